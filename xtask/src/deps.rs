@@ -1,0 +1,176 @@
+//! `cargo xtask deps`: dependencies between crates point one way.
+//!
+//! The two tables below are the whole policy; the rest reads `cargo tree`.
+//! `MUST_NOT_REACH` looks at everything a crate pulls in, however far away,
+//! `ONLY_DIRECT_USER` at who names a crate in its own Cargo.toml.
+//! Only normal dependencies count: tests may use what they like.
+//! Not here: licences and duplicates.
+//!
+//! It asks `cargo tree` instead of reading the manifests, because a forbidden
+//! crate usually arrives through a third one, or behind a feature.
+
+use anyhow::{Result, bail};
+
+use crate::shell::cargo_stdout;
+
+struct Rule {
+    krate: &'static str,
+    never: &'static [&'static [&'static str]],
+    why: &'static str,
+}
+
+/// Crates that do I/O or run a scheduler of their own.
+const RUNTIMES: &[&str] = &["tokio", "rusqlite", "openraft"];
+/// What only a controller may contain.
+const CONTROL_PLANE: &[&str] = &[
+    "grid-core",
+    "grid-plan",
+    "grid-store",
+    "grid-raft",
+    "grid-controller",
+    "grid-api",
+];
+const DEV_ONLY: &[&str] = &["grid-testkit", "xtask"];
+
+const PURE: &str = "the pure crates do no I/O, so that apply and the planners stay deterministic";
+const ONE_WAY: &str = "dependencies point one way: types ← core ← plan ← controller ← api ← grid";
+const NO_CONTROL_PLANE: &str =
+    "workers and clients speak the wire protocol only, they never contain the control plane";
+
+#[rustfmt::skip]
+const MUST_NOT_REACH: &[Rule] = &[
+    Rule { krate: "grid-types", never: &[RUNTIMES, DEV_ONLY], why: PURE },
+    Rule { krate: "grid-types", never: &[CONTROL_PLANE, &["grid"]], why: ONE_WAY },
+    Rule { krate: "grid-core", never: &[RUNTIMES, DEV_ONLY], why: PURE },
+    Rule { krate: "grid-core", never: &[&["grid-plan", "grid-store", "grid-raft", "grid-controller", "grid-api", "grid"]], why: ONE_WAY },
+    Rule { krate: "grid-plan", never: &[RUNTIMES, DEV_ONLY], why: PURE },
+    Rule { krate: "grid-plan", never: &[&["grid-store", "grid-raft", "grid-controller", "grid-api", "grid"]], why: ONE_WAY },
+    Rule { krate: "grid-proto", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
+    Rule { krate: "grid-fabric", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
+    Rule { krate: "grid-raft", never: &[&["grid-core", "grid-plan", "grid-store", "grid-controller", "grid-api", "grid"], DEV_ONLY], why: "consensus carries bytes and knows nothing of the state machine" },
+    Rule { krate: "grid-store", never: &[&["grid-plan", "grid-raft", "grid-controller", "grid-api", "grid", "openraft"], DEV_ONLY], why: "the store keeps rows and knows nothing of consensus" },
+    Rule { krate: "grid-controller", never: &[&["grid-api", "grid-worker", "grid"], DEV_ONLY], why: ONE_WAY },
+    Rule { krate: "grid-api", never: &[&["grid-worker", "grid"], DEV_ONLY], why: ONE_WAY },
+    Rule { krate: "grid-worker", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
+    Rule { krate: "grid-client", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
+    Rule { krate: "gridc", never: &[CONTROL_PLANE, &["grid-worker"], DEV_ONLY], why: NO_CONTROL_PLANE },
+    Rule { krate: "grid", never: &[DEV_ONLY], why: "test tools are for tests" },
+];
+
+/// (crate, its only direct user, why)
+const ONLY_DIRECT_USER: &[(&str, &str, &str)] = &[(
+    "openraft",
+    "grid-raft",
+    "openraft's types stay inside grid-raft",
+)];
+
+pub fn run() -> Result<()> {
+    let mut broken = Vec::new();
+    for rule in MUST_NOT_REACH {
+        for found in reached(&tree(rule.krate, None)?, rule) {
+            broken.push(format!(
+                "{} must not pull in {}: {}\n{}",
+                rule.krate,
+                found.name,
+                rule.why,
+                path_to(rule.krate, &found).trim_end()
+            ));
+        }
+    }
+    for krate in workspace_crates()? {
+        broken.extend(borrowed(&krate, &tree(&krate, Some("1"))?));
+    }
+    if !broken.is_empty() {
+        bail!(
+            "{} dependencies point the wrong way\n\n{}",
+            broken.len(),
+            broken.join("\n\n")
+        );
+    }
+    eprintln!(
+        "deps: {} rules hold",
+        MUST_NOT_REACH.len() + ONLY_DIRECT_USER.len()
+    );
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Package {
+    name: String,
+    version: String,
+}
+
+/// The packages of a rule's tree that it forbids, each once.
+fn reached(tree: &str, rule: &Rule) -> Vec<Package> {
+    let mut found: Vec<Package> = Vec::new();
+    for package in packages(tree) {
+        let forbidden = rule
+            .never
+            .iter()
+            .any(|set| set.contains(&package.name.as_str()));
+        if forbidden && package.name != rule.krate && !found.contains(&package) {
+            found.push(package);
+        }
+    }
+    found
+}
+
+/// The complaints about a crate which names, in its own manifest, what belongs to another.
+fn borrowed(krate: &str, direct: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for package in packages(direct) {
+        for (owned, owner, why) in ONLY_DIRECT_USER {
+            if package.name == *owned && krate != *owner {
+                complaints.push(format!(
+                    "{krate} must not depend on {owned} itself: {why}\n{krate} -> {owned}"
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// Lines of `cargo tree --prefix none`: `name v1.2.3 (proc-macro) (/path) (*)`.
+fn packages(tree: &str) -> impl Iterator<Item = Package> {
+    tree.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.to_owned();
+        let version = words.next()?.strip_prefix('v')?.to_owned();
+        Some(Package { name, version })
+    })
+}
+
+fn tree(krate: &str, depth: Option<&str>) -> Result<String> {
+    let mut args = vec![
+        "tree", "--locked", "-e", "normal", "--prefix", "none", "-p", krate,
+    ];
+    if let Some(depth) = depth {
+        args.extend(["--depth", depth]);
+    }
+    cargo_stdout(&args)
+}
+
+/// How the forbidden crate gets there, as a person would ask cargo.
+fn path_to(krate: &str, found: &Package) -> String {
+    let spec = format!("{}@{}", found.name, found.version);
+    let args = ["tree", "--locked", "-e", "normal", "-p", krate, "-i", &spec];
+    cargo_stdout(&args).unwrap_or_else(|error| format!("(no path: {error:#})"))
+}
+
+fn workspace_crates() -> Result<Vec<String>> {
+    let text = cargo_stdout(&[
+        "tree",
+        "--locked",
+        "--workspace",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+        "--depth",
+        "0",
+    ])?;
+    Ok(packages(&text).map(|package| package.name).collect())
+}
+
+#[cfg(test)]
+mod tests;

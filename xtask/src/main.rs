@@ -1,0 +1,65 @@
+//! `cargo xtask`: every chore of the workspace, by name.
+//!
+//! One module a chore; this file only reads the first word. Not here: anything
+//! that installs tools. A fresh machine has Rust, a C compiler and Python, and
+//! every chore must work with that.
+//!
+//! Arguments are read by hand: a parser crate would be compiled before every
+//! chore, and there is one word to read.
+
+mod ci;
+mod deps;
+mod shell;
+mod size;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask CHORE [ARGS]
+
+  test [ARGS]   build the binaries `grid` and `gridc`, then run every test of the workspace;
+                ARGS go to `cargo test`:   cargo xtask test -p grid-core
+                                           cargo xtask test -- w3_started
+                                           cargo xtask test --release
+  ci            what .ci/run runs: fmt, clippy, deps, size, test; stops at the first that fails
+  deps          check that dependencies between crates point one way (table: xtask/src/deps.rs)
+  size          list files with more than 400 lines of production code; only warns
+
+Tests that start real processes look for the binaries beside the test executable;
+GRID_BIN_DIR=DIR points them elsewhere. RUST_TEST_THREADS overrides how many tests
+run at once.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (chore, rest) = match args.split_first() {
+        Some((chore, rest)) => (chore.as_str(), rest),
+        None => ("--help", &[][..]),
+    };
+    let done = match (chore, rest) {
+        ("-h" | "--help" | "help", _) => {
+            print!("{HELP}");
+            Ok(())
+        }
+        ("test", args) => test::run(args),
+        ("ci", []) => ci::run(),
+        ("deps", []) => deps::run(),
+        ("size", []) => size::run(),
+        ("ci" | "deps" | "size", [extra, ..]) => {
+            eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
+            return ExitCode::from(2);
+        }
+        _ => {
+            eprintln!("xtask: unknown chore `{chore}`\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `cargo xtask test`: the real binaries first, then every test.
+//!
+//! The plain runner of cargo, not nextest: a fresh machine has only cargo, and
+//! two runners would be two verdicts. The end-to-end tests need both binaries,
+//! and cargo builds only `grid` for them (they live in its package), so both are
+//! built here, in the profile the tests will use.
+
+use std::thread::available_parallelism;
+
+use anyhow::Result;
+
+use crate::shell::cargo;
+
+pub fn run(args: &[String]) -> Result<()> {
+    let mut build = vec!["build", "--locked", "--workspace", "--bins"];
+    build.extend(build_args(args));
+    cargo(&build, &[])?;
+
+    let mut test = vec!["test", "--locked"];
+    if !names_a_package(args) {
+        test.push("--workspace");
+    }
+    // One run shows every failure, not just those of the first failing crate.
+    test.push("--no-fail-fast");
+    test.extend(args.iter().map(String::as_str));
+    let threads = test_threads();
+    let env: &[(&str, &str)] = match std::env::var_os("RUST_TEST_THREADS") {
+        Some(_) => &[],
+        None => &[("RUST_TEST_THREADS", &threads)],
+    };
+    cargo(&test, env)
+}
+
+/// End-to-end tests mostly wait for processes, so a thread per core would leave
+/// the machine idle: a task of 45 s must not hold up half of the run.
+fn test_threads() -> String {
+    let cores = available_parallelism().map_or(2, std::num::NonZero::get);
+    (cores * 2).clamp(4, 16).to_string()
+}
+
+/// The arguments that choose the profile or the target: the tests look for the
+/// binaries in the folder which these decide.
+fn build_args(args: &[String]) -> Vec<&str> {
+    let mut chosen = Vec::new();
+    let mut args = args.iter().map(String::as_str).take_while(|a| *a != "--");
+    while let Some(arg) = args.next() {
+        match arg {
+            "--release" | "-r" | "--offline" | "--quiet" | "-q" => chosen.push(arg),
+            "--profile" | "--target" | "--target-dir" => {
+                chosen.push(arg);
+                chosen.extend(args.next());
+            }
+            _ if ["--profile=", "--target=", "--target-dir="]
+                .iter()
+                .any(|p| arg.starts_with(p)) =>
+            {
+                chosen.push(arg);
+            }
+            _ => {}
+        }
+    }
+    chosen
+}
+
+fn names_a_package(args: &[String]) -> bool {
+    args.iter()
+        .take_while(|a| *a != "--")
+        .any(|a| a == "--package" || a.starts_with("--package=") || a.starts_with("-p"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{build_args, names_a_package};
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_profile_reaches_the_build_and_filters_do_not() {
+        let args = words("--release -p grid --target-dir out barrier -- --profile no");
+        assert_eq!(build_args(&args), ["--release", "--target-dir", "out"]);
+        let args = words("--profile=ci --no-capture");
+        assert_eq!(build_args(&args), ["--profile=ci"]);
+    }
+
+    #[test]
+    fn a_named_package_replaces_the_workspace() {
+        assert!(names_a_package(&words("-p grid-core")));
+        assert!(names_a_package(&words("--package=grid-core x")));
+        assert!(!names_a_package(&words("barrier -- -p")));
+    }
+}
