@@ -1,0 +1,191 @@
+//! A small blocking HTTP client: one connection per request, JSON both ways.
+//!
+//! Connections are not kept, because the server on the other side is killed and
+//! restarted under the same address; a pooled connection would report that as an
+//! error of the next request.
+//! Not here: following NOT_LEADER. Tests want to see it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::blocking::Client;
+use serde_json::Value;
+
+use crate::job::Job;
+use crate::wait::{LIMIT, ensure, wait_until};
+
+/// The API of one controller.
+#[derive(Debug, Clone)]
+pub struct Api {
+    base: String,
+    client: Client,
+}
+
+/// One answer, whatever its status.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    pub text: String,
+}
+
+impl Api {
+    pub fn new(base_url: &str) -> Self {
+        let client = Client::builder()
+            .pool_max_idle_per_host(0)
+            .timeout(Duration::from_secs(30))
+            .no_proxy()
+            .build()
+            .expect("a plain HTTP client");
+        Self { base: base_url.trim_end_matches('/').to_owned(), client }
+    }
+
+    /// One request; an error is that nobody answered.
+    ///
+    /// # Errors
+    /// The transport's words.
+    pub fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Result<Answer, String> {
+        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        let response = request.send().map_err(|e| format!("{path}: {e:?}"))?;
+        let status = response.status().as_u16();
+        let headers = response.headers().iter();
+        let headers = headers.map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str().to_owned(), value.into_owned())
+        });
+        let headers = headers.collect();
+        let text = response.text().map_err(|e| format!("{path}: {e:?}"))?;
+        Ok(Answer { status, headers, text })
+    }
+
+    /// # Errors
+    /// When nobody answers.
+    pub fn try_get(&self, path: &str) -> Result<Answer, String> {
+        self.request(Method::GET, path, &[], None)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.try_get(path).unwrap_or_else(|e| panic!("GET {e}"))
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        self.post_with(path, &[], body)
+    }
+
+    pub fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+        self.request(Method::POST, path, headers, Some(body.to_string())).unwrap_or_else(|e| panic!("POST {e}"))
+    }
+
+    /// Submits a job that must be accepted and returns its id.
+    pub fn submit(&self, job: &Value) -> String {
+        let answer = self.post("/job", job);
+        assert_eq!(answer.status, 201, "submit of {job}: {answer:?}");
+        answer.id()
+    }
+
+    /// Submits with an idempotency key until somebody acknowledges it: for tests
+    /// that kill the server meanwhile. `Err` while the server is away or cannot take it.
+    ///
+    /// # Errors
+    /// What was answered instead of an acknowledgement.
+    pub fn try_submit(&self, key: &str, job: &Value) -> Result<String, String> {
+        let headers = [("idempotency-key", key)];
+        let answer = self.request(Method::POST, "/job", &headers, Some(job.to_string()))?;
+        match answer.status {
+            200 | 201 => Ok(answer.id()),
+            // Refused for a reason that waiting does not mend.
+            400 | 404 | 413 | 422 => panic!("submit of {job}: {answer:?}"),
+            _ => Err(format!("{answer:?}")),
+        }
+    }
+
+    pub fn job(&self, id: &str) -> Job {
+        self.try_job(id).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// # Errors
+    /// When nobody answers, or not with the job.
+    pub fn try_job(&self, id: &str) -> Result<Job, String> {
+        let answer = self.try_get(&format!("/job/{id}"))?;
+        if answer.status == 200 { Ok(Job(answer.json())) } else { Err(format!("GET /job/{id}: {answer:?}")) }
+    }
+
+    /// Polls the job until `probe` is satisfied with it; the server may be away meanwhile.
+    pub fn wait_job(&self, id: &str, what: &str, probe: impl Fn(&Job) -> bool) -> Job {
+        self.wait_job_within(id, what, LIMIT, probe)
+    }
+
+    pub fn wait_job_within(&self, id: &str, what: &str, limit: Duration, probe: impl Fn(&Job) -> bool) -> Job {
+        wait_until(&format!("job {id}: {what}"), limit, || {
+            let job = self.try_job(id)?;
+            ensure(probe(&job), &job)?;
+            Ok(job)
+        })
+    }
+
+    /// The job once it has ended and nothing of it runs any more.
+    pub fn wait_ended(&self, id: &str) -> Job {
+        self.wait_ended_within(id, LIMIT)
+    }
+
+    pub fn wait_ended_within(&self, id: &str, limit: Duration) -> Job {
+        self.wait_job_within(id, "ended, nothing running", limit, |job| {
+            job.ended() && job.count("running") == 0 && job.count("pending") == 0
+        })
+    }
+
+    /// `online` or `offline`, as the alias shows it.
+    ///
+    /// # Errors
+    /// When nobody answers, or not with the node.
+    pub fn try_node_status(&self, node: &str) -> Result<String, String> {
+        let answer = self.try_get(&format!("/node/{node}"))?;
+        let status = answer.json()["status"].as_str().map(str::to_owned);
+        status.ok_or_else(|| format!("{answer:?}"))
+    }
+
+    pub fn wait_node(&self, node: &str, status: &str) {
+        wait_until(&format!("node {node} {status}"), LIMIT, || {
+            let seen = self.try_node_status(node)?;
+            ensure(seen == status, seen)
+        });
+    }
+}
+
+impl Answer {
+    /// The body as JSON; null when it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(&name.to_lowercase()).map(String::as_str)
+    }
+
+    /// The `error` word of an error answer.
+    pub fn error(&self) -> String {
+        let json = self.json();
+        json["error"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn id(&self) -> String {
+        match self.json()["id"].as_str() {
+            Some(id) => id.to_owned(),
+            None => panic!("no id in {self:?}"),
+        }
+    }
+}

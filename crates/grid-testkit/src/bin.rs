@@ -1,0 +1,35 @@
+//! Where the binaries under test are.
+//!
+//! Cargo puts a test executable into `target/<profile>/deps/` and binaries one
+//! folder up, so the profile of the test is the profile of what it tests.
+//! `GRID_BIN_DIR` points elsewhere, for instance at an installed release.
+
+use std::path::PathBuf;
+
+/// The path of the binary `name`.
+///
+/// # Panics
+/// When it has not been built, with the command that builds it.
+pub fn bin(name: &str) -> PathBuf {
+    let dir = match std::env::var_os("GRID_BIN_DIR") {
+        Some(dir) => PathBuf::from(dir),
+        None => beside_the_test(),
+    };
+    let path = dir.join(name);
+    assert!(
+        path.is_file(),
+        "binary `{name}` is not in {}: run the tests with `cargo xtask test`, which builds it first \
+         (or `cargo build -p grid -p gridc`; GRID_BIN_DIR=DIR if it is elsewhere)",
+        dir.display()
+    );
+    path
+}
+
+fn beside_the_test() -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    let mut dir = test.parent().expect("an executable is in a folder");
+    if dir.ends_with("deps") {
+        dir = dir.parent().expect("deps is in the profile's folder");
+    }
+    dir.to_owned()
+}

@@ -1,0 +1,50 @@
+//! `grid dev`: controller and workers in one process, as a newcomer starts it.
+
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::api::Api;
+use crate::bin::bin;
+use crate::process::{Process, field};
+
+/// A running `grid dev`.
+pub struct Dev {
+    process: Process,
+    url: String,
+    dir: TempDir,
+}
+
+impl Dev {
+    /// Starts it with `workers` workers on a free port and waits until it serves.
+    pub fn start(workers: usize) -> Self {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let mut command = Command::new(bin("grid"));
+        command
+            .args(["dev", "--workers", &workers.to_string()])
+            .arg("--data-dir")
+            .arg(dir.path().join("data"))
+            .args(["--api", "127.0.0.1:0"])
+            .current_dir(dir.path());
+        let mut process = Process::spawn("grid dev", command, &dir.path().join("dev.log"));
+        let line = process.wait_line("grid ready ");
+        let url = field(&line, "api");
+        Self { process, url, dir }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn api(&self) -> Api {
+        Api::new(&self.url)
+    }
+
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}

@@ -1,0 +1,44 @@
+//! Runs the real binaries for tests: black box, one machine, real signals.
+//!
+//! ```text
+//!   Cluster ── Server, Worker, Dev ── Process (one child, its stdout lines, its log)
+//!      │                                  │
+//!     Api, Gridc                       procfs (who is still alive)
+//! ```
+//!
+//! Everything here looks at Grid as its users do: command lines, HTTP, files,
+//! `/proc`. Not here: any crate of Grid. A test that needs one is a unit test
+//! and belongs beside the code.
+//!
+//! The kit panics instead of returning errors. Its callers are tests, and a panic
+//! with the last thing observed says more than a `?` through ten of them.
+//!
+//! No fixed sleeps: [`wait_until`] polls with a limit that a loaded machine keeps.
+
+mod api;
+mod bin;
+mod cluster;
+mod dev;
+mod gridc;
+mod job;
+mod ports;
+mod process;
+pub mod procfs;
+mod record;
+mod server;
+pub mod spec;
+mod wait;
+mod worker;
+
+pub use api::{Answer, Api};
+pub use bin::bin;
+pub use cluster::Cluster;
+pub use dev::Dev;
+pub use gridc::{Gridc, Ran};
+pub use job::{Job, duration_ms};
+pub use ports::free_port;
+pub use process::Process;
+pub use record::{Line, Record};
+pub use server::{Server, ServerOptions};
+pub use wait::{LIMIT, ensure, wait_until};
+pub use worker::{Worker, WorkerOptions};

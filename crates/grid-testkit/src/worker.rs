@@ -1,0 +1,118 @@
+//! `grid worker` as a child.
+//!
+//! The backend `test` is switched on: it is what end-to-end jobs are made of.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use crate::bin::bin;
+use crate::process::{Process, field};
+
+/// How a worker is started.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    pub node_id: String,
+    pub server_url: String,
+    pub dir: PathBuf,
+    pub flags: Vec<String>,
+}
+
+impl WorkerOptions {
+    pub fn new(node_id: &str, server_url: &str, dir: impl Into<PathBuf>) -> Self {
+        Self { node_id: node_id.to_owned(), server_url: server_url.to_owned(), dir: dir.into(), flags: Vec::new() }
+    }
+
+    /// Flags as a person would type them: `"--groups web,prod --slots 1"`.
+    pub fn flags(mut self, flags: &str) -> Self {
+        let words = flags.split_whitespace().map(str::to_owned);
+        self.flags.extend(words);
+        self
+    }
+
+    /// Starts it and waits until it is registered.
+    pub fn start(self) -> Worker {
+        let mut worker = self.spawn();
+        worker.wait_ready();
+        worker
+    }
+
+    /// Starts it only: for a worker that is expected to be refused.
+    pub fn spawn(self) -> Worker {
+        std::fs::create_dir_all(&self.dir).expect("the worker's folder");
+        Worker { process: spawn(&self), options: self }
+    }
+}
+
+/// A worker process.
+pub struct Worker {
+    options: WorkerOptions,
+    process: Process,
+}
+
+impl Worker {
+    pub fn node_id(&self) -> &str {
+        &self.options.node_id
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        data_dir(&self.options.dir)
+    }
+
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// SIGKILL to the worker alone; its tasks lose their parent.
+    pub fn kill9(&mut self) {
+        self.process.kill9();
+    }
+
+    /// SIGKILL to the worker and its tasks, as a power cut would.
+    pub fn kill9_tree(&mut self) {
+        self.process.kill9_tree();
+    }
+
+    /// SIGTERM, then waits for the end.
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.process.terminate();
+        self.process.wait_exit(Duration::from_secs(90))
+    }
+
+    /// The same command line again, without waiting for registration.
+    pub fn respawn(&mut self) {
+        assert!(!self.process.is_running(), "stop the worker first");
+        self.process = spawn(&self.options);
+    }
+
+    /// The same command line again, until it is registered.
+    pub fn restart(&mut self) {
+        self.respawn();
+        self.wait_ready();
+    }
+
+    /// Waits until it is registered and returns its session.
+    pub fn wait_ready(&mut self) -> String {
+        let line = self.process.wait_line("grid worker ready ");
+        assert_eq!(field(&line, "node"), self.options.node_id, "{line}");
+        field(&line, "session")
+    }
+}
+
+fn data_dir(dir: &Path) -> PathBuf {
+    dir.join("data")
+}
+
+fn spawn(options: &WorkerOptions) -> Process {
+    let mut command = Command::new(bin("grid"));
+    command
+        .args(["worker", "--server", &options.server_url])
+        .args(["--node-id", &options.node_id])
+        .arg("--data-dir")
+        .arg(data_dir(&options.dir))
+        .args(["--enable-backend", "test"])
+        .args(&options.flags)
+        .current_dir(&options.dir);
+    let name = format!("grid worker {}", options.node_id);
+    Process::spawn(&name, command, &options.dir.join("worker.log"))
+}
