@@ -1,0 +1,107 @@
+//! What the API asks of a controller. A trait, so that handlers are tested without a log and a disk.
+//!
+//! Mutations answer only when they are committed, fsynced and applied (L3); reads are SQL and stale by default.
+
+use std::future::Future;
+
+use grid_types::api::{CancelDoc, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, RoleDoc, StatusDoc};
+use grid_types::job::JobSpec;
+use grid_types::{Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
+
+/// A refusal, ready for the table of codes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    pub code: Code,
+    pub message: String,
+    pub faults: Faults,
+    /// Of STALE_EPOCH: `leader`, `job`, `attempt` or `settled`.
+    pub stale: Option<&'static str>,
+}
+
+impl Refusal {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), faults: Faults::default(), stale: None }
+    }
+
+    #[must_use]
+    pub fn invalid(faults: Faults) -> Self {
+        Self { code: Code::Invalid, message: faults.to_string(), faults, stale: None }
+    }
+}
+
+/// A submit that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    pub job: JobDoc,
+    /// The same key gave this job before.
+    pub repeated: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobQuery {
+    pub limit: u32,
+    /// Jobs older than this one.
+    pub before: Option<JobId>,
+    pub status: Option<JobStatus>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResultQuery {
+    pub limit: u32,
+    /// Rows after (step, node), in that order.
+    pub after: Option<(u32, String)>,
+    pub step: Option<u32>,
+    pub status: Option<Outcome>,
+}
+
+/// An output as the controller stores it: the last bytes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    pub tail: Vec<u8>,
+    pub total_bytes: u64,
+}
+
+pub trait Control: Clone + Send + Sync + 'static {
+    fn role(&self) -> RoleDoc;
+    /// Whether this controller is a member that knows the leader.
+    fn is_ready(&self) -> bool;
+
+    fn submit(
+        &self,
+        namespace: &str,
+        spec: JobSpec,
+        key: Option<String>,
+    ) -> impl Future<Output = Result<Submitted, Refusal>> + Send;
+    fn cancel(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<CancelDoc, Refusal>> + Send;
+
+    fn job(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobDoc, Refusal>> + Send;
+    fn jobs(&self, namespace: &str, query: JobQuery) -> impl Future<Output = Result<ListDoc<JobDoc>, Refusal>> + Send;
+    fn results(
+        &self,
+        namespace: &str,
+        job: JobId,
+        query: ResultQuery,
+    ) -> impl Future<Output = Result<ListDoc<ResultRowDoc>, Refusal>> + Send;
+    fn output(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: NodeId,
+    ) -> impl Future<Output = Result<Output, Refusal>> + Send;
+    fn outputs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+    ) -> impl Future<Output = Result<Vec<OutputGroupDoc>, Refusal>> + Send;
+
+    fn nodes(
+        &self,
+        limit: u32,
+        after: Option<NodeId>,
+    ) -> impl Future<Output = Result<ListDoc<NodeDoc>, Refusal>> + Send;
+    fn node(&self, node: NodeId) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
+    fn status(&self) -> impl Future<Output = Result<StatusDoc, Refusal>> + Send;
+}

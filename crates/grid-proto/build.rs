@@ -1,0 +1,8 @@
+//! Compiles the .proto files with `protox`: a fresh machine has no protoc.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let files = protox::compile(["proto/grid.worker.v1.proto"], ["proto"])?;
+    tonic_prost_build::configure().compile_fds(files)?;
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Wire messages to and from `grid-types`. A message from outside is checked here, once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use grid_types::decl::{EffectClass, ParamValue, Params};
+use grid_types::limits::{MAX_GROUPS, MAX_LABELS, MAX_SLOTS};
+use grid_types::node::{Capacity, NodeFacts};
+use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, Outcome, Span, StepIndex};
+
+use crate::v1;
+
+/// A message that no honest peer of this version sends.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad message from the peer: {0}")]
+pub struct BadMessage(pub String);
+
+fn bad<T>(what: impl Into<String>) -> Result<T, BadMessage> {
+    Err(BadMessage(what.into()))
+}
+
+impl From<LeaseKey> for v1::Lease {
+    fn from(key: LeaseKey) -> Self {
+        Self { job_id: key.job.0, job_epoch: key.job_epoch.0, step: key.step.0, attempt: key.attempt.0 }
+    }
+}
+
+impl From<v1::Lease> for LeaseKey {
+    fn from(lease: v1::Lease) -> Self {
+        Self {
+            job: JobId(lease.job_id),
+            job_epoch: JobEpoch(lease.job_epoch),
+            step: StepIndex(lease.step),
+            attempt: Attempt(lease.attempt),
+        }
+    }
+}
+
+impl v1::EffectClass {
+    #[must_use]
+    pub fn of(effect: EffectClass) -> Self {
+        match effect {
+            EffectClass::Pure => Self::Pure,
+            EffectClass::Idempotent => Self::Idempotent,
+            EffectClass::Once => Self::Once,
+        }
+    }
+
+    /// Anything unheard of is `once`: never run again by mistake.
+    #[must_use]
+    pub fn class(self) -> EffectClass {
+        match self {
+            Self::Pure => EffectClass::Pure,
+            Self::Idempotent => EffectClass::Idempotent,
+            Self::Once | Self::Unspecified => EffectClass::Once,
+        }
+    }
+}
+
+impl v1::LeaseStatus {
+    #[must_use]
+    pub fn outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Unspecified => None,
+            Self::Success => Some(Outcome::Success),
+            Self::Failed => Some(Outcome::Failed),
+            Self::TimedOut => Some(Outcome::TimedOut),
+            Self::Unknown => Some(Outcome::Unknown),
+            Self::Cancelled => Some(Outcome::Cancelled),
+        }
+    }
+}
+
+#[must_use]
+fn value_of(value: &ParamValue) -> v1::Value {
+    use v1::value::Kind;
+    let kind = match value {
+        ParamValue::Text(text) => Kind::Text(text.clone()),
+        ParamValue::Integer(n) => Kind::Integer(*n),
+        ParamValue::Boolean(b) => Kind::Boolean(*b),
+        ParamValue::Duration(span) => Kind::DurationMs(span.ms()),
+    };
+    v1::Value { kind: Some(kind) }
+}
+
+impl v1::Offer {
+    /// The parameters of a task as the wire carries them.
+    #[must_use]
+    pub fn params_of(params: &Params) -> std::collections::HashMap<String, v1::Value> {
+        params.iter().map(|(name, value)| (name.clone(), value_of(value))).collect()
+    }
+
+    pub fn checked_params(&self) -> Result<Params, BadMessage> {
+        use v1::value::Kind;
+        let mut params = Params::new();
+        for (name, value) in &self.params {
+            let value = match &value.kind {
+                Some(Kind::Text(text)) => ParamValue::Text(text.clone()),
+                Some(Kind::Integer(n)) => ParamValue::Integer(*n),
+                Some(Kind::Boolean(b)) => ParamValue::Boolean(*b),
+                Some(Kind::DurationMs(ms)) => ParamValue::Duration(Span::from_ms(*ms)),
+                None => return bad(format!("parameter {name} has no value")),
+            };
+            params.insert(name.clone(), value);
+        }
+        Ok(params)
+    }
+}
+
+impl From<&NodeFacts> for v1::NodeFacts {
+    fn from(facts: &NodeFacts) -> Self {
+        let backends = facts
+            .backends
+            .iter()
+            .map(|(name, actions)| v1::BackendFacts { name: name.clone(), actions: actions.iter().cloned().collect() });
+        Self {
+            hostname: facts.hostname.clone(),
+            address: facts.address.clone(),
+            groups: facts.groups.iter().map(ToString::to_string).collect(),
+            labels: facts.labels.clone().into_iter().collect(),
+            backends: backends.collect(),
+            os: facts.os.clone(),
+            arch: facts.arch.clone(),
+            capacity: Some(v1::Capacity {
+                cpu_milli: facts.capacity.cpu_milli,
+                memory_bytes: facts.capacity.memory_bytes,
+                disk_bytes: facts.capacity.disk_bytes,
+                slots: facts.capacity.slots,
+            }),
+            version: facts.version.clone(),
+        }
+    }
+}
+
+impl TryFrom<v1::NodeFacts> for NodeFacts {
+    type Error = BadMessage;
+
+    fn try_from(facts: v1::NodeFacts) -> Result<Self, BadMessage> {
+        if facts.groups.len() > MAX_GROUPS || facts.labels.len() > MAX_LABELS {
+            return bad(format!("a node has at most {MAX_GROUPS} groups and {MAX_LABELS} labels"));
+        }
+        let mut groups = BTreeSet::new();
+        for group in facts.groups {
+            groups.insert(group.parse().map_err(|e| BadMessage(format!("group {e}")))?);
+        }
+        let capacity = facts.capacity.unwrap_or_default();
+        if !(1..=MAX_SLOTS).contains(&capacity.slots) {
+            return bad(format!("slots must be from 1 to {MAX_SLOTS}"));
+        }
+        let backends: BTreeMap<_, _> =
+            facts.backends.into_iter().map(|b| (b.name, b.actions.into_iter().collect())).collect();
+        Ok(Self {
+            hostname: facts.hostname,
+            address: facts.address,
+            groups,
+            labels: facts.labels.into_iter().collect(),
+            backends,
+            os: facts.os,
+            arch: facts.arch,
+            capacity: Capacity {
+                cpu_milli: capacity.cpu_milli,
+                memory_bytes: capacity.memory_bytes,
+                disk_bytes: capacity.disk_bytes,
+                slots: capacity.slots,
+            },
+            version: facts.version,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NodeFacts, v1};
+    use grid_types::node::Capacity;
+
+    #[test]
+    fn facts_survive_the_wire_and_bad_ones_do_not() {
+        let facts = NodeFacts {
+            hostname: "h".into(),
+            groups: ["web".parse().unwrap()].into(),
+            backends: [("ping".to_owned(), ["echo".to_owned()].into())].into(),
+            capacity: Capacity { slots: 2, ..Capacity::default() },
+            ..NodeFacts::default()
+        };
+        let wire = v1::NodeFacts::from(&facts);
+        assert_eq!(NodeFacts::try_from(wire.clone()).unwrap(), facts);
+        let bad_group = v1::NodeFacts { groups: vec!["Web".into()], ..wire.clone() };
+        assert!(NodeFacts::try_from(bad_group).is_err());
+        let no_slots = v1::NodeFacts { capacity: None, ..wire };
+        assert!(NodeFacts::try_from(no_slots).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! The documents of the HTTP API, shared by server and client.
+//!
+//! Not here: job bodies (`job::parse_job` reads them, `job_view` writes them) and handlers (`grid-api`).
+
+mod job_doc;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use job_doc::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
+
+pub const HEADER_NODE: &str = "x-grid-node";
+pub const HEADER_ROLE: &str = "x-grid-role";
+pub const HEADER_EPOCH: &str = "x-grid-leader-epoch";
+pub const HEADER_KEY: &str = "idempotency-key";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Role {
+    Leader,
+    Standby,
+    Draining,
+}
+
+impl Role {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Leader => "LEADER",
+            Self::Standby => "STANDBY",
+            Self::Draining => "DRAINING",
+        }
+    }
+}
+
+/// `GET /role`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleDoc {
+    pub node_id: String,
+    pub role: Role,
+    pub leader_epoch: Option<u64>,
+    pub leader_id: Option<String>,
+    pub leader_url: Option<String>,
+    /// Where workers of this cluster dial the leader's fabric.
+    #[serde(default)]
+    pub leader_grpc: Option<String>,
+}
+
+/// `GET /status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusDoc {
+    pub cluster_id: String,
+    pub version: String,
+    #[serde(flatten)]
+    pub role: RoleDoc,
+    /// Nodes by status word.
+    pub nodes: BTreeMap<String, u64>,
+    /// Jobs by status word.
+    pub jobs: BTreeMap<String, u64>,
+    pub applied_index: u64,
+}
+
+/// A node. In alias lists `status` is `online` or `offline`; `state` is always exact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeDoc {
+    pub id: String,
+    pub hostname: String,
+    pub address: String,
+    pub groups: Vec<String>,
+    pub labels: BTreeMap<String, String>,
+    pub backends: BTreeMap<String, Vec<String>>,
+    pub os: String,
+    pub arch: String,
+    pub capacity: crate::node::Capacity,
+    pub version: String,
+    pub status: String,
+    pub state: String,
+    pub ordinal: u32,
+    pub session: u64,
+    /// Leases it holds now.
+    pub leases: u32,
+    /// When it was last heard, as the leader knows it; otherwise its last change of state.
+    pub last_seen: String,
+    pub registered_at: String,
+    pub leader_epoch: u64,
+}
+
+/// A canonical list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListDoc<T> {
+    pub items: Vec<T>,
+    pub next: Option<String>,
+}
+
+/// Every refusal but NOT_LEADER and STALE_EPOCH, which add fields of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorDoc {
+    pub error: String,
+    #[serde(default)]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<FaultDoc>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultDoc {
+    pub field: String,
+    pub problem: String,
+}
+
+/// NOT_LEADER (409), the body agents redirect by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotLeaderDoc {
+    pub error: String,
+    pub message: String,
+    pub leader_id: Option<String>,
+    pub leader_url: Option<String>,
+    pub leader_epoch: Option<u64>,
+    pub node_id: String,
+    pub role: Role,
+}
+
+/// Answer to a cancel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelDoc {
+    pub id: String,
+    pub status: crate::outcome::JobStatus,
+}
+
+/// One row of `…/results`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultRowDoc {
+    pub step: u32,
+    pub node: String,
+    #[serde(flatten)]
+    pub result: ResultDoc,
+}
+
+/// Nodes whose output of a step is the same, largest group first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputGroupDoc {
+    pub count: u64,
+    pub nodes: Vec<String>,
+    pub output: String,
+    /// Bytes of the whole output; `output` holds the last of them.
+    pub total_bytes: u64,
+}

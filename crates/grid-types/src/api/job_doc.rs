@@ -1,0 +1,135 @@
+//! The job document, and how a checked spec is shown again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::job::{Condition, Phase, Target, Task};
+use crate::outcome::{JobStatus, Outcome};
+
+/// Rows per outcome. Every word is always present, so that a script can add them up.
+pub type Counts = BTreeMap<String, u64>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetDoc {
+    pub scope: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobDoc {
+    pub id: String,
+    pub namespace: String,
+    pub target: TargetDoc,
+    /// Phases as submitted, defaults filled in.
+    pub tasks: Value,
+    pub strategy: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+    pub status: JobStatus,
+    pub reason: Option<String>,
+    /// The first step of the phase it is in.
+    pub step: u32,
+    pub expected: Vec<String>,
+    pub owner: Option<String>,
+    pub job_epoch: u32,
+    pub leader_epoch: u64,
+    /// Over all steps and expected nodes.
+    pub counts: Counts,
+    pub steps: Vec<StepDoc>,
+    /// Step → node → result; left out of lists and above 1,000 rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<BTreeMap<String, BTreeMap<String, ResultDoc>>>,
+    pub created_at: String,
+    pub updated_at: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepDoc {
+    pub step: u32,
+    pub phase: u32,
+    pub backend: String,
+    pub action: String,
+    pub counts: Counts,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultDoc {
+    pub status: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<String>,
+    #[serde(default)]
+    pub attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+}
+
+#[must_use]
+pub fn target_doc(target: &Target) -> TargetDoc {
+    TargetDoc { scope: target.scope().to_owned(), value: target.value().map(str::to_owned) }
+}
+
+/// The phases of a spec as a job body writes them.
+#[must_use]
+pub fn tasks_doc(phases: &[Phase]) -> Value {
+    let shown = phases.iter().map(|phase| match phase {
+        Phase::Leaf(task) => task_doc(task),
+        Phase::Pipeline { condition, tasks } => {
+            let mut map = Map::new();
+            map.insert("tasks".to_owned(), tasks.iter().map(task_doc).collect());
+            put_condition(&mut map, *condition);
+            Value::Object(map)
+        }
+    });
+    shown.collect()
+}
+
+fn task_doc(task: &Task) -> Value {
+    let mut map = Map::new();
+    map.insert("backend".to_owned(), json!(task.backend));
+    map.insert("action".to_owned(), json!(task.action));
+    if !task.params.is_empty() {
+        map.insert("params".to_owned(), json!(task.params));
+    }
+    if let Some(timeout) = task.timeout {
+        map.insert("timeout".to_owned(), json!(timeout));
+    }
+    if task.max_retries > 0 {
+        map.insert("max_retries".to_owned(), json!(task.max_retries));
+    }
+    put_condition(&mut map, task.condition);
+    Value::Object(map)
+}
+
+fn put_condition(map: &mut Map<String, Value>, condition: Condition) {
+    if condition != Condition::Always {
+        map.insert("condition".to_owned(), json!(condition));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tasks_doc;
+    use crate::job::parse_job;
+    use serde_json::json;
+
+    #[test]
+    fn a_shown_spec_reads_back_as_itself() {
+        let body = json!({
+            "target": "all",
+            "tasks": [
+                {"condition": "on_failure", "tasks": [{"backend": "ping", "action": "sleep", "params": {"duration": "3s"}}]},
+                {"backend": "test", "action": "output", "params": {"lines": 3, "width": 4}, "timeout": "9s", "max_retries": 3},
+            ],
+        });
+        let spec = parse_job(&body).unwrap();
+        let again = parse_job(&json!({"target": "all", "tasks": tasks_doc(&spec.phases)})).unwrap();
+        assert_eq!(spec, again);
+    }
+}

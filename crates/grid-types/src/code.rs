@@ -1,0 +1,100 @@
+//! The one table of refusals: what HTTP, gRPC and the command line answer for each.
+
+/// Why a request was refused. The word is the `error` of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    NotLeader,
+    StaleEpoch,
+    NoQuorum,
+    OutcomeUnknown,
+    QueueFull,
+    NotFound,
+    Conflict,
+    DuplicateNode,
+    BadRequest,
+    Invalid,
+    TooLarge,
+    UnsupportedMedia,
+    MethodNotAllowed,
+    Internal,
+}
+
+struct Row {
+    code: Code,
+    word: &'static str,
+    http: u16,
+    /// gRPC's own numbers.
+    grpc: i32,
+    exit: u8,
+}
+
+const fn row(code: Code, word: &'static str, http: u16, grpc: i32, exit: u8) -> Row {
+    Row { code, word, http, grpc, exit }
+}
+
+const TABLE: &[Row] = &[
+    row(Code::NotLeader, "NOT_LEADER", 409, 9, 3),
+    row(Code::StaleEpoch, "STALE_EPOCH", 409, 9, 5),
+    row(Code::NoQuorum, "NO_QUORUM", 503, 14, 3),
+    row(Code::OutcomeUnknown, "OUTCOME_UNKNOWN", 503, 14, 3),
+    row(Code::QueueFull, "QUEUE_FULL", 429, 8, 5),
+    row(Code::NotFound, "NOT_FOUND", 404, 5, 4),
+    row(Code::Conflict, "CONFLICT", 409, 9, 5),
+    row(Code::DuplicateNode, "DUPLICATE_NODE", 409, 6, 5),
+    row(Code::BadRequest, "BAD_REQUEST", 400, 3, 2),
+    row(Code::Invalid, "INVALID", 422, 3, 2),
+    row(Code::TooLarge, "TOO_LARGE", 413, 3, 2),
+    row(Code::UnsupportedMedia, "UNSUPPORTED_MEDIA_TYPE", 415, 3, 2),
+    row(Code::MethodNotAllowed, "METHOD_NOT_ALLOWED", 405, 12, 2),
+    row(Code::Internal, "INTERNAL", 500, 13, 3),
+];
+
+impl Code {
+    fn row(self) -> &'static Row {
+        // The test below proves that the table is in the order of the enum.
+        &TABLE[self as usize]
+    }
+
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        self.row().word
+    }
+
+    #[must_use]
+    pub fn http_status(self) -> u16 {
+        self.row().http
+    }
+
+    #[must_use]
+    pub fn grpc_number(self) -> i32 {
+        self.row().grpc
+    }
+
+    /// What `gridc` exits with.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        self.row().exit
+    }
+
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.word == word).map(|row| row.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, TABLE};
+
+    #[test]
+    fn the_table_is_whole_and_says_what_the_contract_says() {
+        for (i, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.code as usize, i, "{}", row.word);
+            assert_eq!(Code::from_word(row.word), Some(row.code));
+            assert_eq!(row.code.word(), row.word);
+            assert!((400..600).contains(&row.http) && row.grpc > 0 && (2..=5).contains(&row.exit), "{}", row.word);
+        }
+        assert_eq!(TABLE.len(), Code::Internal as usize + 1);
+        assert_eq!((Code::QueueFull.http_status(), Code::NotFound.exit_code()), (429, 4));
+    }
+}

@@ -1,0 +1,25 @@
+//! The words of Grid as types: ids, epochs, durations, specs, declarations, HTTP documents.
+//!
+//! No I/O, no clock, no async. Everything that enters from outside is parsed here into types that cannot hold a
+//! bad value, so that the state machine never meets one.
+//! Not here: what happens to these things (`grid-core`), how they travel between processes (`grid-proto`).
+
+pub mod api;
+pub mod clock;
+pub mod code;
+pub mod decl;
+pub mod fault;
+pub mod ids;
+pub mod job;
+pub mod limits;
+pub mod name;
+pub mod node;
+pub mod outcome;
+pub mod span;
+
+pub use code::Code;
+pub use fault::{Fault, Faults};
+pub use ids::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeOrd, SessionId, StepIndex};
+pub use name::{Name, NodeId};
+pub use outcome::{JobStatus, Outcome};
+pub use span::Span;

@@ -1,0 +1,40 @@
+//! Bounds on everything that comes from outside. A limit is part of the contract: it is named in the error it causes.
+
+/// L4: steps of one job.
+pub const MAX_STEPS: usize = 1_000;
+/// L4: rows of one job.
+pub const MAX_ROWS: usize = 2_000_000;
+/// Largest accepted request body.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// Retries of one task.
+pub const MAX_RETRIES: u32 = 100;
+/// Longest duration accepted anywhere.
+pub const MAX_SPAN_MS: u64 = 365 * 24 * 3600 * 1000;
+/// Longest text parameter.
+pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+/// Longest `Idempotency-Key`.
+pub const MAX_KEY_BYTES: usize = 128;
+/// How long an idempotency key is remembered (L8).
+pub const KEY_TTL_MS: u64 = 24 * 3600 * 1000;
+/// J7: a task's timeout when neither it nor its action names one.
+pub const DEFAULT_TASK_TIMEOUT_MS: u64 = 5 * 60 * 1000;
+/// J3: a job's timeout when it names none.
+pub const DEFAULT_JOB_TIMEOUT_MS: u64 = 24 * 3600 * 1000;
+/// Admission defaults.
+pub const MAX_CONCURRENT: u32 = 5;
+pub const MAX_PENDING: u32 = 100;
+/// L1: bounds of one merged entry.
+pub const MAX_ENTRY_COMMANDS: usize = 1_024;
+pub const MAX_ENTRY_BYTES: usize = 2 * 1024 * 1024;
+/// Part of an output that a result carries.
+pub const OUTPUT_TAIL_BYTES: usize = 16 * 1024;
+/// Whole output of one lease kept on the worker.
+pub const OUTPUT_CAP_BYTES: u64 = 64 * 1024 * 1024;
+/// Longest error or reason text in a result.
+pub const MAX_ERROR_BYTES: usize = 4 * 1024;
+/// Groups and labels of one node.
+pub const MAX_GROUPS: usize = 64;
+pub const MAX_LABELS: usize = 64;
+/// Slots of one node, and what a worker offers when it is not told.
+pub const MAX_SLOTS: u32 = 1_024;
+pub const DEFAULT_SLOTS: u32 = 8;

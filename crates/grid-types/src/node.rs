@@ -1,0 +1,96 @@
+//! A node as it describes itself, and how it stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::name::Name;
+
+/// What a worker says of its machine when it registers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct NodeFacts {
+    #[n(0)]
+    pub hostname: String,
+    #[n(1)]
+    pub address: String,
+    #[n(2)]
+    pub groups: BTreeSet<Name>,
+    #[n(3)]
+    pub labels: BTreeMap<String, String>,
+    /// Backend → its actions, as this worker runs them.
+    #[n(4)]
+    pub backends: BTreeMap<String, BTreeSet<String>>,
+    #[n(5)]
+    pub os: String,
+    #[n(6)]
+    pub arch: String,
+    #[n(7)]
+    pub capacity: Capacity,
+    #[n(8)]
+    pub version: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+pub struct Capacity {
+    #[n(0)]
+    pub cpu_milli: u64,
+    #[n(1)]
+    pub memory_bytes: u64,
+    #[n(2)]
+    pub disk_bytes: u64,
+    /// Leases at once (W7).
+    #[n(3)]
+    pub slots: u32,
+}
+
+/// ```text
+///   Ready --15 s--> Warning --30 s--> Unhealthy --60 s--> Dead
+///     ^----------- heard again ---------'                  |
+///     '------------------ registers again -----------------'
+///   any --drain--> Draining --leave--> Left --registers--> Ready
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeStatus {
+    #[n(0)]
+    Ready,
+    #[n(1)]
+    Warning,
+    #[n(2)]
+    Unhealthy,
+    #[n(3)]
+    Dead,
+    #[n(4)]
+    Draining,
+    #[n(5)]
+    Left,
+}
+
+impl NodeStatus {
+    /// J4: may be offered a lease.
+    #[must_use]
+    pub fn is_online(self) -> bool {
+        matches!(self, Self::Ready | Self::Warning)
+    }
+
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Warning => "warning",
+            Self::Unhealthy => "unhealthy",
+            Self::Dead => "dead",
+            Self::Draining => "draining",
+            Self::Left => "left",
+        }
+    }
+}
+
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
