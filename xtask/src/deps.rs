@@ -22,20 +22,12 @@ struct Rule {
 /// Crates that do I/O or run a scheduler of their own.
 const RUNTIMES: &[&str] = &["tokio", "rusqlite", "openraft"];
 /// What only a controller may contain.
-const CONTROL_PLANE: &[&str] = &[
-    "grid-core",
-    "grid-plan",
-    "grid-store",
-    "grid-raft",
-    "grid-controller",
-    "grid-api",
-];
+const CONTROL_PLANE: &[&str] = &["grid-core", "grid-plan", "grid-store", "grid-raft", "grid-controller", "grid-api"];
 const DEV_ONLY: &[&str] = &["grid-testkit", "xtask"];
 
 const PURE: &str = "the pure crates do no I/O, so that apply and the planners stay deterministic";
 const ONE_WAY: &str = "dependencies point one way: types ← core ← plan ← controller ← api ← grid";
-const NO_CONTROL_PLANE: &str =
-    "workers and clients speak the wire protocol only, they never contain the control plane";
+const NO_CONTROL_PLANE: &str = "workers and clients speak the wire protocol only, they never contain the control plane";
 
 #[rustfmt::skip]
 const MUST_NOT_REACH: &[Rule] = &[
@@ -58,11 +50,7 @@ const MUST_NOT_REACH: &[Rule] = &[
 ];
 
 /// (crate, its only direct user, why)
-const ONLY_DIRECT_USER: &[(&str, &str, &str)] = &[(
-    "openraft",
-    "grid-raft",
-    "openraft's types stay inside grid-raft",
-)];
+const ONLY_DIRECT_USER: &[(&str, &str, &str)] = &[("openraft", "grid-raft", "openraft's types stay inside grid-raft")];
 
 pub fn run() -> Result<()> {
     let mut broken = Vec::new();
@@ -81,16 +69,9 @@ pub fn run() -> Result<()> {
         broken.extend(borrowed(&krate, &tree(&krate, Some("1"))?));
     }
     if !broken.is_empty() {
-        bail!(
-            "{} dependencies point the wrong way\n\n{}",
-            broken.len(),
-            broken.join("\n\n")
-        );
+        bail!("{} dependencies point the wrong way\n\n{}", broken.len(), broken.join("\n\n"));
     }
-    eprintln!(
-        "deps: {} rules hold",
-        MUST_NOT_REACH.len() + ONLY_DIRECT_USER.len()
-    );
+    eprintln!("deps: {} rules hold", MUST_NOT_REACH.len() + ONLY_DIRECT_USER.len());
     Ok(())
 }
 
@@ -104,10 +85,7 @@ struct Package {
 fn reached(tree: &str, rule: &Rule) -> Vec<Package> {
     let mut found: Vec<Package> = Vec::new();
     for package in packages(tree) {
-        let forbidden = rule
-            .never
-            .iter()
-            .any(|set| set.contains(&package.name.as_str()));
+        let forbidden = rule.never.iter().any(|set| set.contains(&package.name.as_str()));
         if forbidden && package.name != rule.krate && !found.contains(&package) {
             found.push(package);
         }
@@ -121,9 +99,7 @@ fn borrowed(krate: &str, direct: &str) -> Vec<String> {
     for package in packages(direct) {
         for (owned, owner, why) in ONLY_DIRECT_USER {
             if package.name == *owned && krate != *owner {
-                complaints.push(format!(
-                    "{krate} must not depend on {owned} itself: {why}\n{krate} -> {owned}"
-                ));
+                complaints.push(format!("{krate} must not depend on {owned} itself: {why}\n{krate} -> {owned}"));
             }
         }
     }
@@ -141,9 +117,7 @@ fn packages(tree: &str) -> impl Iterator<Item = Package> {
 }
 
 fn tree(krate: &str, depth: Option<&str>) -> Result<String> {
-    let mut args = vec![
-        "tree", "--locked", "-e", "normal", "--prefix", "none", "-p", krate,
-    ];
+    let mut args = vec!["tree", "--locked", "-e", "normal", "--prefix", "none", "-p", krate];
     if let Some(depth) = depth {
         args.extend(["--depth", depth]);
     }
@@ -158,17 +132,7 @@ fn path_to(krate: &str, found: &Package) -> String {
 }
 
 fn workspace_crates() -> Result<Vec<String>> {
-    let text = cargo_stdout(&[
-        "tree",
-        "--locked",
-        "--workspace",
-        "-e",
-        "normal",
-        "--prefix",
-        "none",
-        "--depth",
-        "0",
-    ])?;
+    let text = cargo_stdout(&["tree", "--locked", "--workspace", "-e", "normal", "--prefix", "none", "--depth", "0"])?;
     Ok(packages(&text).map(|package| package.name).collect())
 }
 

@@ -18,10 +18,8 @@ pub fn workspace_root() -> &'static Path {
 pub fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let line = command_line(args);
     eprintln!("xtask: {line}");
-    let status = cargo_command(args)
-        .envs(env.iter().copied())
-        .status()
-        .with_context(|| format!("`{line}` did not start"))?;
+    let status =
+        cargo_command(args).envs(env.iter().copied()).status().with_context(|| format!("`{line}` did not start"))?;
     if !status.success() {
         bail!("`{line}` failed ({status})");
     }
@@ -31,9 +29,7 @@ pub fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
 /// Runs cargo and returns what it wrote to stdout.
 pub fn cargo_stdout(args: &[&str]) -> Result<String> {
     let line = command_line(args);
-    let out = cargo_command(args)
-        .output()
-        .with_context(|| format!("`{line}` did not start"))?;
+    let out = cargo_command(args).output().with_context(|| format!("`{line}` did not start"))?;
     if !out.status.success() {
         let stderr = String::from_utf8_lossy(&out.stderr);
         bail!("`{line}` failed ({})\n{}", out.status, stderr.trim_end());

@@ -20,8 +20,7 @@ pub fn run() -> Result<()> {
     }
     let mut long = Vec::new();
     for file in files {
-        let text = std::fs::read_to_string(&file)
-            .with_context(|| format!("cannot read {}", file.display()))?;
+        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let lines = production_lines(&text);
         if lines > LIMIT_LINES {
             long.push((lines, file));
@@ -42,14 +41,11 @@ pub fn run() -> Result<()> {
 }
 
 fn production_lines(text: &str) -> usize {
-    text.lines()
-        .take_while(|line| !line.starts_with("#[cfg(test)]"))
-        .count()
+    text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
@@ -70,14 +66,7 @@ mod tests {
 
     #[test]
     fn tests_at_the_end_of_a_file_do_not_count() {
-        assert_eq!(
-            production_lines("fn a() {}\n\n#[cfg(test)]\nmod tests {\n}\n"),
-            2
-        );
-        assert_eq!(
-            production_lines("    #[cfg(test)]\n    fn b() {}\n"),
-            2,
-            "an inner one is no end"
-        );
+        assert_eq!(production_lines("fn a() {}\n\n#[cfg(test)]\nmod tests {\n}\n"), 2);
+        assert_eq!(production_lines("    #[cfg(test)]\n    fn b() {}\n"), 2, "an inner one is no end");
     }
 }

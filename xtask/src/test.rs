@@ -50,10 +50,7 @@ fn build_args(args: &[String]) -> Vec<&str> {
                 chosen.push(arg);
                 chosen.extend(args.next());
             }
-            _ if ["--profile=", "--target=", "--target-dir="]
-                .iter()
-                .any(|p| arg.starts_with(p)) =>
-            {
+            _ if ["--profile=", "--target=", "--target-dir="].iter().any(|p| arg.starts_with(p)) => {
                 chosen.push(arg);
             }
             _ => {}

@@ -148,21 +148,29 @@ impl Api {
         })
     }
 
-    /// `online` or `offline`, as the alias shows it.
+    /// Cancels it; the answer is the caller's to judge.
+    pub fn cancel(&self, id: &str) -> Answer {
+        let path = format!("/job/{id}/cancel");
+        self.request(Method::POST, &path, &[], None).unwrap_or_else(|e| panic!("POST {e}"))
+    }
+
+    /// A node's document.
     ///
     /// # Errors
     /// When nobody answers, or not with the node.
-    pub fn try_node_status(&self, node: &str) -> Result<String, String> {
+    pub fn try_node(&self, node: &str) -> Result<Value, String> {
         let answer = self.try_get(&format!("/node/{node}"))?;
-        let status = answer.json()["status"].as_str().map(str::to_owned);
-        status.ok_or_else(|| format!("{answer:?}"))
+        ensure(answer.status == 200, format!("{answer:?}"))?;
+        Ok(answer.json())
     }
 
-    pub fn wait_node(&self, node: &str, status: &str) {
-        wait_until(&format!("node {node} {status}"), LIMIT, || {
-            let seen = self.try_node_status(node)?;
-            ensure(seen == status, seen)
-        });
+    /// Waits for the node's exact state: `ready`, `warning`, `unhealthy`, `dead`, `draining`, `left`.
+    pub fn wait_node(&self, node: &str, state: &str) -> Value {
+        wait_until(&format!("node {node} {state}"), LIMIT, || {
+            let seen = self.try_node(node)?;
+            ensure(seen["state"] == state, &seen)?;
+            Ok(seen)
+        })
     }
 }
 

@@ -39,6 +39,7 @@ pub use job::{Job, duration_ms};
 pub use ports::free_port;
 pub use process::Process;
 pub use record::{Line, Record};
+pub use reqwest::Method;
 pub use server::{Server, ServerOptions};
 pub use wait::{LIMIT, ensure, wait_until};
 pub use worker::{Worker, WorkerOptions};

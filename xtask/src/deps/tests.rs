@@ -2,11 +2,7 @@
 
 use super::{MUST_NOT_REACH, ONE_WAY, Package, RUNTIMES, Rule, borrowed, reached};
 
-const CORE: Rule = Rule {
-    krate: "grid-core",
-    never: &[RUNTIMES, &["grid-plan"]],
-    why: ONE_WAY,
-};
+const CORE: Rule = Rule { krate: "grid-core", never: &[RUNTIMES, &["grid-plan"]], why: ONE_WAY };
 
 const CLEAN: &str = "\
 grid-core v0.1.0 (/w/crates/grid-core)
@@ -24,10 +20,7 @@ fn a_clean_tree_passes() {
 #[test]
 fn a_forbidden_crate_is_named_once_with_its_version() {
     let tree = format!("{CLEAN}tokio v1.54.0\nmio v1.0.0\ntokio v1.54.0 (*)\n");
-    let tokio = Package {
-        name: "tokio".into(),
-        version: "1.54.0".into(),
-    };
+    let tokio = Package { name: "tokio".into(), version: "1.54.0".into() };
     assert_eq!(reached(&tree, &CORE), [tokio]);
 }
 
@@ -66,14 +59,7 @@ fn the_table_keeps_the_promises_of_the_design() {
         }
     }
     assert!(forbids("grid-raft", "grid-core"));
-    let chain = [
-        "grid-types",
-        "grid-core",
-        "grid-plan",
-        "grid-controller",
-        "grid-api",
-        "grid",
-    ];
+    let chain = ["grid-types", "grid-core", "grid-plan", "grid-controller", "grid-api", "grid"];
     for (at, lower) in chain.iter().enumerate() {
         for upper in &chain[at + 1..] {
             assert!(forbids(lower, upper), "{lower} may reach {upper}");

@@ -1,0 +1,21 @@
+//! End to end: the real binaries, real signals, files and sockets; black box.
+//!
+//! One executable for all topics, so that they are linked once and run in
+//! parallel: most of them wait for processes, and a task of 45 s must not hold up
+//! the rest.
+//! Not here: anything a unit test can show. Each test here needs two processes.
+
+mod chaos;
+mod command_line;
+mod conditions;
+mod endings;
+mod http;
+mod nodes;
+mod once;
+mod order;
+mod refusals;
+mod restarts;
+mod retries;
+mod seed_jobs;
+mod staging;
+mod strategies;

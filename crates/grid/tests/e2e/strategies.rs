@@ -1,0 +1,108 @@
+//! `fail-fast` and `continue`: who still runs after a failure, and who never runs.
+
+use grid_testkit::spec::{job, pipeline, record, sleep, with};
+use serde_json::json;
+
+use crate::staging::{Busy, at, closed_record, open, sorted_places, two_web_nodes};
+
+#[test]
+fn fail_fast_sends_no_further_lease_and_cleans_up_on_the_failed_node() {
+    let cluster = two_web_nodes();
+    let api = cluster.api();
+    let (closed, lines) = (closed_record(&cluster), cluster.record("lines"));
+    let busy = Busy::keep(&api, "web-02");
+    let clean_up = with(pipeline([record(&lines), record(&lines)]), json!({"condition": "on_failure"}));
+    let id = api.submit(&job("group:web", [record(&closed), record(&lines), clean_up]));
+    api.wait_job(&id, "web-01 failed", |j| j.outcome(0, "web-01") == "failed");
+    // From here on web-02 would succeed, if it were still asked.
+    open(&closed);
+    busy.release();
+
+    let ended = api.wait_ended(&id);
+    assert_eq!(ended.status(), "failed", "{ended}");
+    assert_eq!(ended.outcome(0, "web-02"), "skipped", "no lease after the tolerance tripped: {ended}");
+    assert_eq!(ended.outcomes(1), ["skipped", "skipped"], "{ended}");
+    assert_eq!(ended.outcomes(2), ["success", "success"], "{ended}");
+    assert_eq!(ended.outcomes(3), ["success", "success"], "{ended}");
+    assert_eq!(closed.lines(), []);
+    let cleaned = [(2, "web-01"), (2, "web-02"), (3, "web-01"), (3, "web-02")];
+    assert_eq!(sorted_places(&lines, &id), at(&cleaned));
+}
+
+#[test]
+fn continue_excludes_the_failed_node_from_every_later_phase() {
+    let cluster = two_web_nodes();
+    let api = cluster.api();
+    let (closed, lines) = (closed_record(&cluster), cluster.record("lines"));
+    let busy = Busy::keep(&api, "web-02");
+    let phases = [record(&closed), record(&lines), pipeline([record(&lines), record(&lines)])];
+    let id = api.submit(&with(job("group:web", phases), json!({"strategy": "continue"})));
+    api.wait_job(&id, "web-01 failed", |j| j.outcome(0, "web-01") == "failed");
+    open(&closed);
+    busy.release();
+
+    let ended = api.wait_ended(&id);
+    assert_eq!(ended.status(), "completed", "one node is left: {ended}");
+    assert_eq!(ended.expected(), ["web-01", "web-02"], "{ended}");
+    assert_eq!(ended.outcomes(0), ["failed", "success"], "{ended}");
+    for step in 1..4 {
+        assert_eq!(ended.outcomes(step), ["skipped", "success"], "{ended}");
+    }
+    let ran = [(1, "web-02"), (2, "web-02"), (3, "web-02")];
+    assert_eq!(sorted_places(&lines, &id), at(&ran), "an excluded node never executes");
+    assert_eq!(ended.count_all(), 8, "{ended}");
+}
+
+#[test]
+fn j6_a_node_that_joins_the_group_later_never_executes() {
+    let mut cluster = two_web_nodes();
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    let busy = Busy::keep(&api, "web-02");
+    let id = api.submit(&job("group:web", [record(&lines), record(&lines)]));
+    api.wait_job(&id, "started", |j| j.outcome(0, "web-01") == "success");
+    cluster.add_worker("web-03", "--groups web");
+    busy.release();
+
+    let ended = api.wait_ended(&id);
+    assert_eq!(ended.status(), "completed", "{ended}");
+    assert_eq!(ended.expected(), ["web-01", "web-02"], "frozen when the job started: {ended}");
+    let ran = [(0, "web-01"), (0, "web-02"), (1, "web-01"), (1, "web-02")];
+    assert_eq!(sorted_places(&lines, &id), at(&ran));
+
+    let next = api.submit(&job("group:web", [record(&lines)]));
+    let next = api.wait_ended(&next);
+    assert_eq!(next.expected(), ["web-01", "web-02", "web-03"], "the next job has it: {next}");
+}
+
+#[test]
+fn a_node_that_left_is_skipped_by_name_and_not_in_silence() {
+    let mut cluster = two_web_nodes();
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    assert!(cluster.worker("web-02").terminate().success());
+    api.wait_node("web-02", "left");
+    let id = api.submit(&job("group:web", [record(&lines)]));
+    let ended = api.wait_ended(&id);
+    assert_eq!(ended.outcome(0, "web-01"), "success", "{ended}");
+    if ended.expected().contains(&"web-02") {
+        assert_eq!(ended.outcome(0, "web-02"), "skipped", "{ended}");
+        assert!(ended.result_reason(0, "web-02").contains("offline"), "{ended}");
+    }
+    assert_eq!(sorted_places(&lines, &id), at(&[(0, "web-01")]));
+}
+
+#[test]
+fn durations_and_start_times_are_true() {
+    let cluster = two_web_nodes();
+    let api = cluster.api();
+    let id = api.submit(&job("group:web", [sleep("1s"), sleep("1200ms")]));
+    let ended = api.wait_ended(&id);
+    assert_eq!(ended.status(), "completed", "{ended}");
+    for node in ["web-01", "web-02"] {
+        assert!(ended.duration_ms(0, node) >= 1000, "{ended}");
+        assert!(ended.duration_ms(1, node) >= 1200, "{ended}");
+        assert_eq!(ended.attempts(0, node), 1, "{ended}");
+        assert!(ended.started_at(0, node) < ended.started_at(1, node), "{ended}");
+    }
+}
