@@ -1,0 +1,174 @@
+//! The data folder: who may use it and whom it belongs to.
+//!
+//! ```text
+//!   raft.lock    held while a process uses the folder; the kernel frees it with the process
+//!   raft.json    format and member id; written once the folder belongs to a group
+//!   raft-log/    votes and entries
+//!   snapshots/   the newest snapshot and its description
+//! ```
+//!
+//! A folder that is refused is left as it was, but for the lock file.
+//! Not here: the cluster id of E3, which belongs to membership.
+//! `raft.json` comes *after* the first entry is on disk, not before: a bootstrap
+//! that was cut short leaves a folder that can be bootstrapped again, and one
+//! whose log is already there is adopted.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::error::OpenError;
+
+const FORMAT: u32 = 1;
+const IDENTITY: &str = "raft.json";
+const LOCK: &str = "raft.lock";
+
+/// Whether `data_dir` already belongs to a group. A bootstrap cut short by a
+/// crash does not count: repeat it.
+pub fn is_initialised(data_dir: &Path) -> bool {
+    data_dir.join(IDENTITY).exists()
+}
+
+/// The parts of a data folder.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    root: PathBuf,
+}
+
+impl Folder {
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_path_buf() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.root.join("raft-log")
+    }
+
+    pub fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshots")
+    }
+
+    /// Whether nothing of a member is here.
+    pub fn is_blank(&self) -> bool {
+        !is_initialised(&self.root) && !self.log().exists() && !self.snapshots().exists()
+    }
+
+    /// Checks that what is here was made by this program for this member.
+    pub fn check(&self, raft_id: u64) -> Result<(), OpenError> {
+        if let Some(identity) = self.identity()?
+            && identity.raft_id != raft_id
+        {
+            return Err(OpenError::OtherMember { folder: self.root.clone(), found: identity.raft_id, wanted: raft_id });
+        }
+        let log = self.log();
+        if !log.exists() {
+            if is_initialised(&self.root) || self.snapshots().exists() {
+                return Err(OpenError::damaged(&self.root, "raft-log is missing"));
+            }
+            return Ok(());
+        }
+        for entry in fs::read_dir(&log).map_err(OpenError::io(&log, "cannot list"))? {
+            let name = entry.map_err(OpenError::io(&log, "cannot list"))?.file_name();
+            let name = name.to_string_lossy();
+            let known = name == "LOCK" || (name.starts_with("r-") && name.ends_with(".wal"));
+            if !known {
+                let reason = format!("raft-log holds the unknown file {name:?}");
+                return Err(OpenError::damaged(&self.root, reason));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn create(&self) -> Result<(), OpenError> {
+        for dir in [self.log(), self.snapshots()] {
+            fs::create_dir_all(&dir).map_err(OpenError::io(&dir, "cannot create"))?;
+        }
+        sync_dir(&self.root).map_err(OpenError::io(&self.root, "cannot fsync"))
+    }
+
+    /// Takes the folder for this process.
+    pub fn lock(&self) -> Result<FolderLock, OpenError> {
+        fs::create_dir_all(&self.root).map_err(OpenError::io(&self.root, "cannot create"))?;
+        let path = self.root.join(LOCK);
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(OpenError::io(&path, "cannot open"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(FolderLock { _file: file, released: watch::Sender::new(()) }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder: self.root.clone() }),
+            Err(TryLockError::Error(source)) => Err(OpenError::io(&path, "cannot lock")(source)),
+        }
+    }
+
+    /// Records that the folder belongs to a group from now on.
+    pub fn mark_initialised(&self, raft_id: u64) -> Result<(), OpenError> {
+        let path = self.root.join(IDENTITY);
+        let identity = Identity { format: FORMAT, raft_id };
+        let text =
+            serde_json::to_vec(&identity).map_err(io::Error::from).map_err(OpenError::io(&path, "cannot encode"))?;
+        write_file(&path, &text).map_err(OpenError::io(&path, "cannot write"))
+    }
+
+    fn identity(&self) -> Result<Option<Identity>, OpenError> {
+        let path = self.root.join(IDENTITY);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(OpenError::io(&path, "cannot read")(e)),
+        };
+        let identity: Identity =
+            serde_json::from_slice(&text).map_err(|e| OpenError::damaged(&self.root, format!("raft.json: {e}")))?;
+        if identity.format != FORMAT {
+            let reason = format!("raft.json has format {}, this program reads {FORMAT}", identity.format);
+            return Err(OpenError::damaged(&self.root, reason));
+        }
+        Ok(Some(identity))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Identity {
+    format: u32,
+    raft_id: u64,
+}
+
+/// Keeps other processes out. Shared by everything that touches the folder, so
+/// that it is freed after the last of them.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
+    released: watch::Sender<()>,
+}
+
+impl FolderLock {
+    /// Closes when the folder is free again.
+    pub fn released(self: &Arc<Self>) -> watch::Receiver<()> {
+        self.released.subscribe()
+    }
+}
+
+/// Writes `path` so that after a crash it is whole or as before.
+pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let tmp = path.with_extension("tmp");
+    let mut file = File::create(&tmp)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&tmp, path)?;
+    sync_dir(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Makes names created or removed in `dir` survive a power cut.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}

@@ -1,0 +1,136 @@
+//! A running member, as the rest of Grid sees it.
+//!
+//! L3: [`Raft::propose`] resolves after commit, fsync and the machine's
+//! transaction. E4: it says "not the leader" only if the payload never reached
+//! the log.
+//! Not here: merging of commands (the proposer in the controller), starting
+//! (`start`), roles and epochs.
+//! There is no timeout on a proposal: without a majority it waits for its fate,
+//! and only the caller knows how long an answer is of use.
+
+use std::marker::PhantomData;
+use std::path::Path;
+
+use bytes::Bytes;
+use openraft::error::{ClientWriteError, RaftError};
+use tokio::sync::watch;
+
+use crate::config::{Config, MAX_PAYLOAD_BYTES, Start};
+use crate::error::{OpenError, ProposeError, Stopped};
+use crate::folder;
+use crate::group::Proposal;
+use crate::leadership::{LeaderInfo, Leadership, observe};
+use crate::machine::Machine;
+use crate::start::{Started, start};
+
+/// A handle to a running member; clones share it. `R` is what its machine
+/// replies. Dropping every handle does not end the member: use
+/// [`Raft::shutdown`].
+pub struct Raft<R> {
+    member: std::sync::Arc<Started>,
+    leadership: watch::Receiver<Leadership>,
+    reason: watch::Receiver<Option<String>>,
+    reply: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for Raft<R> {
+    fn clone(&self) -> Self {
+        Self {
+            member: self.member.clone(),
+            leadership: self.leadership.clone(),
+            reason: self.reason.clone(),
+            reply: PhantomData,
+        }
+    }
+}
+
+impl<R: Send + 'static> Raft<R> {
+    /// Starts a member on its data folder and brings `machine` up to date with
+    /// what is known to be committed (L5). It runs on the current runtime.
+    pub async fn open<M: Machine<Reply = R>>(config: Config, how: Start, machine: M) -> Result<Self, OpenError> {
+        let member = start(config, how, machine).await?;
+        let (leadership, reason) = observe(&member.raft);
+        Ok(Self { member: std::sync::Arc::new(member), leadership, reason, reply: PhantomData })
+    }
+
+    /// Whether a data folder already belongs to a group. A bootstrap cut short
+    /// by a crash does not count: repeat it.
+    pub fn is_initialised(data_dir: &Path) -> bool {
+        folder::is_initialised(data_dir)
+    }
+
+    /// Resolves after the entry is committed, fsynced and applied (L3).
+    /// Dropping the future does not take the payload back.
+    pub async fn propose(&self, payload: Bytes) -> Result<R, ProposeError> {
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(ProposeError::TooLarge { len: payload.len() });
+        }
+        let (proposal, appended) = Proposal::new(payload);
+        let unknown = |reason: &str| ProposeError::OutcomeUnknown { reason: reason.into() };
+        match self.member.raft.client_write(proposal).await {
+            Ok(written) => {
+                let reply = written.data.into_reply();
+                reply.ok_or_else(|| unknown("it was applied, but its reply is lost"))
+            }
+            Err(RaftError::Fatal(_)) if appended.get() => Err(unknown("this member stopped before it was applied")),
+            Err(_) if appended.get() => Err(unknown("another leader may or may not keep the entry")),
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward))) => {
+                let leader = forward.leader_id.zip(forward.leader_node);
+                Err(ProposeError::NotLeader {
+                    leader: leader.map(|(raft_id, member)| LeaderInfo { raft_id, address: member.address }),
+                })
+            }
+            Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(e))) => Err(unknown(&e.to_string())),
+            Err(RaftError::Fatal(_)) => Err(self.stopped_error().await.into()),
+        }
+    }
+
+    /// Who leads; closes when this member ends.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    /// Bytes of log on disk.
+    pub fn log_bytes(&self) -> u64 {
+        self.member.log_size.bytes()
+    }
+
+    /// Takes a snapshot of at least what is applied now, and returns when it is
+    /// on disk. The log behind it is purged afterwards.
+    pub async fn trigger_snapshot(&self) -> Result<(), Stopped> {
+        let raft = &self.member.raft;
+        let mut metrics = raft.metrics();
+        let wanted = metrics.borrow_and_update().last_applied;
+        let _turn = self.member.snapshot_turn.lock().await;
+        loop {
+            let current = metrics.borrow_and_update().snapshot;
+            if current >= wanted {
+                return Ok(());
+            }
+            let asked = raft.trigger().snapshot().await.is_ok();
+            let taken = metrics.wait_for(|m| m.snapshot != current || m.running_state.is_err());
+            if !asked || taken.await.map_or(true, |m| m.running_state.is_err()) {
+                return Err(self.stopped_error().await);
+            }
+        }
+    }
+
+    /// Ends the member; returns when its data folder is free again.
+    pub async fn shutdown(&self) {
+        self.member.end().await;
+    }
+
+    /// Resolves with the reason when this member has ended: an error of its
+    /// disk or its machine, or a shutdown. The process should end, too (L2).
+    pub async fn stopped(&self) -> String {
+        let mut reason = self.reason.clone();
+        match reason.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "its runtime has ended".into(),
+        }
+    }
+
+    async fn stopped_error(&self) -> Stopped {
+        Stopped { reason: self.stopped().await }
+    }
+}

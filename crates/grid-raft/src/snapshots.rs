@@ -1,0 +1,245 @@
+//! Snapshots on disk.
+//!
+//! ```text
+//!   snapshots/TERM-INDEX-HASH.snap   the machine's copy
+//!   snapshots/TERM-INDEX-HASH.json   length, hash, position, membership; its presence makes the snapshot one
+//!   snapshots/*.tmp                  unfinished, removed at start
+//! ```
+//!
+//! L5: [`Snapshots::publish`] returns after file, description and folder are
+//! fsynced; only then may the log be purged. The previous snapshot is removed
+//! last. A snapshot is used only if its length and BLAKE3 hash are right; the
+//! hash is part of the id, so that a receiver checks what the sender wrote.
+//! Not here: how the machine makes or takes a copy, how one travels.
+//! A received snapshot is copied once more, from the anonymous file it arrived
+//! in: a plain file handle is all that openraft passes on, and a second
+//! sequential write is cheap beside the transfer.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::folder::{sync_dir, write_file};
+use crate::group::{SnapshotMeta, StoredMembership, log_id_of, position_of};
+use crate::machine::{LogPosition, MachinePosition};
+use crate::record::{decode_membership, encode_stored};
+
+const FORMAT: u32 = 1;
+
+/// The snapshots of one member; at most one is current.
+#[derive(Debug, Clone)]
+pub struct Snapshots {
+    dir: PathBuf,
+}
+
+/// A snapshot that was published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// `None` for the copy of a machine that had applied nothing.
+    pub last: Option<LogPosition>,
+    pub membership: StoredMembership,
+    pub path: PathBuf,
+    id: String,
+    len: u64,
+    hash: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Description {
+    format: u32,
+    last: Option<LogPosition>,
+    len: u64,
+    blake3: String,
+    /// As a machine keeps it.
+    membership: Option<Vec<u8>>,
+}
+
+impl Snapshot {
+    pub fn meta(&self) -> SnapshotMeta {
+        SnapshotMeta {
+            last_log_id: self.last.map(log_id_of),
+            last_membership: self.membership.clone(),
+            snapshot_id: self.id.clone(),
+        }
+    }
+
+    pub fn position(&self) -> io::Result<MachinePosition> {
+        Ok(MachinePosition { applied: self.last, membership: encode_stored(&self.membership)? })
+    }
+
+    /// Reads the whole file and compares.
+    pub fn verify(&self) -> io::Result<()> {
+        let (len, hash) = digest(&mut File::open(&self.path)?, &mut io::sink())?;
+        if len != self.len || hash != self.hash {
+            return Err(damaged(&self.path, "content does not match its description"));
+        }
+        Ok(())
+    }
+}
+
+impl Snapshots {
+    /// Removes what a crash left unfinished.
+    pub fn open(dir: PathBuf) -> io::Result<Self> {
+        let snapshots = Self { dir };
+        let described = snapshots.newest()?.map(|snapshot| snapshot.id);
+        for path in snapshots.files()? {
+            let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+            let extension = path.extension().map(|e| e.to_string_lossy());
+            let is_orphan = extension.as_deref() == Some("snap") && stem.as_deref() != described.as_deref();
+            if is_orphan || extension.as_deref() == Some("tmp") {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// A path for the machine to write to; nothing is there.
+    pub fn unfinished(&self) -> io::Result<PathBuf> {
+        let path = self.dir.join("building.tmp");
+        remove_if_there(&path)?;
+        Ok(path)
+    }
+
+    /// An anonymous file for a snapshot that is being received.
+    pub fn receiving(&self) -> io::Result<File> {
+        let path = self.dir.join("receiving.tmp");
+        remove_if_there(&path)?;
+        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        fs::remove_file(&path)?;
+        Ok(file)
+    }
+
+    /// Makes the file at `unfinished` the current snapshot.
+    pub fn publish(
+        &self,
+        unfinished: &Path,
+        last: Option<LogPosition>,
+        membership: StoredMembership,
+    ) -> io::Result<Snapshot> {
+        let mut file = File::options().read(true).write(true).open(unfinished)?;
+        let (len, hash) = digest(&mut file, &mut io::sink())?;
+        file.sync_all()?;
+        self.name(unfinished, last, membership, len, hash)
+    }
+
+    /// Makes a received snapshot the current one, if it is what was sent.
+    pub fn adopt(&self, mut received: File, meta: &SnapshotMeta) -> io::Result<Snapshot> {
+        let last = meta.last_log_id.as_ref().map(position_of);
+        received.rewind()?;
+        let unfinished = self.unfinished()?;
+        let mut file = File::create_new(&unfinished)?;
+        let (len, hash) = digest(&mut received, &mut file)?;
+        file.sync_all()?;
+        if id_of(last, &hash) != meta.snapshot_id {
+            return Err(damaged(&unfinished, "received snapshot is not the one that was sent"));
+        }
+        self.name(&unfinished, last, meta.last_membership.clone(), len, hash)
+    }
+
+    /// The current snapshot. Its description is checked, its content is not.
+    pub fn newest(&self) -> io::Result<Option<Snapshot>> {
+        let mut newest: Option<Snapshot> = None;
+        for path in self.files()? {
+            if path.extension().is_some_and(|e| e == "json") {
+                let snapshot = read_description(&path)?;
+                if newest.as_ref().is_none_or(|n| n.last < snapshot.last) {
+                    newest = Some(snapshot);
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    fn name(
+        &self,
+        unfinished: &Path,
+        last: Option<LogPosition>,
+        membership: StoredMembership,
+        len: u64,
+        hash: String,
+    ) -> io::Result<Snapshot> {
+        let id = id_of(last, &hash);
+        let path = self.dir.join(format!("{id}.snap"));
+        fs::rename(unfinished, &path)?;
+        sync_dir(&self.dir)?;
+        let description =
+            Description { format: FORMAT, last, len, blake3: hash.clone(), membership: encode_stored(&membership)? };
+        write_file(&path.with_extension("json"), &serde_json::to_vec(&description)?)?;
+        let snapshot = Snapshot { last, membership, path, id, len, hash };
+        self.remove_all_but(&snapshot)?;
+        Ok(snapshot)
+    }
+
+    fn remove_all_but(&self, current: &Snapshot) -> io::Result<()> {
+        let mut others = self.files()?;
+        others.retain(|path| path.file_stem() != current.path.file_stem());
+        // Descriptions first: a copy without one is an orphan, not damage.
+        others.sort_by_key(|path| path.extension().is_none_or(|e| e != "json"));
+        for path in others {
+            fs::remove_file(path)?;
+        }
+        sync_dir(&self.dir)
+    }
+
+    fn files(&self) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(&self.dir)?.map(|entry| Ok(entry?.path())).collect()
+    }
+}
+
+fn read_description(path: &Path) -> io::Result<Snapshot> {
+    let description: Description =
+        serde_json::from_slice(&fs::read(path)?).map_err(|e| damaged(path, &format!("unreadable description: {e}")))?;
+    if description.format != FORMAT {
+        return Err(damaged(path, &format!("unknown format {}", description.format)));
+    }
+    let membership = match &description.membership {
+        Some(bytes) => decode_membership(bytes)?,
+        None => StoredMembership::default(),
+    };
+    let copy = path.with_extension("snap");
+    let len = fs::metadata(&copy).map_err(|e| damaged(&copy, &e.to_string()))?.len();
+    if len != description.len {
+        return Err(damaged(&copy, &format!("{len} bytes instead of {}", description.len)));
+    }
+    Ok(Snapshot {
+        last: description.last,
+        membership,
+        path: copy,
+        id: id_of(description.last, &description.blake3),
+        len: description.len,
+        hash: description.blake3,
+    })
+}
+
+fn id_of(last: Option<LogPosition>, hash: &str) -> String {
+    let LogPosition { term, index } = last.unwrap_or(LogPosition { term: 0, index: 0 });
+    format!("{term}-{index}-{hash}")
+}
+
+fn digest(from: &mut File, to: &mut impl Write) -> io::Result<(u64, String)> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut len = 0;
+    loop {
+        let n = from.read(&mut buffer)?;
+        if n == 0 {
+            return Ok((len, hasher.finalize().to_hex().to_string()));
+        }
+        hasher.update(&buffer[..n]);
+        to.write_all(&buffer[..n])?;
+        len += n as u64;
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn damaged(path: &Path, reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{}: {reason}", path.display()))
+}

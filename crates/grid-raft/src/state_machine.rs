@@ -1,0 +1,154 @@
+//! openraft's state machine over a [`Machine`](crate::Machine).
+//!
+//! L3: `apply` returns after the machine's transaction. L5: a snapshot is
+//! published, fsynced, before openraft hears of it and purges; a received one
+//! is published before the machine installs it, so that a crash between the
+//! two is repaired at the next start (`start`).
+//! Not here: the machine's thread (`applier`), the files (`snapshots`).
+//! Building a snapshot holds up `apply` only while the machine writes its copy;
+//! hashing and fsync run beside it.
+
+use std::io;
+use std::path::PathBuf;
+
+use openraft::storage::RaftStateMachine;
+use openraft::{AnyError, Entry, EntryPayload, LogId, OptionalSend, RaftSnapshotBuilder};
+
+use crate::applier::Applier;
+use crate::group::{
+    Answer, Group, SnapshotMeta, StorageError, StorageIoError, StoredMembership, log_id_of, position_of,
+};
+use crate::machine::{Committed, MachineError, MachinePosition};
+use crate::record::{decode_membership, encode_membership};
+use crate::snapshots::{Snapshot, Snapshots};
+
+#[derive(Clone)]
+pub struct StateMachine {
+    pub applier: Applier,
+    pub snapshots: Snapshots,
+}
+
+impl StateMachine {
+    /// Checks the copy, then lets the machine take it.
+    pub async fn install(&self, snapshot: Snapshot) -> Result<(), InstallError> {
+        let position = snapshot.position()?;
+        let path = on_blocking_thread(move || snapshot.verify().map(|()| snapshot.path)).await?;
+        Ok(self.applier.install_snapshot(path, position).await?)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error(transparent)]
+    Snapshot(#[from] io::Error),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+}
+
+impl RaftStateMachine<Group> for StateMachine {
+    type SnapshotBuilder = Self;
+
+    async fn applied_state(&mut self) -> Result<(Option<LogId<u64>>, StoredMembership), StorageError> {
+        let position = self.applier.position().await.map_err(read_failed)?;
+        let membership = membership_of(&position).map_err(read_failed)?;
+        Ok((position.applied.map(log_id_of), membership))
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Answer>, StorageError>
+    where
+        I: IntoIterator<Item = Entry<Group>> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let batch: io::Result<Vec<Committed>> = entries.into_iter().map(committed).collect();
+        let batch = batch.map_err(write_failed)?;
+        let Some(last) = batch.last().map(|entry| log_id_of(entry.position)) else {
+            return Ok(Vec::new());
+        };
+        let answers = self.applier.apply(batch).await;
+        answers.map_err(|e| StorageIoError::apply(last, AnyError::new(&e)).into())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<tokio::fs::File>, StorageError> {
+        let file = self.snapshots.receiving().map_err(snapshot_write_failed)?;
+        Ok(Box::new(tokio::fs::File::from_std(file)))
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta,
+        snapshot: Box<tokio::fs::File>,
+    ) -> Result<(), StorageError> {
+        let received = snapshot.into_std().await;
+        let (snapshots, meta) = (self.snapshots.clone(), meta.clone());
+        let adopted = on_blocking_thread(move || snapshots.adopt(received, &meta)).await;
+        let adopted = adopted.map_err(snapshot_write_failed)?;
+        self.install(adopted).await.map_err(write_failed)
+    }
+
+    async fn get_current_snapshot(&mut self) -> Result<Option<openraft::Snapshot<Group>>, StorageError> {
+        let newest = self.snapshots.newest().map_err(snapshot_read_failed)?;
+        match newest {
+            Some(snapshot) => open(&snapshot).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl RaftSnapshotBuilder<Group> for StateMachine {
+    async fn build_snapshot(&mut self) -> Result<openraft::Snapshot<Group>, StorageError> {
+        let path: PathBuf = self.snapshots.unfinished().map_err(snapshot_write_failed)?;
+        let position = self.applier.write_snapshot(path.clone()).await;
+        let position = position.map_err(snapshot_write_failed)?;
+        let membership = membership_of(&position).map_err(snapshot_write_failed)?;
+        let snapshots = self.snapshots.clone();
+        let published = on_blocking_thread(move || snapshots.publish(&path, position.applied, membership)).await;
+        open(&published.map_err(snapshot_write_failed)?).await
+    }
+}
+
+async fn open(snapshot: &Snapshot) -> Result<openraft::Snapshot<Group>, StorageError> {
+    let file = tokio::fs::File::open(&snapshot.path).await;
+    Ok(openraft::Snapshot { meta: snapshot.meta(), snapshot: Box::new(file.map_err(snapshot_read_failed)?) })
+}
+
+fn committed(entry: Entry<Group>) -> io::Result<Committed> {
+    let position = position_of(&entry.log_id);
+    let (payload, membership) = match entry.payload {
+        EntryPayload::Blank => (None, None),
+        EntryPayload::Normal(proposal) => (Some(proposal.payload), None),
+        EntryPayload::Membership(membership) => (None, Some(encode_membership(Some(position), &membership)?)),
+    };
+    Ok(Committed { position, payload, membership })
+}
+
+fn membership_of(position: &MachinePosition) -> io::Result<StoredMembership> {
+    match &position.membership {
+        Some(bytes) => decode_membership(bytes),
+        None => Ok(StoredMembership::default()),
+    }
+}
+
+async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.unwrap_or_else(|e| Err(io::Error::other(e)))
+}
+
+fn read_failed(e: impl std::error::Error + 'static) -> StorageError {
+    StorageIoError::read_state_machine(AnyError::new(&e)).into()
+}
+
+fn write_failed(e: impl std::error::Error + 'static) -> StorageError {
+    StorageIoError::write_state_machine(AnyError::new(&e)).into()
+}
+
+fn snapshot_read_failed(e: impl std::error::Error + 'static) -> StorageError {
+    StorageIoError::read_snapshot(None, AnyError::new(&e)).into()
+}
+
+fn snapshot_write_failed(e: impl std::error::Error + 'static) -> StorageError {
+    StorageIoError::write_snapshot(None, AnyError::new(&e)).into()
+}
