@@ -1,0 +1,257 @@
+//! One call, carried to whichever controller can answer it.
+//!
+//! A round asks every server once and follows NOT_LEADER; rounds repeat, with jittered waits, until `patience` is
+//! over. What ends a call at once: an answer, or a refusal that waiting does not mend.
+//! Bounds: [`MAX_HOPS`] redirects a server and round, [`MAX_ANSWER_BYTES`] an answer, one timeout an attempt.
+//!
+//! One attempt gets only a share of the patience when there are several servers: a controller whose process is
+//! stopped still accepts connections, and must not use up the time in which another one could have answered.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use grid_types::Code;
+use grid_types::api::{ErrorDoc, HEADER_KEY, NotLeaderDoc};
+use reqwest::Method;
+
+use crate::error::{Error, Refusal};
+use crate::key::IdempotencyKey;
+use crate::server::ServerUrl;
+
+const MAX_HOPS: u32 = 4;
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+const FIRST_WAIT_MS: u64 = 100;
+const LAST_WAIT_MS: u64 = 1_000;
+const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+
+/// What is asked, of whichever server.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub method: Method,
+    pub path: &'a [&'a str],
+    pub query: Vec<(&'static str, String)>,
+    pub key: Option<&'a IdempotencyKey>,
+    pub body: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub server: ServerUrl,
+    pub body: Vec<u8>,
+}
+
+/// What a call met on its way, whether it ended well or not.
+#[derive(Debug, Default)]
+pub(crate) struct Journey {
+    /// A request went out whose answer was lost: it may have been carried out.
+    pub maybe_done: bool,
+    /// Of the current round: what each server did, and the last refusal that waiting may mend.
+    tried: Vec<String>,
+    refusal: Option<Refusal>,
+}
+
+pub(crate) struct Transport {
+    http: reqwest::Client,
+    servers: Vec<ServerUrl>,
+    patience: Duration,
+    /// Who answered last: asked first.
+    preferred: Mutex<Option<ServerUrl>>,
+}
+
+enum Verdict {
+    Answer(Answer),
+    NotLeader(Option<ServerUrl>, Refusal),
+    /// Waiting may mend it.
+    Later(Refusal),
+    Silent(String),
+}
+
+impl Transport {
+    pub fn new(servers: Vec<ServerUrl>, patience: Duration) -> Result<Self, Error> {
+        if servers.is_empty() {
+            return Err(Error::NoServer);
+        }
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_LIMIT.min(patience.max(Duration::from_millis(100))))
+            .user_agent(concat!("grid-client/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| Error::Setup(root_cause(&e)))?;
+        Ok(Self { http, servers, patience, preferred: Mutex::new(None) })
+    }
+
+    /// Carries a call to its end.
+    pub async fn carry(&self, call: &Call<'_>, journey: &mut Journey) -> Result<Answer, Error> {
+        let started = Instant::now();
+        for round in 0.. {
+            journey.tried.clear();
+            journey.refusal = None;
+            if let Some(answer) = self.round(call, journey, started).await? {
+                return Ok(answer);
+            }
+            let left = self.patience.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            tokio::time::sleep(wait(round).min(left)).await;
+        }
+        Err(journey.give_up(started.elapsed()))
+    }
+
+    /// Asks every server once; `None`: nobody had an answer yet.
+    async fn round(&self, call: &Call<'_>, journey: &mut Journey, started: Instant) -> Result<Option<Answer>, Error> {
+        for first in self.order() {
+            let mut next = Some(first);
+            let mut hops = 0;
+            while let Some(server) = next.take() {
+                let left = self.patience.saturating_sub(started.elapsed());
+                match self.attempt(call, &server, left, journey).await? {
+                    Verdict::Answer(answer) => {
+                        *self.preferred.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+                        return Ok(Some(answer));
+                    }
+                    Verdict::NotLeader(leader, refusal) => {
+                        journey.tried.push(format!("{server}: not the leader"));
+                        journey.refusal = Some(refusal);
+                        hops += 1;
+                        next = leader.filter(|leader| hops <= MAX_HOPS && *leader != server);
+                    }
+                    Verdict::Later(refusal) => {
+                        journey.tried.push(format!("{server}: {refusal}"));
+                        journey.maybe_done |= refusal.maybe_done;
+                        journey.refusal = Some(refusal);
+                    }
+                    Verdict::Silent(problem) => journey.tried.push(format!("{server}: {problem}")),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn order(&self) -> Vec<ServerUrl> {
+        let preferred = self.preferred.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let others = self.servers.iter().filter(|s| Some(*s) != preferred.as_ref()).cloned();
+        preferred.iter().cloned().chain(others).collect()
+    }
+
+    async fn attempt(
+        &self,
+        call: &Call<'_>,
+        server: &ServerUrl,
+        left: Duration,
+        journey: &mut Journey,
+    ) -> Result<Verdict, Error> {
+        let share = self.patience / u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+        let limit = share.min(left).max(SHORTEST_ATTEMPT);
+        let mut request =
+            self.http.request(call.method.clone(), server.resource(call.path, &call.query)).timeout(limit);
+        if let Some(key) = call.key {
+            request = request.header(HEADER_KEY, key.as_str());
+        }
+        if let Some(body) = &call.body {
+            request = request.header("content-type", "application/json").body(body.clone());
+        }
+        let read = async {
+            let response = request.send().await?;
+            let status = response.status().as_u16();
+            Ok::<_, reqwest::Error>((status, bounded_body(response).await?))
+        };
+        match read.await {
+            Ok((status, Some(body))) => judge(server, status, body),
+            Ok((_, None)) => Err(unexpected(server, format!("an answer of more than {MAX_ANSWER_BYTES} bytes"))),
+            Err(e) => {
+                journey.maybe_done |= !e.is_connect() && call.method != Method::GET;
+                let timed_out = e.is_timeout() && !e.is_connect();
+                Ok(Verdict::Silent(if timed_out { "no answer in time".to_owned() } else { root_cause(&e) }))
+            }
+        }
+    }
+}
+
+impl Journey {
+    /// A controller that answered is the better story than one that did not.
+    fn give_up(&mut self, waited: Duration) -> Error {
+        match self.refusal.take() {
+            Some(refusal) => Error::Refused(Refusal { maybe_done: self.maybe_done, ..refusal }),
+            None => Error::Unreachable { waited, tried: std::mem::take(&mut self.tried), maybe_done: self.maybe_done },
+        }
+    }
+}
+
+fn judge(server: &ServerUrl, status: u16, body: Vec<u8>) -> Result<Verdict, Error> {
+    if (200..300).contains(&status) {
+        return Ok(Verdict::Answer(Answer { server: server.clone(), body }));
+    }
+    let Ok(doc) = serde_json::from_slice::<ErrorDoc>(&body) else {
+        let problem = format!("status {status}, {}", excerpt(&body));
+        // A balancer in front of controllers that restart says it in its own words.
+        return if matches!(status, 502..=504) {
+            Ok(Verdict::Silent(problem))
+        } else {
+            Err(unexpected(server, problem))
+        };
+    };
+    match Code::from_word(&doc.error) {
+        Some(Code::NotLeader) => {
+            let leader = serde_json::from_slice::<NotLeaderDoc>(&body).ok().and_then(|doc| doc.leader_url);
+            let leader = leader.and_then(|url| url.parse().ok());
+            Ok(Verdict::NotLeader(leader, Refusal::new(status, doc)))
+        }
+        Some(Code::NoQuorum | Code::OutcomeUnknown) => Ok(Verdict::Later(Refusal::new(status, doc))),
+        _ => Err(Error::Refused(Refusal::new(status, doc))),
+    }
+}
+
+/// `None`: longer than anything a controller sends.
+async fn bounded_body(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > MAX_ANSWER_BYTES {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+pub(crate) fn unexpected(server: &ServerUrl, problem: String) -> Error {
+    Error::Unexpected { url: server.to_string(), problem }
+}
+
+fn excerpt(body: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(body).chars().take(80).collect();
+    if text.is_empty() { "an empty body".to_owned() } else { format!("{text:?}") }
+}
+
+/// 100 ms doubling to 1 s, each between half of it and the whole, so that clients do not return in step.
+fn wait(round: u32) -> Duration {
+    let ceiling_ms = FIRST_WAIT_MS.saturating_mul(1 << round.min(10)).min(LAST_WAIT_MS);
+    // Without randomness the whole wait is as good: jitter is a courtesy.
+    let random = getrandom::u64().unwrap_or(u64::MAX);
+    Duration::from_millis(ceiling_ms - random % (ceiling_ms / 2 + 1))
+}
+
+/// The innermost cause: the outer ones only repeat the URL.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIRST_WAIT_MS, LAST_WAIT_MS, wait};
+
+    #[test]
+    fn waits_grow_and_stay_bounded() {
+        for round in [0, 1, 5, 40, u32::MAX] {
+            let ms = wait(round).as_millis();
+            assert!(ms >= u128::from(FIRST_WAIT_MS / 2) && ms <= u128::from(LAST_WAIT_MS), "{round}: {ms}");
+        }
+        assert!(wait(0).as_millis() <= u128::from(FIRST_WAIT_MS));
+    }
+}

@@ -1,0 +1,185 @@
+//! The calls, one method each, with the documents of `grid_types::api`.
+//!
+//! Paths are the canonical ones; the aliases of the API are for people and older programs.
+
+use std::time::Duration;
+
+use grid_types::api::{CancelDoc, JobDoc, ListDoc, NodeDoc, ResultRowDoc, RoleDoc, StatusDoc};
+use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
+use reqwest::Method;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::call::{Answer, Call, Journey, Transport, unexpected};
+use crate::error::Error;
+use crate::key::IdempotencyKey;
+use crate::server::ServerUrl;
+
+/// Talks to a cluster through any of its controllers.
+pub struct Client {
+    transport: Transport,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How long a call goes on without anybody who can answer it.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { patience: Duration::from_secs(10) }
+    }
+}
+
+/// One page of jobs, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct JobsQuery {
+    pub status: Option<JobStatus>,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+    pub limit: Option<u32>,
+}
+
+/// One page of results.
+#[derive(Debug, Clone, Default)]
+pub struct ResultsQuery {
+    pub step: Option<StepIndex>,
+    pub status: Option<Outcome>,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+    pub limit: Option<u32>,
+}
+
+impl Client {
+    /// # Errors
+    /// When `servers` is empty.
+    pub fn new(servers: Vec<ServerUrl>, options: Options) -> Result<Self, Error> {
+        Ok(Self { transport: Transport::new(servers, options.patience)? })
+    }
+
+    /// Submits a job under a key of its own: sent again as often as needed, it becomes one job.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with every fault of the job; or nobody could answer.
+    pub async fn submit(&self, namespace: &str, job: &Value) -> Result<JobDoc, Error> {
+        self.submit_with_key(namespace, job, &IdempotencyKey::random()?).await
+    }
+
+    /// The same under a key the caller chose, for a submit that outlives this process.
+    ///
+    /// # Errors
+    /// As [`Client::submit`].
+    pub async fn submit_with_key(&self, namespace: &str, job: &Value, key: &IdempotencyKey) -> Result<JobDoc, Error> {
+        let path = ["api", "v1", "namespaces", namespace, "jobs"];
+        let body = Some(job.to_string().into_bytes());
+        let call = Call { method: Method::POST, path: &path, query: Vec::new(), key: Some(key), body };
+        decode(&self.transport.carry(&call, &mut Journey::default()).await?)
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn job(&self, namespace: &str, job: JobId) -> Result<JobDoc, Error> {
+        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string()], Vec::new()).await
+    }
+
+    /// # Errors
+    /// An unknown namespace, or nobody could answer.
+    pub async fn jobs(&self, namespace: &str, query: &JobsQuery) -> Result<ListDoc<JobDoc>, Error> {
+        let mut pairs = Vec::new();
+        push(&mut pairs, "status", query.status);
+        push(&mut pairs, "after", query.after.as_ref());
+        push(&mut pairs, "limit", query.limit);
+        self.get(&["api", "v1", "namespaces", namespace, "jobs"], pairs).await
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn results(
+        &self,
+        namespace: &str,
+        job: JobId,
+        query: &ResultsQuery,
+    ) -> Result<ListDoc<ResultRowDoc>, Error> {
+        let mut pairs = Vec::new();
+        push(&mut pairs, "step", query.step);
+        push(&mut pairs, "status", query.status);
+        push(&mut pairs, "after", query.after.as_ref());
+        push(&mut pairs, "limit", query.limit);
+        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string(), "results"], pairs).await
+    }
+
+    /// What a step printed on a node: the last part of it, as its result carried it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: &str) -> Result<String, Error> {
+        let (job, step) = (job.to_string(), step.to_string());
+        let path = ["api", "v1", "namespaces", namespace, "jobs", &job, "output", &step, node];
+        let call = Call { method: Method::GET, path: &path, query: Vec::new(), key: None, body: None };
+        let answer = self.transport.carry(&call, &mut Journey::default()).await?;
+        Ok(String::from_utf8_lossy(&answer.body).into_owned())
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` for a job that has ended, or nobody could answer.
+    pub async fn cancel(&self, namespace: &str, job: JobId) -> Result<CancelDoc, Error> {
+        let id = job.to_string();
+        let path = ["api", "v1", "namespaces", namespace, "jobs", &id, "cancel"];
+        let call = Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body: None };
+        let mut journey = Journey::default();
+        match self.transport.carry(&call, &mut journey).await {
+            Ok(answer) => decode(&answer),
+            // A cancel has no key: after a lost answer, "it has ended" may be this very cancel's doing.
+            Err(error) if journey.maybe_done && error.code() == Some(Code::Conflict) => {
+                match self.job(namespace, job).await {
+                    Ok(doc) if doc.status == JobStatus::Cancelled => Ok(CancelDoc { id, status: doc.status }),
+                    _ => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// # Errors
+    /// When nobody could answer.
+    pub async fn nodes(&self, after: Option<&str>, limit: Option<u32>) -> Result<ListDoc<NodeDoc>, Error> {
+        let mut pairs = Vec::new();
+        push(&mut pairs, "after", after);
+        push(&mut pairs, "limit", limit);
+        self.get(&["api", "v1", "nodes"], pairs).await
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn node(&self, node: &str) -> Result<NodeDoc, Error> {
+        self.get(&["api", "v1", "nodes", node], Vec::new()).await
+    }
+
+    /// How the first controller that answers stands.
+    ///
+    /// # Errors
+    /// When nobody could answer.
+    pub async fn role(&self) -> Result<RoleDoc, Error> {
+        self.get(&["role"], Vec::new()).await
+    }
+
+    /// # Errors
+    /// When nobody could answer.
+    pub async fn status(&self) -> Result<StatusDoc, Error> {
+        self.get(&["status"], Vec::new()).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &[&str], query: Vec<(&'static str, String)>) -> Result<T, Error> {
+        let call = Call { method: Method::GET, path, query, key: None, body: None };
+        decode(&self.transport.carry(&call, &mut Journey::default()).await?)
+    }
+}
+
+fn push(pairs: &mut Vec<(&'static str, String)>, name: &'static str, value: Option<impl ToString>) {
+    pairs.extend(value.map(|value| (name, value.to_string())));
+}
+
+fn decode<T: DeserializeOwned>(answer: &Answer) -> Result<T, Error> {
+    serde_json::from_slice(&answer.body).map_err(|e| unexpected(&answer.server, e.to_string()))
+}
