@@ -178,7 +178,7 @@ impl RaftLogStorage<Group> for LogStore {
         let vote = StoredVote(*vote);
         self.write_through(|log| log.save_vote(vote))
             .await
-            .map_err(|e| StorageIoError::write_vote(AnyError::new(&e)).into())
+            .map_err(|e| StorageIoError::write_vote(AnyError::error(e)).into())
     }
 
     async fn read_vote(&mut self) -> Result<Option<Vote<u64>>, StorageError> {
@@ -255,9 +255,9 @@ fn stored_id(id: &LogId<u64>) -> (u64, u64) {
 }
 
 fn read_failed(e: io::Error) -> StorageError {
-    StorageIoError::read_logs(AnyError::new(&e)).into()
+    StorageIoError::read_logs(AnyError::error(e)).into()
 }
 
 fn write_failed(e: io::Error) -> StorageError {
-    StorageIoError::write_logs(AnyError::new(&e)).into()
+    StorageIoError::write_logs(AnyError::error(e)).into()
 }

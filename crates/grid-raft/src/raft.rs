@@ -134,3 +134,73 @@ impl<R: Send + 'static> Raft<R> {
         Stopped { reason: self.stopped().await }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use openraft::raft::AppendEntriesRequest;
+    use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId, Vote};
+
+    use super::ProposeError;
+    use crate::config::Start;
+    use crate::file_machine::{Home, lead, propose};
+    use crate::group::{Group, Member};
+
+    /// What the leader of a later term would send to this member.
+    fn from_another_leader(
+        term: u64,
+        after: Option<LogId<u64>>,
+        entries: Vec<Entry<Group>>,
+    ) -> AppendEntriesRequest<Group> {
+        AppendEntriesRequest { vote: Vote::new_committed(term, 2), prev_log_id: after, entries, leader_commit: None }
+    }
+
+    #[test]
+    fn e4_what_never_reached_the_log_is_answered_not_leader() {
+        Home::new().run(Start::Bootstrap, async |raft| {
+            propose(&raft, "mine").await;
+            let term = lead(&raft).await;
+            let core = &raft.member.raft;
+            core.runtime_config().elect(false);
+            let request = from_another_leader(term + 1, None, vec![]);
+            core.append_entries(request).await.expect("followed");
+
+            let before = core.metrics().borrow().last_log_index;
+            let refused = raft.propose("yours".into()).await;
+            assert_eq!(refused, Err(ProposeError::NotLeader { leader: None }));
+            assert_eq!(core.metrics().borrow().last_log_index, before);
+            assert!(!raft.leadership().borrow().is_leader);
+        });
+    }
+
+    #[test]
+    fn e4_what_another_leader_cuts_off_has_an_unknown_outcome() {
+        Home::new().run(Start::Bootstrap, async |raft| {
+            let term = lead(&raft).await;
+            let core = raft.member.raft.clone();
+            let peer = Member { address: "127.0.0.1:9".into() };
+            let added = core.add_learner(2, peer, false).await.expect("learner");
+
+            // From here on, nothing commits: the second voter never answers.
+            let change = core.clone();
+            tokio::spawn(async move { change.change_membership(BTreeSet::from([1, 2]), false).await });
+            let next = added.log_id.index + 1;
+            let wait = core.wait(None);
+            let reached = |index| wait.log_index_at_least(Some(index), "appended");
+            reached(next).await.expect("membership entry");
+            let handle = raft.clone();
+            let proposal = tokio::spawn(async move { handle.propose("lost?".into()).await });
+            reached(next + 1).await.expect("proposed entry");
+
+            core.runtime_config().elect(false);
+            let entry =
+                Entry { log_id: LogId::new(CommittedLeaderId::new(term + 1, 2), next), payload: EntryPayload::Blank };
+            let request = from_another_leader(term + 1, Some(added.log_id), vec![entry]);
+            core.append_entries(request).await.expect("followed");
+
+            let outcome = proposal.await.expect("joined");
+            assert!(matches!(outcome, Err(ProposeError::OutcomeUnknown { .. })), "{outcome:?}");
+        });
+    }
+}

@@ -61,11 +61,11 @@ impl RaftStateMachine<Group> for StateMachine {
     {
         let batch: io::Result<Vec<Committed>> = entries.into_iter().map(committed).collect();
         let batch = batch.map_err(write_failed)?;
-        let Some(last) = batch.last().map(|entry| log_id_of(entry.position)) else {
+        let Some(last) = batch.last().map(|entry| entry.position) else {
             return Ok(Vec::new());
         };
         let answers = self.applier.apply(batch).await;
-        answers.map_err(|e| StorageIoError::apply(last, AnyError::new(&e)).into())
+        answers.map_err(|e| write_failed(format!("up to entry {last}: {e}")))
     }
 
     async fn get_snapshot_builder(&mut self) -> Self {
@@ -137,18 +137,18 @@ async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result
     result.unwrap_or_else(|e| Err(io::Error::other(e)))
 }
 
-fn read_failed(e: impl std::error::Error + 'static) -> StorageError {
-    StorageIoError::read_state_machine(AnyError::new(&e)).into()
+fn read_failed(e: impl std::fmt::Display) -> StorageError {
+    StorageIoError::read_state_machine(AnyError::error(e)).into()
 }
 
-fn write_failed(e: impl std::error::Error + 'static) -> StorageError {
-    StorageIoError::write_state_machine(AnyError::new(&e)).into()
+fn write_failed(e: impl std::fmt::Display) -> StorageError {
+    StorageIoError::write_state_machine(AnyError::error(e)).into()
 }
 
-fn snapshot_read_failed(e: impl std::error::Error + 'static) -> StorageError {
-    StorageIoError::read_snapshot(None, AnyError::new(&e)).into()
+fn snapshot_read_failed(e: impl std::fmt::Display) -> StorageError {
+    StorageIoError::read_snapshot(None, AnyError::error(e)).into()
 }
 
-fn snapshot_write_failed(e: impl std::error::Error + 'static) -> StorageError {
-    StorageIoError::write_snapshot(None, AnyError::new(&e)).into()
+fn snapshot_write_failed(e: impl std::fmt::Display) -> StorageError {
+    StorageIoError::write_snapshot(None, AnyError::error(e)).into()
 }

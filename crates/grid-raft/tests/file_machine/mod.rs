@@ -127,10 +127,7 @@ impl Home {
     }
 
     /// Runs `work` on a started member, then drops everything without a word.
-    pub fn run<T, F>(&self, start: Start, work: impl FnOnce(Raft<Receipt>) -> F) -> T
-    where
-        F: Future<Output = T>,
-    {
+    pub fn run<T>(&self, start: Start, work: impl AsyncFnOnce(Raft<Receipt>) -> T) -> T {
         block_on(async {
             let raft = self.open(start).await.expect("starts");
             work(raft).await
