@@ -1,0 +1,208 @@
+//! The controller's end: listens, and hands every call to the hub.
+//!
+//! On shutdown every open session is told so and ended; without that tonic would wait for streams that never end.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use grid_proto::v1;
+use grid_proto::v1::fabric_server::{Fabric, FabricServer};
+use grid_types::SessionId;
+use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
+use tonic::server::{Grpc, StreamingService};
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::lean::{HEARTBEAT_PATH, LeanCodec};
+use super::session::SessionStream;
+use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
+use crate::hub::Hub;
+use crate::outbox::Outbox;
+use crate::{MAX_MESSAGE_BYTES, closing};
+
+/// A stream that does not begin costs memory for nothing.
+const FIRST_MESSAGE_LIMIT: Duration = Duration::from_secs(10);
+/// How long connections get to end on their own after a shutdown.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
+/// Streams of one worker: its session, its calls, and the outputs it sends.
+const STREAMS_PER_CONNECTION: u32 = 64;
+/// The list of sessions is swept when it grew by this much.
+const SWEEP_STEP: usize = 64;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the workers' listener failed: {0}")]
+pub struct ServeError(#[from] tonic::transport::Error);
+
+/// Serves workers until `shutdown`.
+pub async fn serve<H: Hub>(
+    listener: tokio::net::TcpListener,
+    hub: Arc<H>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    let desk = Arc::new(Desk { hub, sessions: Mutex::default() });
+    let generated = FabricServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let service = LeanService { generated, desk: Arc::clone(&desk) };
+    let (began, mut shutting_down) = tokio::sync::watch::channel(false);
+    let signal = async {
+        shutdown.await;
+        desk.close_all();
+        began.send_replace(true);
+    };
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .serve_with_incoming_shutdown(service, TcpIncoming::from(listener).with_nodelay(Some(true)), signal);
+    let patience = async {
+        // The sender lives in `signal`, hence as long as `server`: an error cannot come first.
+        let _ = shutting_down.wait_for(|began| *began).await;
+        tokio::time::sleep(SHUTDOWN_LIMIT).await;
+    };
+    tokio::select! {
+        ended = server => ended.map_err(ServeError),
+        () = patience => Ok(()),
+    }
+}
+
+/// What every connection shares.
+struct Desk<H: Hub> {
+    hub: Arc<H>,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    open: Vec<Outbox>,
+    sweep_at: usize,
+    shutdown: bool,
+}
+
+impl<H: Hub> Desk<H> {
+    fn enlist(&self, outbox: &Outbox) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.shutdown {
+            outbox.close(shutdown_closing());
+            return;
+        }
+        if sessions.open.len() >= sessions.sweep_at {
+            sessions.open.retain(|outbox| !outbox.is_closed());
+            sessions.sweep_at = sessions.open.len() * 2 + SWEEP_STEP;
+        }
+        sessions.open.push(outbox.clone());
+    }
+
+    fn close_all(&self) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.shutdown = true;
+        for outbox in sessions.open.drain(..) {
+            outbox.close(shutdown_closing());
+        }
+    }
+
+    async fn open(&self, mut inbound: Streaming<v1::FromWorker>) -> Result<Response<SessionStream<H>>, Status> {
+        let first = tokio::time::timeout(FIRST_MESSAGE_LIMIT, inbound.message())
+            .await
+            .map_err(|_| Status::deadline_exceeded("a session begins with a message"))??
+            .ok_or_else(|| Status::invalid_argument("a session begins with a message"))?;
+        let stream = SessionStream::new(&self.hub, first, inbound);
+        self.enlist(stream.outbox());
+        Ok(Response::new(stream))
+    }
+}
+
+fn shutdown_closing() -> v1::Closing {
+    v1::Closing { reason: closing::SHUTDOWN.to_owned(), leader_url: String::new() }
+}
+
+#[tonic::async_trait]
+impl<H: Hub> Fabric for Desk<H> {
+    type HeartbeatStream = SessionStream<H>;
+
+    async fn register_node(
+        &self,
+        request: Request<v1::RegisterNodeRequest>,
+    ) -> Result<Response<v1::RegisterNodeReply>, Status> {
+        let peer = request.remote_addr();
+        Ok(Response::new(self.hub.register(request.into_inner(), peer).await?))
+    }
+
+    async fn heartbeat(
+        &self,
+        request: Request<Streaming<v1::FromWorker>>,
+    ) -> Result<Response<SessionStream<H>>, Status> {
+        self.open(request.into_inner()).await
+    }
+
+    async fn drain_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
+        let v1::NodeSession { node_id, session } = request.into_inner();
+        self.hub.drain(node_id, SessionId(session)).await?;
+        Ok(Response::new(v1::Empty {}))
+    }
+
+    async fn leave_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
+        let v1::NodeSession { node_id, session } = request.into_inner();
+        self.hub.leave(node_id, SessionId(session)).await?;
+        Ok(Response::new(v1::Empty {}))
+    }
+
+    async fn stream_logs(&self, request: Request<Streaming<v1::LogChunk>>) -> Result<Response<v1::Empty>, Status> {
+        let mut chunks = request.into_inner();
+        while let Some(chunk) = chunks.message().await? {
+            if !self.hub.log_chunk(chunk).await {
+                break;
+            }
+        }
+        Ok(Response::new(v1::Empty {}))
+    }
+}
+
+/// The generated service, but for the Heartbeat call, which gets the lean codec.
+struct LeanService<H: Hub> {
+    generated: FabricServer<Desk<H>>,
+    desk: Arc<Desk<H>>,
+}
+
+impl<H: Hub> Clone for LeanService<H> {
+    fn clone(&self) -> Self {
+        Self { generated: self.generated.clone(), desk: Arc::clone(&self.desk) }
+    }
+}
+
+impl<H: Hub> Service<http::Request<tonic::body::Body>> for LeanService<H> {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        if request.uri().path() != HEARTBEAT_PATH {
+            return self.generated.call(request);
+        }
+        let heartbeat = Heartbeat(Arc::clone(&self.desk));
+        Box::pin(async move {
+            let mut grpc = Grpc::new(LeanCodec::new()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+            Ok(grpc.streaming(heartbeat, request).await)
+        })
+    }
+}
+
+struct Heartbeat<H: Hub>(Arc<Desk<H>>);
+
+impl<H: Hub> StreamingService<v1::FromWorker> for Heartbeat<H> {
+    type Response = v1::ToWorker;
+    type ResponseStream = SessionStream<H>;
+    type Future = BoxFuture<Response<SessionStream<H>>, Status>;
+
+    fn call(&mut self, request: Request<Streaming<v1::FromWorker>>) -> Self::Future {
+        let desk = Arc::clone(&self.0);
+        Box::pin(async move { desk.open(request.into_inner()).await })
+    }
+}

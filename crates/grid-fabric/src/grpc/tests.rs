@@ -1,0 +1,229 @@
+//! Both ends over a real socket.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use grid_proto::v1;
+use grid_types::{Code, SessionId};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::{GrpcDialer, GrpcLink, ServeError, serve};
+use crate::{Dialer, Downlink, FabricRefusal, Hub, Link, LinkError, Outbox, Overflow, closing};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Opened(u64),
+    Received(u64, u32),
+    Closed(u64),
+    Chunk(u64),
+}
+
+struct FakeHub {
+    seen: mpsc::UnboundedSender<Seen>,
+    outboxes: Mutex<Vec<Outbox>>,
+    /// A permit is taken for each received message.
+    permits: Semaphore,
+}
+
+impl Hub for FakeHub {
+    async fn register(
+        &self,
+        request: v1::RegisterNodeRequest,
+        peer: Option<SocketAddr>,
+    ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
+        assert!(peer.is_some_and(|peer| peer.ip().is_loopback()));
+        if request.node_id == "clone" {
+            return Err(FabricRefusal::new(Code::DuplicateNode, "clone is here already"));
+        }
+        let leader_url = Some("http://other:8765".to_owned());
+        Err(FabricRefusal { code: Code::NotLeader, message: "not the leader".to_owned(), leader_url })
+    }
+
+    async fn drain(&self, _: String, _: SessionId) -> Result<(), FabricRefusal> {
+        Ok(())
+    }
+
+    async fn leave(&self, _: String, _: SessionId) -> Result<(), FabricRefusal> {
+        Err(FabricRefusal::new(Code::NotFound, "no such node"))
+    }
+
+    fn opened(&self, session: SessionId, outbox: Outbox) -> Result<(), v1::Closing> {
+        if session.0 == 0 {
+            return Err(v1::Closing { reason: closing::NOT_LEADER.to_owned(), leader_url: "http://b".to_owned() });
+        }
+        self.seen.send(Seen::Opened(session.0)).unwrap();
+        self.outboxes.lock().unwrap().push(outbox);
+        Ok(())
+    }
+
+    async fn received(&self, session: SessionId, message: v1::FromWorker) {
+        self.permits.acquire().await.unwrap().forget();
+        let count = message.beat.map_or(0, |beat| beat.held_count);
+        self.seen.send(Seen::Received(session.0, count)).unwrap();
+    }
+
+    fn closed(&self, session: SessionId) {
+        // The test may be over already.
+        let _ = self.seen.send(Seen::Closed(session.0));
+    }
+
+    async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
+        self.seen.send(Seen::Chunk(chunk.offset)).unwrap();
+        chunk.offset < 2
+    }
+}
+
+struct Rig {
+    hub: Arc<FakeHub>,
+    seen: mpsc::UnboundedReceiver<Seen>,
+    link: GrpcLink,
+    stop: Option<oneshot::Sender<()>>,
+    server: tokio::task::JoinHandle<Result<(), ServeError>>,
+}
+
+impl Rig {
+    async fn start(permits: usize) -> Self {
+        let (sender, seen) = mpsc::unbounded_channel();
+        let hub = Arc::new(FakeHub { seen: sender, outboxes: Mutex::default(), permits: Semaphore::new(permits) });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = tokio::spawn(serve(listener, Arc::clone(&hub), async {
+            let _ = stopped.await;
+        }));
+        let link = GrpcDialer.dial(&address).await.unwrap();
+        Self { hub, seen, link, stop: Some(stop), server }
+    }
+
+    async fn next_seen(&mut self) -> Seen {
+        tokio::time::timeout(LIMIT, self.seen.recv()).await.expect("the hub sees nothing").unwrap()
+    }
+
+    fn outbox(&self) -> Outbox {
+        self.hub.outboxes.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+fn beat(session: u64, held_count: u32) -> v1::FromWorker {
+    let beat = Some(v1::Beat { held_digest: 0, held_count });
+    v1::FromWorker { session, beat, ..Default::default() }
+}
+
+async fn hear(downlink: &mut Downlink) -> Option<v1::ToWorker> {
+    let heard = tokio::time::timeout(LIMIT, downlink.next()).await.expect("the leader is silent");
+    heard.map(Result::unwrap)
+}
+
+async fn hear_closing(downlink: &mut Downlink) -> v1::Closing {
+    let closing = hear(downlink).await.expect("the stream ends without a word").closing.expect("no closing");
+    assert_eq!(hear(downlink).await, None, "the stream goes on after its closing");
+    closing
+}
+
+#[tokio::test]
+async fn refusals_reach_the_worker_with_code_and_leader() {
+    let rig = Rig::start(100).await;
+    let request = |node: &str| v1::RegisterNodeRequest { node_id: node.to_owned(), ..Default::default() };
+    let Err(LinkError::Refused(refusal)) = rig.link.register(request("clone")).await else { panic!("accepted") };
+    assert_eq!((refusal.code, refusal.message.as_str()), (Code::DuplicateNode, "clone is here already"));
+    let Err(LinkError::Refused(refusal)) = rig.link.register(request("a")).await else { panic!("accepted") };
+    assert_eq!((refusal.code, refusal.leader_url.as_deref()), (Code::NotLeader, Some("http://other:8765")));
+    assert_eq!(rig.link.drain("a".to_owned(), SessionId(1)).await, Ok(()));
+    assert!(matches!(rig.link.leave("a".to_owned(), SessionId(1)).await, Err(LinkError::Refused(_))));
+    assert!(matches!(GrpcDialer.dial("127.0.0.1:1").await, Err(LinkError::Unreachable(_))));
+}
+
+#[tokio::test]
+async fn a_session_is_opened_speaks_both_ways_and_is_closed_once() {
+    let mut rig = Rig::start(100).await;
+    let (uplink, mut downlink) = rig.link.open(beat(7, 1)).await.unwrap();
+    assert_eq!(rig.next_seen().await, Seen::Opened(7));
+    assert_eq!(rig.next_seen().await, Seen::Received(7, 1));
+    assert!(uplink.send(|| beat(7, 2)).await);
+    assert_eq!(rig.next_seen().await, Seen::Received(7, 2));
+    let outbox = rig.outbox();
+    outbox.send(v1::ToWorker { leader_epoch: 3, ask_held: true, ..Default::default() }).unwrap();
+    assert_eq!(hear(&mut downlink).await.unwrap().leader_epoch, 3);
+    drop((uplink, downlink));
+    assert_eq!(rig.next_seen().await, Seen::Closed(7));
+    assert!(outbox.is_closed());
+    assert_eq!(outbox.send(v1::ToWorker::default()), Err(Overflow));
+    // Nothing further: the next thing seen is of the next session.
+    let _streams = rig.link.open(beat(8, 0)).await.unwrap();
+    assert_eq!(rig.next_seen().await, Seen::Opened(8));
+}
+
+#[tokio::test]
+async fn a_worker_that_vanishes_is_closed_too() {
+    let mut rig = Rig::start(100).await;
+    let streams = rig.link.open(beat(7, 0)).await.unwrap();
+    assert_eq!(rig.next_seen().await, Seen::Opened(7));
+    assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
+    // The connection goes away while its streams are open.
+    let Rig { mut seen, link, .. } = rig;
+    drop((link, streams));
+    let last = tokio::time::timeout(LIMIT, seen.recv()).await.expect("never closed");
+    assert_eq!(last, Some(Seen::Closed(7)));
+}
+
+#[tokio::test]
+async fn a_refused_session_hears_why_and_is_never_closed() {
+    let mut rig = Rig::start(100).await;
+    let (_uplink, mut downlink) = rig.link.open(beat(0, 0)).await.unwrap();
+    assert_eq!(hear_closing(&mut downlink).await.leader_url, "http://b");
+    let _streams = rig.link.open(beat(1, 0)).await.unwrap();
+    assert_eq!(rig.next_seen().await, Seen::Opened(1));
+}
+
+#[tokio::test]
+async fn a_message_of_another_session_ends_the_stream() {
+    let mut rig = Rig::start(100).await;
+    let (uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
+    assert!(uplink.send(|| beat(6, 9)).await);
+    assert_eq!(hear_closing(&mut downlink).await.reason, closing::STALE_SESSION);
+    assert_eq!(rig.next_seen().await, Seen::Opened(7));
+    assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
+    assert_eq!(rig.next_seen().await, Seen::Closed(7));
+}
+
+#[tokio::test]
+async fn the_next_message_waits_for_the_hub_while_the_leader_may_still_speak() {
+    let mut rig = Rig::start(1).await;
+    let (uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
+    assert_eq!(rig.next_seen().await, Seen::Opened(7));
+    assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
+    assert!(uplink.send(|| beat(7, 1)).await);
+    assert!(uplink.send(|| beat(7, 2)).await);
+    rig.outbox().send(v1::ToWorker { ask_held: true, ..Default::default() }).unwrap();
+    assert!(hear(&mut downlink).await.unwrap().ask_held);
+    assert!(rig.seen.try_recv().is_err(), "the hub was handed a message while it was busy");
+    rig.hub.permits.add_permits(2);
+    assert_eq!(rig.next_seen().await, Seen::Received(7, 1));
+    assert_eq!(rig.next_seen().await, Seen::Received(7, 2));
+}
+
+#[tokio::test]
+async fn shutdown_ends_every_session_and_the_server() {
+    let mut rig = Rig::start(100).await;
+    let (_uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
+    rig.stop.take().unwrap().send(()).unwrap();
+    assert_eq!(hear_closing(&mut downlink).await.reason, closing::SHUTDOWN);
+    tokio::time::timeout(LIMIT, rig.server).await.expect("the server does not end").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn logs_flow_until_nobody_listens() {
+    let mut rig = Rig::start(100).await;
+    let (chunks, queue) = mpsc::channel(1);
+    let link = rig.link.clone();
+    let sending = tokio::spawn(async move { link.send_logs(queue).await });
+    for offset in 0..3 {
+        chunks.send(v1::LogChunk { offset, ..Default::default() }).await.unwrap();
+        assert_eq!(rig.next_seen().await, Seen::Chunk(offset));
+    }
+    tokio::time::timeout(LIMIT, sending).await.expect("still sending").unwrap().unwrap();
+    tokio::time::timeout(LIMIT, chunks.closed()).await.expect("the source is not told");
+}

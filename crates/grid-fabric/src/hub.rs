@@ -1,0 +1,36 @@
+//! What the controller answers to its workers.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use grid_proto::v1;
+use grid_types::SessionId;
+
+use crate::outbox::Outbox;
+use crate::refusal::FabricRefusal;
+
+/// The controller's side of the border.
+pub trait Hub: Send + Sync + 'static {
+    fn register(
+        &self,
+        request: v1::RegisterNodeRequest,
+        peer: Option<SocketAddr>,
+    ) -> impl Future<Output = Result<v1::RegisterNodeReply, FabricRefusal>> + Send;
+
+    fn drain(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
+
+    fn leave(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
+
+    /// A session's stream is open; what the leader says goes into `outbox`. Refused: the stream answers `Closing` and ends.
+    fn opened(&self, session: SessionId, outbox: Outbox) -> Result<(), v1::Closing>;
+
+    /// Awaited before the next message of that session is read: this is the back-pressure.
+    fn received(&self, session: SessionId, message: v1::FromWorker) -> impl Future<Output = ()> + Send;
+
+    /// Called exactly once after each successful `opened`, however the stream ended. By then the outbox of that stream
+    /// answers `is_closed`, which tells it from a newer stream of the same session.
+    fn closed(&self, session: SessionId);
+
+    /// `false`: nobody listens (any more); the worker is told to stop.
+    fn log_chunk(&self, chunk: v1::LogChunk) -> impl Future<Output = bool> + Send;
+}

@@ -1,0 +1,91 @@
+//! The worker's side of the border, as a seam: the worker's logic knows these traits, not tonic.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use grid_proto::v1;
+use grid_types::SessionId;
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, StreamExt};
+
+use crate::refusal::FabricRefusal;
+
+/// Why the leader did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// A controller answered, and said no.
+    #[error("{0}")]
+    Refused(FabricRefusal),
+    /// Nobody answered, or something that is no controller.
+    #[error("no answer from the controller: {0}")]
+    Unreachable(String),
+}
+
+/// Makes links.
+pub trait Dialer: Send + Sync + 'static {
+    type Link: Link;
+
+    /// `address`: host and port of a controller's fabric.
+    fn dial(&self, address: &str) -> impl Future<Output = Result<Self::Link, LinkError>> + Send;
+}
+
+/// One connection to one controller. Clones share it.
+pub trait Link: Clone + Send + Sync + 'static {
+    fn register(
+        &self,
+        request: v1::RegisterNodeRequest,
+    ) -> impl Future<Output = Result<v1::RegisterNodeReply, LinkError>> + Send;
+
+    /// Opens the session's stream with its first message.
+    fn open(&self, first: v1::FromWorker) -> impl Future<Output = Result<(Uplink, Downlink), LinkError>> + Send;
+
+    fn drain(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), LinkError>> + Send;
+
+    fn leave(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), LinkError>> + Send;
+
+    /// Ends when the chunks end, or earlier when nobody listens any more.
+    fn send_logs(&self, chunks: mpsc::Receiver<v1::LogChunk>) -> impl Future<Output = Result<(), LinkError>> + Send;
+}
+
+/// What the worker says. Tiny on purpose: what is not sent yet waits where it can still be merged.
+#[derive(Debug)]
+pub struct Uplink {
+    messages: mpsc::Sender<v1::FromWorker>,
+}
+
+impl Uplink {
+    /// A sender and the queue that a link empties.
+    #[must_use]
+    pub fn new() -> (Self, mpsc::Receiver<v1::FromWorker>) {
+        let (messages, queue) = mpsc::channel(1);
+        (Self { messages }, queue)
+    }
+
+    /// Waits until a message can go out, then asks for it: what became ready in the meantime travels along.
+    /// `false`: the stream is broken.
+    pub async fn send(&self, make: impl FnOnce() -> v1::FromWorker) -> bool {
+        match self.messages.reserve().await {
+            Ok(permit) => {
+                permit.send(make());
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// What the leader says.
+pub struct Downlink {
+    messages: Pin<Box<dyn Stream<Item = Result<v1::ToWorker, LinkError>> + Send>>,
+}
+
+impl Downlink {
+    pub fn new(messages: impl Stream<Item = Result<v1::ToWorker, LinkError>> + Send + 'static) -> Self {
+        Self { messages: Box::pin(messages) }
+    }
+
+    /// `None`: the leader ended the stream.
+    pub async fn next(&mut self) -> Option<Result<v1::ToWorker, LinkError>> {
+        self.messages.next().await
+    }
+}
