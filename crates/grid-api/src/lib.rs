@@ -1,1 +1,33 @@
+//! The HTTP API of a controller: routes, guards, reading of input, the shape of every answer.
+//!
+//! ```text
+//!   serve (sockets, patience) -> stamp (X-Grid-*, error bodies) -> catch panics -> guards (E4) -> handler -> Control
+//! ```
+//!
+//! E4: a mutation is refused by role before anything of its body is looked at; the guard sits in the route table, so
+//! that no handler can forget it.
+//! Not here: what a request does (`grid_controller::Control`), the documents (`grid_types::api`), the table of codes
+//! (`grid_types::code`).
+//! A refusal travels as a value and becomes a body only in `stamp`: NOT_LEADER and STALE_EPOCH need the role, and so
+//! the headers and the body of one answer never disagree about it.
 
+mod body;
+mod guard;
+mod introspect;
+mod jobs;
+mod nodes;
+mod path;
+mod query;
+mod refused;
+mod results;
+mod router;
+mod serve;
+mod strict_json;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use results::HEADER_OUTPUT_TOTAL;
+pub use router::router;
+pub use serve::serve;

@@ -1,0 +1,109 @@
+//! Request bodies: at most 1 MiB, within a time, JSON, read strictly.
+//!
+//! Order: content type, size, arrival, JSON. An oversized body is refused as soon as its size is known; the rest of it
+//! is discarded when the connection closes (`wire`).
+//! Not here: what the fields mean (`jobs`).
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use grid_controller::Control;
+use grid_types::limits::MAX_BODY_BYTES;
+use grid_types::{Code, Faults};
+use serde_json::{Map, Value};
+
+use crate::guard::check_epoch;
+use crate::refused::Refused;
+use crate::strict_json;
+
+/// How long a body may take to arrive. An extension of the request; `serve` sets it.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyPatience(pub Duration);
+
+impl Default for BodyPatience {
+    fn default() -> Self {
+        Self(Duration::from_secs(30))
+    }
+}
+
+/// The JSON body of a request; `None` if it has none.
+#[derive(Debug)]
+pub struct JsonBody(pub Option<Value>);
+
+impl<S: Sync> FromRequest<S> for JsonBody {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        let patience = request.extensions().get::<BodyPatience>().copied().unwrap_or_default().0;
+        let (parts, body) = request.into_parts();
+        if body.is_end_stream() {
+            return Ok(Self(None));
+        }
+        check_content_type(&parts.headers)?;
+        let bytes = match tokio::time::timeout(patience, collect(body)).await {
+            Ok(collected) => collected?,
+            Err(_) => {
+                let message = format!("the body did not arrive within {} s; send it again", patience.as_secs());
+                return Err(Refused::new(Code::BadRequest, message));
+            }
+        };
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        strict_json::read(&bytes).map(|value| Self(Some(value))).map_err(Refused::bad_request)
+    }
+}
+
+/// Takes `leader_epoch` out of a body and refuses any but the current one. A value that is no epoch at all is a fault
+/// for the caller to report with the others.
+pub fn take_epoch<C: Control>(control: &C, body: &mut Map<String, Value>, faults: &mut Faults) -> Result<(), Refused> {
+    match body.remove("leader_epoch") {
+        None | Some(Value::Null) => Ok(()),
+        Some(value) => match value.as_u64() {
+            Some(given) => check_epoch(control, Some(given)),
+            None => {
+                faults.add("leader_epoch", "must be a whole number, as /role shows it");
+                Ok(())
+            }
+        },
+    }
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
+    let Some(given) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let kind = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let shown: String = kind.chars().take(80).collect();
+    let message = format!("content type {shown:?} is not taken; send application/json");
+    Err(Refused::new(Code::UnsupportedMedia, message))
+}
+
+async fn collect(mut body: Body) -> Result<Vec<u8>, Refused> {
+    let known = body.size_hint().lower();
+    if known > MAX_BODY_BYTES as u64 {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or_default());
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame.map_err(|e| Refused::new(Code::BadRequest, format!("the body broke off: {e}")))?;
+        // Trailers carry nothing that is used here.
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > MAX_BODY_BYTES {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+fn too_large() -> Refused {
+    let message = format!("the body has more than {MAX_BODY_BYTES} bytes; split the work into several jobs");
+    Refused::new(Code::TooLarge, message)
+}

@@ -1,0 +1,88 @@
+//! What every request passes before its handler, and every answer after it.
+//!
+//! E4: the role is checked before the body is read. E7: a DRAINING controller still takes cancels.
+//! Not here: `leader_epoch` inside a body (`body`), which needs the body.
+//! The epoch is checked on reads too, if a client asks for it: the contract says "a request", and a client that pins
+//! an epoch wants to hear that it is over. `/role`, `/status` and health are free of it, since they are how one asks.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use grid_controller::Control;
+use grid_types::Faults;
+use grid_types::api::{HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, Role, RoleDoc};
+
+use crate::refused::Refused;
+
+/// Outermost: the three headers, and the body of a refusal.
+pub async fn stamp<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let refused = response.extensions_mut().remove::<Refused>();
+    let role = refused.as_ref().and_then(|r| r.role().cloned()).unwrap_or_else(|| control.role());
+    if let Some(refused) = refused {
+        refused.write_into(&mut response, &role);
+    }
+    put_headers(response.headers_mut(), &role);
+    response
+}
+
+/// Mutations: only the leader.
+pub async fn leader<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
+    let role = control.role();
+    match role.role {
+        Role::Leader => next.run(request).await,
+        Role::Standby | Role::Draining => Refused::not_leader(role).into_response(),
+    }
+}
+
+/// Mutations that a leader takes until it is none any more (E7).
+pub async fn leader_or_draining<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
+    let role = control.role();
+    match role.role {
+        Role::Leader | Role::Draining => next.run(request).await,
+        Role::Standby => Refused::not_leader(role).into_response(),
+    }
+}
+
+/// `X-Grid-Leader-Epoch` of a request must be the current one.
+pub async fn fence<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
+    match header_epoch(request.headers()).and_then(|given| check_epoch(&control, given)) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// Refuses any epoch but the current one.
+pub fn check_epoch<C: Control>(control: &C, given: Option<u64>) -> Result<(), Refused> {
+    let Some(given) = given else { return Ok(()) };
+    let role = control.role();
+    if given == shown_epoch(&role) { Ok(()) } else { Err(Refused::stale_leader(role, given)) }
+}
+
+/// Epochs begin at 1, so that 0 can say "none known".
+fn shown_epoch(role: &RoleDoc) -> u64 {
+    role.leader_epoch.unwrap_or(0)
+}
+
+fn header_epoch(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
+    let mut values = headers.get_all(HEADER_EPOCH).iter();
+    let parsed = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => value.to_str().ok().and_then(|text| text.trim().parse().ok()),
+        (Some(_), Some(_)) => None,
+    };
+    parsed.map(Some).ok_or_else(|| {
+        let mut faults = Faults::default();
+        faults.add("X-Grid-Leader-Epoch", "must be one whole number, as /role shows it");
+        Refused::bad_request(faults)
+    })
+}
+
+fn put_headers(headers: &mut HeaderMap, role: &RoleDoc) {
+    if let Ok(node) = HeaderValue::from_str(&role.node_id) {
+        headers.insert(HEADER_NODE, node);
+    }
+    headers.insert(HEADER_ROLE, HeaderValue::from_static(role.role.word()));
+    headers.insert(HEADER_EPOCH, HeaderValue::from(shown_epoch(role)));
+}

@@ -1,0 +1,58 @@
+//! How a controller stands: role, status, health. Free of guards, for these are asked before anything is known.
+//!
+//! Health takes any query: probes add their own, and a probe that is refused takes a healthy controller out of service.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{Method, Uri};
+use grid_controller::Control;
+use grid_types::Code;
+use grid_types::api::{RoleDoc, StatusDoc};
+use serde::Serialize;
+
+use crate::query::Params;
+use crate::refused::Refused;
+
+/// Answer of a health check that passed.
+#[derive(Debug, Serialize)]
+pub struct HealthDoc {
+    status: &'static str,
+}
+
+/// `GET /role`.
+pub async fn role<C: Control>(State(control): State<C>, params: Params) -> Result<Json<RoleDoc>, Refused> {
+    params.finish()?;
+    Ok(Json(control.role()))
+}
+
+/// `GET /status`.
+pub async fn status<C: Control>(State(control): State<C>, params: Params) -> Result<Json<StatusDoc>, Refused> {
+    params.finish()?;
+    Ok(Json(control.status().await?))
+}
+
+/// `GET /healthz`: it serves.
+pub async fn health() -> Json<HealthDoc> {
+    Json(HealthDoc { status: "ok" })
+}
+
+/// `GET /readyz`: a member that knows the leader.
+pub async fn ready<C: Control>(State(control): State<C>) -> Result<Json<HealthDoc>, Refused> {
+    if control.is_ready() {
+        return Ok(Json(HealthDoc { status: "ready" }));
+    }
+    let message = "this controller is not ready: it is no member or knows no leader yet; ask again or ask another";
+    Err(Refused::new(Code::NoQuorum, message))
+}
+
+/// Any path that is none.
+pub async fn unknown_path(uri: Uri) -> Refused {
+    let shown: String = uri.path().chars().take(200).collect();
+    Refused::new(Code::NotFound, format!("no such path: {shown:?}"))
+}
+
+/// Any method that a path does not have; the router adds `Allow`.
+pub async fn wrong_method(method: Method, uri: Uri) -> Refused {
+    let shown: String = uri.path().chars().take(200).collect();
+    Refused::new(Code::MethodNotAllowed, format!("{method} is not a method of {shown:?}; see the Allow header"))
+}

@@ -1,0 +1,140 @@
+//! Jobs: submit, cancel, read, list.
+//!
+//! Not here: who may submit (`guard`), what a job may contain (`grid_types::job`).
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use grid_controller::{Control, JobQuery, Refusal};
+use grid_types::api::{CancelDoc, HEADER_KEY, JobDoc, ListDoc};
+use grid_types::job::parse_job;
+use grid_types::limits::MAX_KEY_BYTES;
+use grid_types::{Code, Faults, JobStatus};
+use serde_json::{Map, Value};
+
+use crate::body::{JsonBody, take_epoch};
+use crate::path::{InNamespace, OfJob};
+use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
+use crate::refused::Refused;
+
+/// `POST …/jobs`: 201 with the job, 200 if the same key gave it before.
+pub async fn submit<C: Control>(
+    State(control): State<C>,
+    InNamespace(namespace): InNamespace,
+    params: Params,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Result<(StatusCode, Json<JobDoc>), Refused> {
+    params.finish()?;
+    let mut body = body.ok_or_else(|| Refused::new(Code::BadRequest, "the body is empty; send a job as JSON"))?;
+    let mut faults = Faults::default();
+    if let Value::Object(fields) = &mut body {
+        take_epoch(&control, fields, &mut faults)?;
+    }
+    let spec = match parse_job(&body) {
+        Ok(spec) => faults.finish(spec),
+        Err(more) => {
+            more.list().iter().for_each(|f| faults.add(f.field.clone(), f.problem.clone()));
+            Err(faults)
+        }
+    };
+    let submitted = control.submit(&namespace, spec.map_err(Refusal::invalid)?, key).await?;
+    let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(submitted.job)))
+}
+
+/// `POST …/jobs/{id}/cancel`; the body is optional.
+pub async fn cancel<C: Control>(
+    State(control): State<C>,
+    path: OfJob,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<CancelDoc>, Refused> {
+    params.finish()?;
+    check_cancel(&control, body)?;
+    Ok(Json(control.cancel(&path.namespace, path.job).await?))
+}
+
+/// `GET …/jobs/{id}`.
+pub async fn get<C: Control>(State(control): State<C>, path: OfJob, params: Params) -> Result<Json<JobDoc>, Refused> {
+    params.finish()?;
+    Ok(Json(control.job(&path.namespace, path.job).await?))
+}
+
+/// Canonical `GET …/jobs`.
+pub async fn list<C: Control>(
+    State(control): State<C>,
+    InNamespace(namespace): InNamespace,
+    params: Params,
+) -> Result<Json<ListDoc<JobDoc>>, Refused> {
+    let query = job_query(params, DEFAULT_LIMIT)?;
+    Ok(Json(control.jobs(&namespace, query).await?))
+}
+
+/// `GET /jobs`: a bare array.
+pub async fn list_bare<C: Control>(
+    State(control): State<C>,
+    InNamespace(namespace): InNamespace,
+    params: Params,
+) -> Result<Json<Vec<JobDoc>>, Refused> {
+    let query = job_query(params, MAX_LIMIT)?;
+    Ok(Json(control.jobs(&namespace, query).await?.items))
+}
+
+/// `Idempotency-Key`: 1 to 128 visible ASCII characters.
+#[derive(Debug)]
+pub struct IdempotencyKey(pub Option<String>);
+
+impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let mut values = parts.headers.get_all(HEADER_KEY).iter();
+        let key = match (values.next(), values.next()) {
+            (None, _) => return Ok(Self(None)),
+            (Some(value), None) => Some(value.as_bytes()),
+            (Some(_), Some(_)) => None,
+        };
+        let key = key.filter(|k| (1..=MAX_KEY_BYTES).contains(&k.len()) && k.iter().all(u8::is_ascii_graphic));
+        match key.and_then(|k| String::from_utf8(k.to_vec()).ok()) {
+            Some(key) => Ok(Self(Some(key))),
+            None => {
+                let mut faults = Faults::default();
+                let problem = format!("must be one value of 1 to {MAX_KEY_BYTES} visible ASCII characters");
+                faults.add("Idempotency-Key", problem);
+                Err(Refused::bad_request(faults))
+            }
+        }
+    }
+}
+
+fn check_cancel<C: Control>(control: &C, body: Option<Value>) -> Result<(), Refused> {
+    let mut faults = Faults::default();
+    let mut fields = match body {
+        None => Map::new(),
+        Some(Value::Object(fields)) => fields,
+        Some(_) => {
+            faults.add("", "the body of a cancel is left out or an object");
+            return Err(Refusal::invalid(faults).into());
+        }
+    };
+    take_epoch(control, &mut fields, &mut faults)?;
+    for name in fields.keys() {
+        let shown: String = name.chars().take(60).collect();
+        faults.add(shown, "unknown field; known here: leader_epoch");
+    }
+    faults.finish(()).map_err(|faults| Refusal::invalid(faults).into())
+}
+
+fn job_query(mut params: Params, default_limit: u32) -> Result<JobQuery, Refused> {
+    const STATUSES: [JobStatus; 5] =
+        [JobStatus::Pending, JobStatus::Running, JobStatus::Completed, JobStatus::Failed, JobStatus::Cancelled];
+    let query = JobQuery {
+        limit: params.limit(default_limit),
+        before: params.parsed("after"),
+        status: params.word("status", &STATUSES.map(|s| (s.word(), s))),
+    };
+    params.finish()?;
+    Ok(query)
+}

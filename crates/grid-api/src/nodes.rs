@@ -1,0 +1,59 @@
+//! Nodes. The aliases say `online` or `offline` as the seeds do; `state` is exact everywhere.
+//!
+//! Not here: which state a node is in (the leader's liveness rules V1–V3).
+
+use axum::Json;
+use axum::extract::State;
+use grid_controller::Control;
+use grid_types::NodeId;
+use grid_types::api::{ListDoc, NodeDoc};
+use grid_types::node::NodeStatus;
+
+use crate::path::OfNode;
+use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
+use crate::refused::Refused;
+
+/// Canonical `GET /api/v1/nodes`.
+pub async fn list<C: Control>(State(control): State<C>, params: Params) -> Result<Json<ListDoc<NodeDoc>>, Refused> {
+    let (limit, after) = page(params, DEFAULT_LIMIT)?;
+    Ok(Json(control.nodes(limit, after).await?))
+}
+
+/// `GET /nodes`, `GET /v1/agents`: a bare array.
+pub async fn list_bare<C: Control>(State(control): State<C>, params: Params) -> Result<Json<Vec<NodeDoc>>, Refused> {
+    let (limit, after) = page(params, MAX_LIMIT)?;
+    let nodes = control.nodes(limit, after).await?.items;
+    Ok(Json(nodes.into_iter().map(with_seed_status).collect()))
+}
+
+/// Canonical `GET /api/v1/nodes/{id}`.
+pub async fn get<C: Control>(
+    State(control): State<C>,
+    OfNode(node): OfNode,
+    params: Params,
+) -> Result<Json<NodeDoc>, Refused> {
+    params.finish()?;
+    Ok(Json(control.node(node).await?))
+}
+
+/// `GET /node/{id}`.
+pub async fn get_alias<C: Control>(
+    State(control): State<C>,
+    OfNode(node): OfNode,
+    params: Params,
+) -> Result<Json<NodeDoc>, Refused> {
+    params.finish()?;
+    Ok(Json(with_seed_status(control.node(node).await?)))
+}
+
+fn page(mut params: Params, default_limit: u32) -> Result<(u32, Option<NodeId>), Refused> {
+    let page = (params.limit(default_limit), params.parsed("after"));
+    params.finish()?;
+    Ok(page)
+}
+
+fn with_seed_status(mut node: NodeDoc) -> NodeDoc {
+    let online = [NodeStatus::Ready, NodeStatus::Warning].iter().any(|s| s.word() == node.state);
+    node.status = if online { "online" } else { "offline" }.to_owned();
+    node
+}

@@ -1,0 +1,136 @@
+//! Names in paths. Canonical paths name a namespace, aliases mean `default`: the same types read both.
+//!
+//! A path names an object; a name that no object can have is 404 like any other object that is not there.
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use grid_types::{Code, JobId, NodeId, StepIndex};
+use serde::Deserialize;
+
+use crate::refused::Refused;
+
+/// The only namespace so far.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// `{ns}`.
+#[derive(Debug)]
+pub struct InNamespace(pub String);
+
+/// `{ns}`, `{id}`.
+#[derive(Debug)]
+pub struct OfJob {
+    pub namespace: String,
+    pub job: JobId,
+}
+
+/// `{ns}`, `{id}`, `{step}`.
+#[derive(Debug)]
+pub struct OfStep {
+    pub namespace: String,
+    pub job: JobId,
+    pub step: StepIndex,
+}
+
+/// `{ns}`, `{id}`, `{step}`, `{node}`.
+#[derive(Debug)]
+pub struct OfOutput {
+    pub namespace: String,
+    pub job: JobId,
+    pub step: StepIndex,
+    pub node: NodeId,
+}
+
+/// `{id}` of a node.
+#[derive(Debug)]
+pub struct OfNode(pub NodeId);
+
+/// Whatever of these the route has.
+#[derive(Debug, Deserialize)]
+struct Raw {
+    ns: Option<String>,
+    id: Option<String>,
+    step: Option<String>,
+    node: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for InNamespace {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        raw(parts, state).await?.namespace().map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OfJob {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let raw = raw(parts, state).await?;
+        Ok(Self { namespace: raw.namespace()?, job: raw.job()? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OfStep {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let raw = raw(parts, state).await?;
+        Ok(Self { namespace: raw.namespace()?, job: raw.job()?, step: raw.step()? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OfOutput {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let raw = raw(parts, state).await?;
+        Ok(Self { namespace: raw.namespace()?, job: raw.job()?, step: raw.step()?, node: node(raw.node.as_deref())? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OfNode {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let raw = raw(parts, state).await?;
+        node(raw.id.as_deref()).map(Self)
+    }
+}
+
+async fn raw<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Raw, Refused> {
+    // Only percent-encoding that is no UTF-8 can fail here.
+    let Path(raw) = Path::<Raw>::from_request_parts(parts, state)
+        .await
+        .map_err(|e| Refused::new(Code::BadRequest, format!("the path cannot be read: {e}")))?;
+    Ok(raw)
+}
+
+impl Raw {
+    fn namespace(&self) -> Result<String, Refused> {
+        let name = self.ns.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+        if name == DEFAULT_NAMESPACE {
+            return Ok(name.to_owned());
+        }
+        let message = format!("no namespace {}; there is {DEFAULT_NAMESPACE:?}", shown(name));
+        Err(Refused::new(Code::NotFound, message))
+    }
+
+    fn job(&self) -> Result<JobId, Refused> {
+        let text = self.id.as_deref().unwrap_or_default();
+        text.parse().map_err(|e| Refused::new(Code::NotFound, format!("no such job: {e}")))
+    }
+
+    fn step(&self) -> Result<StepIndex, Refused> {
+        let text = self.step.as_deref().unwrap_or_default();
+        let step = text.parse().map(StepIndex);
+        step.map_err(|_| Refused::new(Code::NotFound, format!("no step {}: steps are numbered from 0", shown(text))))
+    }
+}
+
+fn node(text: Option<&str>) -> Result<NodeId, Refused> {
+    text.unwrap_or_default().parse().map_err(|e| Refused::new(Code::NotFound, format!("no such node: {e}")))
+}
+
+fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(80).collect::<String>())
+}

@@ -1,0 +1,82 @@
+//! The table of routes: canonical paths, their aliases, and the guards of each.
+//!
+//! E4: every mutation stands here with the guard of its role. Guards are attached to the method, not to the path, so
+//! that a wrong method is 405 on a standby too.
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
+use grid_controller::Control;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::{guard, introspect, jobs, nodes, refused, results};
+
+/// The whole API over `control`.
+pub fn router<C: Control>(control: C) -> Router {
+    let jobs = "/api/v1/namespaces/{ns}/jobs";
+    let of_job = |rest: &str| format!("{jobs}/{{id}}{rest}");
+    let guards = Guards { control: control.clone() };
+    let read = |route| guards.read(route);
+    let submit = || guards.leader(post(jobs::submit::<C>));
+    let cancel = || guards.leader_or_draining(post(jobs::cancel::<C>));
+
+    let canonical = Router::new()
+        .route(jobs, submit().merge(read(get(jobs::list::<C>))))
+        .route(&of_job(""), read(get(jobs::get::<C>)))
+        .route(&of_job("/cancel"), cancel())
+        .route(&of_job("/results"), read(get(results::rows::<C>)))
+        .route(&of_job("/output/{step}/{node}"), read(get(results::output::<C>)))
+        .route(&of_job("/outputs/{step}"), read(get(results::outputs::<C>)))
+        .route("/api/v1/nodes", read(get(nodes::list::<C>)))
+        .route("/api/v1/nodes/{id}", read(get(nodes::get::<C>)));
+
+    let aliases = Router::new()
+        .route("/job", submit())
+        .route("/job/{id}", read(get(jobs::get::<C>)))
+        .route("/job/{id}/cancel", cancel())
+        .route("/job/{id}/results", read(get(results::rows::<C>)))
+        .route("/job/{id}/output/{step}/{node}", read(get(results::output::<C>)))
+        .route("/job/{id}/outputs/{step}", read(get(results::outputs::<C>)))
+        .route("/jobs", read(get(jobs::list_bare::<C>)))
+        .route("/nodes", read(get(nodes::list_bare::<C>)))
+        .route("/node/{id}", read(get(nodes::get_alias::<C>)))
+        .route("/v1/jobs", submit().merge(read(get(jobs::list_bare::<C>))))
+        .route("/v1/jobs/{id}", read(get(jobs::get::<C>)))
+        .route("/v1/agents", read(get(nodes::list_bare::<C>)));
+
+    let open = Router::new()
+        .route("/role", get(introspect::role::<C>))
+        .route("/status", get(introspect::status::<C>))
+        .route("/healthz", get(introspect::health))
+        .route("/health", get(introspect::health))
+        .route("/readyz", get(introspect::ready::<C>))
+        .route("/ready", get(introspect::ready::<C>));
+
+    canonical
+        .merge(aliases)
+        .merge(open)
+        .fallback(introspect::unknown_path)
+        .method_not_allowed_fallback(introspect::wrong_method)
+        .layer(CatchPanicLayer::custom(refused::panicked))
+        .layer(from_fn_with_state(control.clone(), guard::stamp::<C>))
+        .with_state(control)
+}
+
+/// Attaches guards. The last layer added runs first: role, then epoch.
+struct Guards<C> {
+    control: C,
+}
+
+impl<C: Control> Guards<C> {
+    fn read(&self, route: MethodRouter<C>) -> MethodRouter<C> {
+        route.route_layer(from_fn_with_state(self.control.clone(), guard::fence::<C>))
+    }
+
+    fn leader(&self, route: MethodRouter<C>) -> MethodRouter<C> {
+        self.read(route).route_layer(from_fn_with_state(self.control.clone(), guard::leader::<C>))
+    }
+
+    fn leader_or_draining(&self, route: MethodRouter<C>) -> MethodRouter<C> {
+        self.read(route).route_layer(from_fn_with_state(self.control.clone(), guard::leader_or_draining::<C>))
+    }
+}

@@ -1,0 +1,131 @@
+//! Accepts connections and serves the router on them until told to stop.
+//!
+//! No client holds a connection for nothing: headers, bodies, answers and goodbyes each have a time. Connections are
+//! bounded; beyond the bound new ones wait in the kernel's queue.
+//! Not here: TLS.
+//! `axum::serve` is not used: it sets no timer, and without one hyper waits for headers for ever.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use grid_controller::Control;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::body::BodyPatience;
+use crate::router::router;
+use crate::wire::{SocketPatience, Wire};
+
+/// Clients at once.
+const MAX_CONNECTIONS: usize = 8_192;
+/// Request line and headers of one request.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// After a failure to accept that is not the client's, most likely too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long clients may keep the server waiting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// For the headers of the next request; also how long an idle connection is kept.
+    pub(crate) headers: Duration,
+    pub(crate) body: BodyPatience,
+    pub(crate) socket: SocketPatience,
+    /// For requests under way when the server stops.
+    pub(crate) grace: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            headers: Duration::from_secs(30),
+            body: BodyPatience::default(),
+            socket: SocketPatience {
+                stall: Duration::from_secs(30),
+                linger_idle: Duration::from_secs(1),
+                linger: Duration::from_secs(15),
+            },
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves the API on `listener` until `shutdown` is ready; requests under way then have 10 s to end.
+pub async fn serve<C: Control>(listener: TcpListener, control: C, shutdown: impl Future) -> io::Result<()> {
+    serve_with(listener, router(control), Patience::default(), shutdown).await;
+    Ok(())
+}
+
+pub(crate) async fn serve_with(listener: TcpListener, router: Router, patience: Patience, shutdown: impl Future) {
+    let (closing, _) = watch::channel(());
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        tokio::select! {
+            _ = &mut shutdown => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, router.clone(), patience, closing.subscribe()));
+                }
+                Err(error) if is_of_the_client(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the API cannot accept a connection; is the limit of open files too low?");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    closing.send_replace(());
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(patience.grace, ended).await.is_err() {
+        tracing::warn!(left = connections.len(), "API requests did not end in time and are cut off");
+        connections.shutdown().await;
+    }
+}
+
+fn is_of_the_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    )
+}
+
+async fn connection(stream: TcpStream, router: Router, patience: Patience, mut closing: watch::Receiver<()>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection ended before it began");
+        return;
+    }
+    let service = router.map_request(move |request: hyper::Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(patience.body);
+        request
+    });
+    let mut served = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(patience.headers)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .serve_connection(TokioIo::new(Wire::new(stream, patience.socket)), TowerToHyperService::new(service))
+    );
+    let result = tokio::select! {
+        result = served.as_mut() => result,
+        _ = closing.changed() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

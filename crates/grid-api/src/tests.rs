@@ -1,0 +1,8 @@
+//! The contract's HTTP clauses, each by name, over an in-memory `Control`.
+
+mod fake;
+mod guards;
+mod input;
+mod reads;
+mod sockets;
+mod writes;

@@ -1,0 +1,237 @@
+//! A controller in memory: answers what a test put in, and writes down what it was asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use grid_controller::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
+use grid_types::api::{
+    CancelDoc, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, Role,
+    RoleDoc, StatusDoc,
+};
+use grid_types::job::JobSpec;
+use grid_types::{Code, JobId, JobStatus, NodeId, StepIndex};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+pub const EPOCH: u64 = 7;
+pub const JOB: &str = "job-0c5t9v3k2m7qa";
+
+#[derive(Clone)]
+pub struct Fake(Arc<Mutex<Inner>>);
+
+pub struct Inner {
+    pub role: RoleDoc,
+    pub ready: bool,
+    /// Everything but `role` and `is_ready` answers this.
+    pub refusal: Option<Refusal>,
+    pub panics: bool,
+    /// Every call, in order.
+    pub calls: Vec<String>,
+    pub keys: BTreeMap<String, JobDoc>,
+    pub nodes: Vec<NodeDoc>,
+    pub spec: Option<JobSpec>,
+}
+
+impl Fake {
+    pub fn leader() -> Self {
+        let role = RoleDoc {
+            node_id: "ctl-1".to_owned(),
+            role: Role::Leader,
+            leader_epoch: Some(EPOCH),
+            leader_id: Some("ctl-1".to_owned()),
+            leader_url: Some("http://127.0.0.1:4001".to_owned()),
+            leader_grpc: Some("http://127.0.0.1:4002".to_owned()),
+        };
+        let nodes = ["ready", "warning", "unhealthy", "dead", "draining", "left"].map(node).to_vec();
+        Self(Arc::new(Mutex::new(Inner {
+            role,
+            ready: true,
+            refusal: None,
+            panics: false,
+            calls: Vec::new(),
+            keys: BTreeMap::new(),
+            nodes,
+            spec: None,
+        })))
+    }
+
+    pub fn standby() -> Self {
+        let fake = Self::leader();
+        fake.inner().role.role = Role::Standby;
+        fake.inner().role.leader_id = Some("ctl-2".to_owned());
+        fake
+    }
+
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub fn calls(&self) -> Vec<String> {
+        self.inner().calls.clone()
+    }
+
+    fn called(&self, call: String) -> Result<(), Refusal> {
+        let mut inner = self.inner();
+        inner.calls.push(call);
+        assert!(!inner.panics, "told to panic");
+        inner.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// Sends a request through the router and checks what every answer must carry.
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let response = crate::router(self.clone()).oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        for name in [HEADER_NODE, HEADER_ROLE, HEADER_EPOCH] {
+            assert!(parts.headers.contains_key(name), "{name} is missing: {:?}", parts.headers);
+        }
+        if parts.status.as_u16() >= 400 {
+            assert_eq!(parts.headers["content-type"], "application/json", "{}", String::from_utf8_lossy(&bytes));
+        }
+        Answer { status: parts.status, headers: parts.headers, bytes }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    pub async fn post(&self, path: &str, body: impl Into<Body>) -> Answer {
+        self.send(Request::post(path).body(body.into()).unwrap()).await
+    }
+}
+
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub bytes: Vec<u8>,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap()
+    }
+
+    /// Status and `error` word.
+    pub fn error(&self) -> (u16, String) {
+        (self.status.as_u16(), self.json()["error"].as_str().unwrap().to_owned())
+    }
+
+    pub fn fault_fields(&self) -> Vec<String> {
+        let json = self.json();
+        let details = json["details"].as_array().unwrap();
+        details.iter().map(|d| d["field"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+pub fn refused(status: u16, word: &str) -> (u16, String) {
+    (status, word.to_owned())
+}
+
+pub fn job_body() -> Value {
+    json!({"target": {"scope": "group", "value": "web"}, "tasks": [{"backend": "ping", "action": "echo"}]})
+}
+
+pub fn job(id: &str) -> JobDoc {
+    serde_json::from_value(json!({
+        "id": id, "namespace": "default", "target": {"scope": "all"}, "tasks": [], "strategy": "fail-fast",
+        "status": "pending", "reason": null, "step": 0, "expected": [], "owner": "ctl-1", "job_epoch": 1,
+        "leader_epoch": EPOCH, "counts": {}, "steps": [], "results": {"0": {"web-01": {"status": "success"}}},
+        "created_at": "2026-02-12T10:30:00Z", "updated_at": "2026-02-12T10:30:00Z",
+    }))
+    .unwrap()
+}
+
+pub fn node(state: &str) -> NodeDoc {
+    serde_json::from_value(json!({
+        "id": format!("node-{state}"), "hostname": "h", "address": "a", "groups": [], "labels": {}, "backends": {},
+        "os": "linux", "arch": "x86_64",
+        "capacity": {"cpu_milli": 1, "memory_bytes": 1, "disk_bytes": 1, "slots": 1}, "version": "0.1.0",
+        "status": state, "state": state, "ordinal": 1, "session": 1, "leases": 0,
+        "last_seen": "2026-02-12T10:30:00Z", "registered_at": "2026-02-12T10:30:00Z", "leader_epoch": EPOCH,
+    }))
+    .unwrap()
+}
+
+impl Control for Fake {
+    fn role(&self) -> RoleDoc {
+        self.inner().role.clone()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.inner().ready
+    }
+
+    async fn submit(&self, namespace: &str, spec: JobSpec, key: Option<String>) -> Result<Submitted, Refusal> {
+        self.called(format!("submit {namespace} {key:?}"))?;
+        let mut inner = self.inner();
+        inner.spec = Some(spec);
+        let fresh = job(JOB);
+        let Some(key) = key else { return Ok(Submitted { job: fresh, repeated: false }) };
+        let repeated = inner.keys.contains_key(&key);
+        let job = inner.keys.entry(key).or_insert(fresh).clone();
+        Ok(Submitted { job, repeated })
+    }
+
+    async fn cancel(&self, namespace: &str, job: JobId) -> Result<CancelDoc, Refusal> {
+        self.called(format!("cancel {namespace} {job}"))?;
+        Ok(CancelDoc { id: job.to_string(), status: JobStatus::Cancelled })
+    }
+
+    async fn job(&self, namespace: &str, id: JobId) -> Result<JobDoc, Refusal> {
+        self.called(format!("job {namespace} {id}"))?;
+        if id.to_string() == JOB {
+            return Ok(job(JOB));
+        }
+        Err(Refusal::new(Code::NotFound, format!("no job {id}")))
+    }
+
+    async fn jobs(&self, namespace: &str, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
+        self.called(format!("jobs {namespace} {query:?}"))?;
+        Ok(ListDoc { items: vec![job(JOB)], next: Some(JOB.to_owned()) })
+    }
+
+    async fn results(&self, namespace: &str, job: JobId, query: ResultQuery) -> Result<ListDoc<ResultRowDoc>, Refusal> {
+        self.called(format!("results {namespace} {job} {query:?}"))?;
+        let row = json!({"step": 0, "node": "web-01", "status": "timed_out", "attempts": 2, "duration": "2.3s"});
+        Ok(ListDoc { items: vec![serde_json::from_value(row).unwrap()], next: Some("0:web-01".to_owned()) })
+    }
+
+    async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: NodeId) -> Result<Output, Refusal> {
+        self.called(format!("output {namespace} {job} {step} {node}"))?;
+        if node.as_str() == "silent" {
+            return Err(Refusal::new(Code::NotFound, "no output of step 0 on silent"));
+        }
+        Ok(Output { tail: b"<b>\xff\x00tail".to_vec(), total_bytes: 70_000 })
+    }
+
+    async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {
+        self.called(format!("outputs {namespace} {job} {step}"))?;
+        let nodes = vec!["web-01".to_owned(), "web-02".to_owned()];
+        Ok(vec![OutputGroupDoc { count: 2, nodes, output: "ok\n".to_owned(), total_bytes: 3 }])
+    }
+
+    async fn nodes(&self, limit: u32, after: Option<NodeId>) -> Result<ListDoc<NodeDoc>, Refusal> {
+        self.called(format!("nodes {limit} {after:?}"))?;
+        Ok(ListDoc { items: self.inner().nodes.clone(), next: Some("node-left".to_owned()) })
+    }
+
+    async fn node(&self, id: NodeId) -> Result<NodeDoc, Refusal> {
+        self.called(format!("node {id}"))?;
+        let found = self.inner().nodes.iter().find(|n| n.id == id.as_str()).cloned();
+        found.ok_or_else(|| Refusal::new(Code::NotFound, format!("no node {id}")))
+    }
+
+    async fn status(&self) -> Result<StatusDoc, Refusal> {
+        self.called("status".to_owned())?;
+        Ok(StatusDoc {
+            cluster_id: "c".to_owned(),
+            version: "0.1.0".to_owned(),
+            role: self.role(),
+            nodes: BTreeMap::from([("ready".to_owned(), 3)]),
+            jobs: BTreeMap::new(),
+            applied_index: 9,
+        })
+    }
+}
