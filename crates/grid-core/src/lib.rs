@@ -1,1 +1,38 @@
+//! The state machine: `apply` turns entries into a new state, replies, effects and rows to store.
+//!
+//! ```text
+//!   Entry --apply--> State'  +  replies   (for whoever asked)
+//!                            +  effects   (for the leader; followers drop them)
+//!                            +  changes   (for the store, on every replica)
+//! ```
+//!
+//! Total, synchronous, deterministic (L2): no clock, no randomness, no I/O, no floats, ordered maps only.
+//! Not here: when to propose what (`grid-plan`, `grid-controller`), SQL (`grid-store`), the wire (`grid-proto`).
 
+mod apply;
+mod backoff;
+mod changes;
+mod commands;
+mod effect;
+mod entry;
+mod invariants;
+mod lease;
+mod state;
+mod walk;
+
+#[cfg(test)]
+mod world;
+
+pub use apply::{Applied, apply};
+pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
+pub use commands::{
+    Answer, BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
+    RecordResult, RegisterNode, Rejection, Reply, Stale, SubmitJob,
+};
+pub use effect::{Effect, Offer, node_effects, pending_effects};
+pub use entry::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};
+pub use invariants::violations;
+pub use state::{
+    Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas, Revoked,
+    State, Stub, Tally, Trip,
+};

@@ -1,0 +1,123 @@
+//! `apply`: one entry in, one new state out.
+//!
+//! Commands are handled in order, each all-or-nothing. What follows from them (phases that are decided, slots that
+//! are free, jobs that may start) is settled once, after the last command: so every result of an entry is counted
+//! before any offer of the same entry goes out (J1).
+
+use std::collections::BTreeSet;
+
+use grid_types::{JobId, NodeOrd};
+
+use crate::changes::{Changes, EventRow, History};
+use crate::commands::{Command, Rejection, Reply};
+use crate::effect::Effect;
+use crate::entry::{Entry, EntryHead};
+use crate::state::{State, Timer};
+
+/// What came of an entry.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// One for each command.
+    pub replies: Vec<Result<Reply, Rejection>>,
+    pub effects: Vec<Effect>,
+    pub changes: Changes,
+}
+
+/// Total, synchronous, deterministic: no clock, no randomness, no I/O, no panic.
+pub fn apply(state: &mut State, entry: &Entry) -> Applied {
+    let mut turn = Turn::new(state);
+    let replies = match turn.fence(&entry.head, &entry.commands) {
+        Err(rejection) => {
+            turn.effects.push(Effect::Deposed);
+            entry.commands.iter().map(|_| Err(rejection.clone())).collect()
+        }
+        Ok(()) => {
+            turn.state.meta.now_ms = turn.state.meta.now_ms.max(entry.head.now_ms);
+            turn.state.meta.wall_ms = entry.head.wall_ms;
+            let replies = entry.commands.iter().map(|command| command.handle(&mut turn)).collect();
+            turn.settle_consequences();
+            replies
+        }
+    };
+    let Turn { effects, changes, .. } = turn;
+    state.roll_history(&changes.history);
+    Applied { replies, effects, changes }
+}
+
+/// One entry at work: the state, what is to be said and stored, and what still has to be looked at.
+pub(crate) struct Turn<'a> {
+    pub state: &'a mut State,
+    pub effects: Vec<Effect>,
+    pub changes: Changes,
+    /// Nodes that may have a free slot and a waiting job.
+    pub wake: BTreeSet<NodeOrd>,
+    /// Jobs without an open cell: their phase is decided.
+    pub decided: BTreeSet<JobId>,
+}
+
+impl<'a> Turn<'a> {
+    fn new(state: &'a mut State) -> Self {
+        Self {
+            state,
+            effects: Vec::new(),
+            changes: Changes::default(),
+            wake: BTreeSet::new(),
+            decided: BTreeSet::new(),
+        }
+    }
+
+    /// E1: an entry counts only if its term is that of the last `BeginTerm` and its epoch is current.
+    fn fence(&self, head: &EntryHead, commands: &[Command]) -> Result<(), Rejection> {
+        let current = &self.state.meta.leadership;
+        let accepted = match commands {
+            [Command::BeginTerm(begin)] => begin.term > current.term && begin.term == head.term,
+            // Alone in its entry, or its epoch would fence the commands beside it.
+            many if many.iter().any(|c| matches!(c, Command::BeginTerm(_))) => false,
+            _ => head.term == current.term && head.epoch == current.epoch,
+        };
+        if accepted { Ok(()) } else { Err(Rejection::StaleLeader { epoch: current.epoch }) }
+    }
+
+    /// Ends: every round either decides a phase, and there are finitely many, or empties a slot's queue.
+    fn settle_consequences(&mut self) {
+        loop {
+            if let Some(job) = self.decided.pop_first() {
+                self.phase_decided(job);
+            } else if let Some(job) = self.next_to_start() {
+                self.start_job(job);
+            } else if let Some(node) = self.wake.pop_first() {
+                self.fill_slots(node);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn next_to_start(&self) -> Option<JobId> {
+        let quota = usize::try_from(self.state.meta.quotas.max_concurrent).unwrap_or(usize::MAX);
+        if self.state.running.len() < quota { self.state.pending.first().copied() } else { None }
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.state.meta.now_ms
+    }
+
+    pub fn set_timer(&mut self, at_ms: u64, timer: Timer) {
+        self.state.timers.insert((at_ms, timer));
+    }
+
+    pub fn drop_timer(&mut self, at_ms: u64, timer: Timer) {
+        self.state.timers.remove(&(at_ms, timer));
+    }
+
+    pub fn record_event(&mut self, kind: &str, subject: String, text: String) {
+        let meta = &self.state.meta;
+        self.changes.history.push(History::Event(EventRow {
+            wall_ms: meta.wall_ms,
+            kind: kind.to_owned(),
+            subject,
+            text,
+            leader_epoch: meta.leadership.epoch,
+        }));
+    }
+}

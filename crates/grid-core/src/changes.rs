@@ -1,0 +1,109 @@
+//! What an applied batch has to store: which live things changed, and new history.
+//!
+//! Keys only for live things: the store reads their newest value from `State` when it writes, so that ten changes of
+//! one row in one batch are one write. History is appended in the order it happened.
+
+use std::collections::BTreeSet;
+
+use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, NodeOrd, Outcome, StepIndex};
+use minicbor::Encode;
+
+use crate::state::KeyRow;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub nodes: BTreeSet<NodeOrd>,
+    /// Heads of jobs, live or just retired.
+    pub jobs: BTreeSet<JobId>,
+    /// Jobs whose spec is new.
+    pub submitted: BTreeSet<JobId>,
+    /// Jobs whose expected nodes were frozen.
+    pub started: BTreeSet<JobId>,
+    /// Cells by (job, position in `expected`).
+    pub cells: BTreeSet<(JobId, u32)>,
+    /// Jobs that left `State` in this batch, whole as they left it.
+    pub retired: Vec<crate::state::Job>,
+    pub keys_added: Vec<KeyRow>,
+    pub keys_dropped: Vec<KeyRow>,
+    pub history: Vec<History>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode)]
+pub enum History {
+    #[n(0)]
+    Result(#[n(0)] ResultRow),
+    #[n(1)]
+    Skip(#[n(0)] SkipRow),
+    #[n(2)]
+    Event(#[n(0)] EventRow),
+}
+
+/// One attempt of one step on one node has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Encode)]
+pub struct ResultRow {
+    #[n(0)]
+    pub job: JobId,
+    #[n(1)]
+    pub job_epoch: JobEpoch,
+    #[n(2)]
+    pub step: StepIndex,
+    #[n(3)]
+    pub node: NodeOrd,
+    /// 0: it failed without ever being offered.
+    #[n(4)]
+    pub attempt: Attempt,
+    #[n(5)]
+    pub outcome: Outcome,
+    #[n(6)]
+    pub reason: Option<String>,
+    #[n(7)]
+    pub error: Option<String>,
+    #[n(8)]
+    pub duration_ms: u64,
+    #[n(9)]
+    pub started_wall_ms: u64,
+    #[n(10)]
+    #[cbor(with = "minicbor::bytes")]
+    pub output_tail: Vec<u8>,
+    #[n(11)]
+    pub output_bytes: u64,
+    #[n(12)]
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// Steps that will not run: of one node, or of every expected node that has no other outcome there.
+#[derive(Debug, Clone, PartialEq, Eq, Encode)]
+pub struct SkipRow {
+    #[n(0)]
+    pub job: JobId,
+    #[n(1)]
+    pub job_epoch: JobEpoch,
+    #[n(2)]
+    pub from: StepIndex,
+    /// One past the last.
+    #[n(3)]
+    pub to: StepIndex,
+    #[n(4)]
+    pub node: Option<NodeOrd>,
+    #[n(5)]
+    pub reason: String,
+    #[n(6)]
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// Something a person may want to know happened.
+#[derive(Debug, Clone, PartialEq, Eq, Encode)]
+pub struct EventRow {
+    #[n(0)]
+    pub wall_ms: u64,
+    /// Past tense: `JobStarted`, `NodeDead`.
+    #[n(1)]
+    pub kind: String,
+    /// The job or node it is about.
+    #[n(2)]
+    pub subject: String,
+    #[n(3)]
+    pub text: String,
+    #[n(4)]
+    pub leader_epoch: LeaderEpoch,
+}

@@ -1,0 +1,129 @@
+//! Commands: the changes that the log can ask for. One file each, with struct, handler and tests.
+//!
+//! A rejection is a replicated value, not an error: every replica refuses the same command for the same reason.
+//! Field and variant numbers are never reused (see `entry`).
+
+mod begin_term;
+mod cancel_job;
+mod confirm_revoke;
+mod drain_node;
+mod expire_lease;
+mod fire_timers;
+mod leave_node;
+mod mark_node;
+mod record_result;
+mod register_node;
+mod submit_job;
+
+use grid_types::node::NodeStatus;
+use grid_types::{JobId, JobStatus, LeaderEpoch, NodeOrd, SessionId};
+use minicbor::{Decode, Encode};
+
+pub use begin_term::BeginTerm;
+pub use cancel_job::CancelJob;
+pub use confirm_revoke::ConfirmRevoke;
+pub use drain_node::DrainNode;
+pub use expire_lease::ExpireLease;
+pub use fire_timers::FireTimers;
+pub use leave_node::LeaveNode;
+pub use mark_node::MarkNode;
+pub use record_result::RecordResult;
+pub use register_node::RegisterNode;
+pub use submit_job::SubmitJob;
+
+use crate::apply::Turn;
+pub(crate) use cancel_job::CANCELLED;
+
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Command {
+    #[n(0)]
+    BeginTerm(#[n(0)] BeginTerm),
+    #[n(1)]
+    SubmitJob(#[n(0)] SubmitJob),
+    #[n(2)]
+    CancelJob(#[n(0)] CancelJob),
+    #[n(3)]
+    RegisterNode(#[n(0)] RegisterNode),
+    #[n(4)]
+    MarkNode(#[n(0)] MarkNode),
+    #[n(5)]
+    DrainNode(#[n(0)] DrainNode),
+    #[n(6)]
+    LeaveNode(#[n(0)] LeaveNode),
+    #[n(7)]
+    RecordResult(#[n(0)] RecordResult),
+    #[n(8)]
+    ConfirmRevoke(#[n(0)] ConfirmRevoke),
+    #[n(9)]
+    ExpireLease(#[n(0)] ExpireLease),
+    #[n(10)]
+    FireTimers(#[n(0)] FireTimers),
+}
+
+impl Command {
+    pub(crate) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        match self {
+            Self::BeginTerm(command) => command.handle(turn),
+            Self::SubmitJob(command) => command.handle(turn),
+            Self::CancelJob(command) => command.handle(turn),
+            Self::RegisterNode(command) => command.handle(turn),
+            Self::MarkNode(command) => command.handle(turn),
+            Self::DrainNode(command) => command.handle(turn),
+            Self::LeaveNode(command) => command.handle(turn),
+            Self::RecordResult(command) => command.handle(turn),
+            Self::ConfirmRevoke(command) => command.handle(turn),
+            Self::ExpireLease(command) => command.handle(turn),
+            Self::FireTimers(command) => command.handle(turn),
+        }
+    }
+}
+
+/// What whoever asked is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    TermBegun { epoch: LeaderEpoch },
+    Submitted { job: JobId, repeated: bool },
+    Cancelled { job: JobId, status: JobStatus },
+    Registered { node: NodeOrd, session: SessionId },
+    Answered(Answer),
+    Done,
+}
+
+/// W4: the final answers to a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    Committed,
+    Superseded(Stale),
+}
+
+/// What of a result was out of date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stale {
+    Job,
+    Attempt,
+    Settled,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("the leader that proposed this is not the leader any more (epoch is {epoch})")]
+    StaleLeader { epoch: LeaderEpoch },
+    #[error("{0} is not known")]
+    NoJob(JobId),
+    #[error("{job} has already ended: {status}")]
+    Ended { job: JobId, status: JobStatus },
+    #[error("{pending} jobs are waiting, and at most {limit} may; try again when some have ended")]
+    QueueFull { pending: u32, limit: u32 },
+    #[error("{0}")]
+    NoTarget(String),
+    #[error("{0}")]
+    TooLarge(String),
+    #[error("node number {0} is not known")]
+    NoNode(NodeOrd),
+    #[error("the session has ended; the node's current session is {current}")]
+    StaleSession { current: SessionId },
+    #[error("the node is {status}, not what was expected")]
+    StatusMoved { status: NodeStatus },
+    #[error("{0}")]
+    DuplicateNode(String),
+}

@@ -1,0 +1,90 @@
+//! `BeginTerm`: a controller that won the Raft election becomes the leader (E1).
+
+use grid_types::Name;
+use minicbor::{Decode, Encode};
+
+use super::{Rejection, Reply};
+use crate::apply::Turn;
+use crate::state::{Leadership, Quotas};
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct BeginTerm {
+    #[n(0)]
+    pub term: u64,
+    #[n(1)]
+    pub leader: Name,
+    #[n(2)]
+    pub api_url: String,
+    #[n(3)]
+    pub grpc_addr: String,
+    #[n(4)]
+    pub quotas: Quotas,
+    /// Random; taken only by a cluster that has none yet.
+    #[n(5)]
+    pub cluster_id: String,
+}
+
+impl BeginTerm {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let meta = &mut turn.state.meta;
+        let epoch = meta.leadership.epoch.next();
+        meta.leadership = Leadership {
+            epoch,
+            term: self.term,
+            leader: Some(self.leader.clone()),
+            api_url: self.api_url.clone(),
+            grpc_addr: self.grpc_addr.clone(),
+        };
+        meta.quotas = self.quotas;
+        if meta.cluster_id.is_empty() {
+            meta.cluster_id.clone_from(&self.cluster_id);
+        }
+        turn.record_event("TermBegun", self.leader.to_string(), format!("leader epoch {epoch}"));
+        Ok(Reply::TermBegun { epoch })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::{Command, FireTimers, Rejection, Reply};
+    use crate::effect::Effect;
+    use crate::world::World;
+    use grid_types::LeaderEpoch;
+
+    #[test]
+    fn e1_an_entry_of_another_term_or_epoch_changes_nothing() {
+        let mut world = World::new();
+        let before = world.state.hash();
+        let current = world.head();
+        for head in [
+            crate::EntryHead { term: current.term - 1, ..current },
+            crate::EntryHead { term: current.term + 1, ..current },
+            crate::EntryHead { epoch: LeaderEpoch { generation: 0, n: current.epoch.n + 1 }, ..current },
+            crate::EntryHead { epoch: LeaderEpoch { generation: 0, n: current.epoch.n - 1 }, ..current },
+        ] {
+            let applied = world.apply_raw(head, vec![Command::FireTimers(FireTimers {})]);
+            assert!(matches!(applied.replies[..], [Err(Rejection::StaleLeader { .. })]));
+            assert_eq!(applied.effects, [Effect::Deposed], "a leader whose own entry is refused must hear of it");
+            assert_eq!(world.state.hash(), before);
+        }
+    }
+
+    #[test]
+    fn e1_a_term_begins_once_and_raises_the_epoch() {
+        let mut world = World::new();
+        let first = world.state.meta.leadership.epoch;
+        let again = world.begin_term(world.head().term);
+        assert!(matches!(again, Err(Rejection::StaleLeader { .. })), "A→B→A must not look like A");
+        let next = world.begin_term(world.head().term + 1);
+        assert_eq!(next, Ok(Reply::TermBegun { epoch: first.next() }));
+    }
+
+    #[test]
+    fn e1_begin_term_stands_alone_in_its_entry() {
+        let mut world = World::new();
+        let head = crate::EntryHead { term: world.head().term + 1, ..world.head() };
+        let commands = vec![world.begin_command(head.term), Command::FireTimers(FireTimers {})];
+        let applied = world.apply_raw(head, commands);
+        assert!(applied.replies.iter().all(Result::is_err));
+    }
+}

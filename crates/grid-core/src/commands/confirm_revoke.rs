@@ -1,0 +1,90 @@
+//! `ConfirmRevoke`: a worker says that nothing of a revoked lease runs, or ever will (W9).
+
+use grid_types::{LeaseKey, NodeOrd, Outcome, SessionId};
+use minicbor::{Decode, Encode};
+
+use super::{Answer, Rejection, Reply, Stale};
+use crate::apply::Turn;
+use crate::lease::Report;
+use crate::state::Revoked;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct ConfirmRevoke {
+    #[n(0)]
+    pub node: NodeOrd,
+    #[n(1)]
+    pub session: SessionId,
+    #[n(2)]
+    pub lease: LeaseKey,
+    /// How it ended: `Cancelled` by the revoke, otherwise before it; none if it never started.
+    #[n(3)]
+    pub ended: Option<Outcome>,
+    #[n(4)]
+    pub duration_ms: u64,
+    #[n(5)]
+    pub started_wall_ms: u64,
+    #[n(6)]
+    #[cbor(with = "minicbor::bytes")]
+    pub output_tail: Vec<u8>,
+    #[n(7)]
+    pub output_bytes: u64,
+}
+
+impl ConfirmRevoke {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let node = turn.state.nodes.get(&self.node).ok_or(Rejection::NoNode(self.node))?;
+        if node.session != self.session {
+            return Err(Rejection::StaleSession { current: node.session });
+        }
+        let found = turn.state.jobs.get(&self.lease.job).and_then(|job| {
+            let (lease, revoked) = job.lease_at(self.node)?;
+            Some((job.position(self.node)?, revoked?)).filter(|_| lease == self.lease)
+        });
+        let Some((position, why)) = found else {
+            return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
+        };
+        turn.settle(self.lease.job, position, self.report(why));
+        Ok(Reply::Answered(Answer::Committed))
+    }
+
+    fn report(&self, why: Revoked) -> Report {
+        let (outcome, because) = match why {
+            Revoked::Cancel => (Outcome::Cancelled, "job cancelled"),
+            Revoked::JobTimeout => (Outcome::TimedOut, "job timeout"),
+        };
+        let reason = match self.ended {
+            Some(Outcome::Cancelled) => because.to_owned(),
+            Some(before) => format!("{because}; it had already ended: {before}"),
+            None => format!("{because} before it started"),
+        };
+        Report {
+            outcome,
+            reason: Some(reason),
+            error: None,
+            duration_ms: self.duration_ms,
+            started_wall_ms: self.started_wall_ms,
+            output_tail: self.output_tail.clone(),
+            output_bytes: self.output_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::{Answer, Reply, Stale};
+    use crate::world::{World, leaf};
+    use grid_types::Outcome;
+
+    #[test]
+    fn w9_only_the_revoked_lease_can_be_confirmed() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        let lease = world.offered()[0];
+        let early = world.confirm_revoked(lease);
+        assert_eq!(early, Ok(Reply::Answered(Answer::Superseded(Stale::Settled))));
+        assert_eq!(world.total(job, Outcome::Running), 1);
+        world.cancel(job).unwrap();
+        assert_eq!(world.confirm_revoked(lease), Ok(Reply::Answered(Answer::Committed)));
+        assert_eq!(world.confirm_revoked(lease), Ok(Reply::Answered(Answer::Superseded(Stale::Settled))));
+    }
+}

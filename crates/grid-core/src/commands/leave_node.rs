@@ -1,0 +1,50 @@
+//! `LeaveNode`: the node is gone on purpose.
+
+use grid_types::node::NodeStatus;
+use grid_types::{NodeOrd, SessionId};
+use minicbor::{Decode, Encode};
+
+use super::{Rejection, Reply};
+use crate::apply::Turn;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct LeaveNode {
+    #[n(0)]
+    pub node: NodeOrd,
+    #[n(1)]
+    pub session: SessionId,
+}
+
+impl LeaveNode {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let node = turn.state.nodes.get(&self.node).ok_or(Rejection::NoNode(self.node))?;
+        if node.session != self.session {
+            return Err(Rejection::StaleSession { current: node.session });
+        }
+        if node.status != NodeStatus::Left {
+            turn.set_node_status(self.node, NodeStatus::Left, "left in order");
+            // A worker leaves when it holds nothing; one that leaves all the same cannot say any more how it ended.
+            turn.lose_all_leases(self.node, "node left");
+        }
+        Ok(Reply::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::{World, leaf};
+    use grid_types::node::NodeStatus;
+    use grid_types::{JobStatus, Outcome};
+
+    #[test]
+    fn a_node_that_left_is_skipped_by_name_until_it_registers_again() {
+        let mut world = World::with_nodes(2);
+        world.leave(1);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        world.succeed_all_offered();
+        assert_eq!(world.status(job), JobStatus::Completed);
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Skipped);
+        world.register("node-1", b"journal-1", 2, b"again", false).unwrap();
+        assert_eq!(world.state.nodes.values().next().unwrap().status, NodeStatus::Ready);
+    }
+}

@@ -1,0 +1,180 @@
+//! `RecordResult`: a worker reports how one attempt ended.
+//!
+//! I3: a result whose session, job epoch or attempt is not current changes nothing. The one exception is W8: an
+//! `unknown` may be settled once by the worker's journal while the job still runs.
+
+use grid_types::limits::{MAX_ERROR_BYTES, OUTPUT_TAIL_BYTES};
+use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, SessionId};
+use minicbor::{Decode, Encode};
+
+use super::{Answer, Rejection, Reply, Stale};
+use crate::apply::Turn;
+use crate::lease::Report;
+use crate::state::Job;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RecordResult {
+    #[n(0)]
+    pub node: NodeOrd,
+    #[n(1)]
+    pub session: SessionId,
+    #[n(2)]
+    pub lease: LeaseKey,
+    #[n(3)]
+    pub outcome: Outcome,
+    #[n(4)]
+    pub error: Option<String>,
+    #[n(5)]
+    #[cbor(with = "minicbor::bytes")]
+    pub output_tail: Vec<u8>,
+    #[n(6)]
+    pub output_bytes: u64,
+    #[n(7)]
+    pub duration_ms: u64,
+    #[n(8)]
+    pub started_wall_ms: u64,
+}
+
+impl RecordResult {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let node = turn.state.nodes.get(&self.node).ok_or(Rejection::NoNode(self.node))?;
+        if node.session != self.session {
+            return Err(Rejection::StaleSession { current: node.session });
+        }
+        let id = self.lease.job;
+        let Some(job) = turn.state.jobs.get(&id) else {
+            return Ok(Reply::Answered(Answer::Superseded(self.stale_of_ended(turn, id))));
+        };
+        if self.settles_unknown(job) {
+            turn.settle_unknown(id, self.node, self.lease, self.report());
+            return Ok(Reply::Answered(Answer::Committed));
+        }
+        if self.lease.job_epoch != job.head.epoch {
+            return Ok(Reply::Answered(Answer::Superseded(Stale::Job)));
+        }
+        match job.lease_at(self.node) {
+            Some((current, None)) if current == self.lease => {
+                if let Some(position) = job.position(self.node) {
+                    turn.settle(id, position, self.report());
+                }
+                Ok(Reply::Answered(Answer::Committed))
+            }
+            Some((current, _)) if current.step == self.lease.step => {
+                Ok(Reply::Answered(Answer::Superseded(Stale::Attempt)))
+            }
+            _ => Ok(Reply::Answered(Answer::Superseded(Stale::Settled))),
+        }
+    }
+
+    fn stale_of_ended(&self, turn: &Turn<'_>, id: JobId) -> Stale {
+        match turn.state.stubs.get(&id) {
+            Some(stub) if stub.epoch != self.lease.job_epoch => Stale::Job,
+            _ => Stale::Settled,
+        }
+    }
+
+    fn settles_unknown(&self, job: &Job) -> bool {
+        let known = job.head.unknown.get(&(self.lease.step, self.node));
+        known == Some(&self.lease.attempt) && self.outcome != Outcome::Unknown && !job.head.status.is_ended()
+    }
+
+    fn report(&self) -> Report {
+        // A worker may report less than it knows, never what only the controller decides.
+        let outcome = match self.outcome {
+            Outcome::Success | Outcome::Failed | Outcome::TimedOut | Outcome::Unknown => self.outcome,
+            Outcome::Pending | Outcome::Running | Outcome::Cancelled | Outcome::Skipped => Outcome::Failed,
+        };
+        let mut error = self.error.clone();
+        if let Some(text) = &mut error {
+            truncate(text, MAX_ERROR_BYTES);
+        }
+        let tail_from = self.output_tail.len().saturating_sub(OUTPUT_TAIL_BYTES);
+        Report {
+            outcome,
+            reason: None,
+            error,
+            duration_ms: self.duration_ms,
+            started_wall_ms: self.started_wall_ms,
+            output_tail: self.output_tail[tail_from..].to_vec(),
+            output_bytes: self.output_bytes,
+        }
+    }
+}
+
+fn truncate(text: &mut String, most: usize) {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::{Answer, Rejection, Reply, Stale};
+    use crate::world::{World, leaf, retrying};
+    use grid_types::{JobStatus, LeaseKey, Outcome};
+
+    const COMMITTED: Result<Reply, Rejection> = Ok(Reply::Answered(Answer::Committed));
+
+    fn superseded(stale: Stale) -> Result<Reply, Rejection> {
+        Ok(Reply::Answered(Answer::Superseded(stale)))
+    }
+
+    #[test]
+    fn w4_a_result_counts_once() {
+        let mut world = World::with_nodes(2);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        let lease = world.offered()[0];
+        assert_eq!(world.report(lease, Outcome::Success), COMMITTED);
+        assert_eq!(world.report(lease, Outcome::Failed), superseded(Stale::Settled));
+        world.succeed_all_offered();
+        assert_eq!(world.status(job), JobStatus::Completed);
+        assert_eq!(world.report(lease, Outcome::Failed), superseded(Stale::Settled), "after the end, too");
+    }
+
+    #[test]
+    fn i3_a_stale_attempt_epoch_or_session_changes_nothing() {
+        let mut world = World::with_nodes(1);
+        world.submit("all", vec![retrying("test", "fail", 1)]);
+        let first = world.offered()[0];
+        world.fail(first);
+        world.advance_ms(60_000);
+        let before = world.state.hash();
+        assert_eq!(world.report(first, Outcome::Success), superseded(Stale::Attempt));
+        let second = world.offered()[0];
+        let wrong_epoch = LeaseKey { job_epoch: second.1.job_epoch.next(), ..second.1 };
+        assert_eq!(world.report((second.0, wrong_epoch), Outcome::Success), superseded(Stale::Job));
+        assert!(matches!(world.report_as(second, 99, Outcome::Success), Err(Rejection::StaleSession { .. })));
+        assert_eq!(world.state.hash(), before);
+    }
+
+    #[test]
+    fn w8_an_unknown_is_settled_once_by_the_journal_while_the_job_runs() {
+        let mut world = World::with_nodes(2);
+        world.next_strategy_continue();
+        let job = world.submit("all", vec![leaf("test", "record"), leaf("ping", "echo")]);
+        let lease = world.offered()[0];
+        world.mark_dead(1);
+        assert_eq!(world.count(job, 0, Outcome::Unknown), 1);
+        world.register("node-1", b"journal-1", 2, b"again", false).unwrap();
+        assert_eq!(world.report(lease, Outcome::Success), COMMITTED);
+        assert_eq!(world.count(job, 0, Outcome::Unknown), 0);
+        assert_eq!(world.count(job, 0, Outcome::Success), 1);
+        assert_eq!(world.report(lease, Outcome::Failed), superseded(Stale::Settled), "once");
+        world.finish_all();
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Success);
+    }
+
+    #[test]
+    fn durations_errors_and_attempts_are_kept() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![retrying("test", "fail", 1)]);
+        world.fail(world.offered()[0]);
+        world.advance_ms(60_000);
+        world.fail(world.offered()[0]);
+        let attempts: Vec<_> =
+            world.results_of(job).iter().map(|r| (r.attempt.0, r.duration_ms, r.error.clone())).collect();
+        assert_eq!(attempts, [(1, 42, Some("boom".to_owned())), (2, 42, Some("boom".to_owned()))]);
+    }
+}

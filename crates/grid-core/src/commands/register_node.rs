@@ -1,0 +1,166 @@
+//! `RegisterNode`: a worker process begins a session (W1).
+//!
+//! A second process that claims the same node is refused; a worker that lost its journal loses its `once` leases to
+//! `unknown`, because nobody can say whether they ran.
+
+use grid_types::decl::EffectClass;
+use grid_types::node::{NodeFacts, NodeStatus};
+use grid_types::{JobId, NodeId, NodeOrd, SessionId};
+use minicbor::{Decode, Encode};
+
+use super::{Rejection, Reply};
+use crate::apply::Turn;
+use crate::state::Node;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RegisterNode {
+    #[n(0)]
+    pub id: NodeId,
+    #[n(1)]
+    pub facts: NodeFacts,
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub journal_id: Vec<u8>,
+    #[n(3)]
+    pub boot: u64,
+    #[n(4)]
+    #[cbor(with = "minicbor::bytes")]
+    pub nonce: Vec<u8>,
+    /// Whether the leader still hears the session it knows: soft state, so the leader stamps it.
+    #[n(5)]
+    pub known_session_lives: bool,
+}
+
+impl RegisterNode {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let known = turn.state.node_ids.get(&self.id).copied();
+        if let Some(node) = known.and_then(|ord| turn.state.nodes.get(&ord)) {
+            self.check(node)?;
+            if node.journal_id != self.journal_id {
+                let ord = node.ord;
+                self.give_up_once_leases(turn, ord);
+            }
+        }
+        let meta = &mut turn.state.meta;
+        meta.next_session += 1;
+        let session = SessionId(meta.next_session);
+        let ord = known.unwrap_or_else(|| {
+            meta.next_ord += 1;
+            NodeOrd(meta.next_ord)
+        });
+        let (held, waiting, registered_wall_ms) = match turn.state.nodes.remove(&ord) {
+            Some(old) => (old.held, old.waiting, old.registered_wall_ms),
+            None => (Default::default(), Default::default(), turn.state.meta.wall_ms),
+        };
+        let node = Node {
+            ord,
+            id: self.id.clone(),
+            facts: self.facts.clone(),
+            status: NodeStatus::Ready,
+            session,
+            journal_id: self.journal_id.clone(),
+            boot: self.boot,
+            nonce: self.nonce.clone(),
+            registered_wall_ms,
+            changed_wall_ms: turn.state.meta.wall_ms,
+            leader_epoch: turn.state.meta.leadership.epoch,
+            held,
+            waiting,
+        };
+        turn.state.node_ids.insert(self.id.clone(), ord);
+        turn.state.nodes.insert(ord, node);
+        turn.changes.nodes.insert(ord);
+        turn.wake.insert(ord);
+        turn.record_event("NodeRegistered", self.id.to_string(), format!("session {session}"));
+        Ok(Reply::Registered { node: ord, session })
+    }
+
+    fn check(&self, node: &Node) -> Result<(), Rejection> {
+        if node.nonce == self.nonce {
+            return Ok(());
+        }
+        let way_out = "if it is a copy of that machine, start it with another --node-id or with --reset-journal";
+        if self.known_session_lives {
+            return Err(Rejection::DuplicateNode(format!(
+                "another worker is running as {}, and it answers; stop one of the two; {way_out}",
+                self.id
+            )));
+        }
+        if node.journal_id == self.journal_id && self.boot <= node.boot {
+            return Err(Rejection::DuplicateNode(format!(
+                "the data folder of {} is older than what this cluster has seen of it (boot {} after {}): \
+                 it was restored or copied; {way_out}",
+                self.id, self.boot, node.boot
+            )));
+        }
+        Ok(())
+    }
+
+    fn give_up_once_leases(&self, turn: &mut Turn<'_>, ord: NodeOrd) {
+        let held: Vec<JobId> = turn.state.nodes.get(&ord).map(|n| n.held.iter().copied().collect()).unwrap_or_default();
+        for id in held {
+            let Some(job) = turn.state.jobs.get(&id) else { continue };
+            let Some(position) = job.position(ord) else { continue };
+            let cell = &job.cells[position];
+            let once = job.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once);
+            let revoked = job.lease_of(cell).is_some_and(|(_, revoked)| revoked.is_some());
+            if once || revoked {
+                turn.lose_lease(id, position, "the worker lost its journal");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::{Rejection, Reply};
+    use crate::world::{World, leaf};
+    use grid_types::Outcome;
+
+    #[test]
+    fn w1_the_first_registration_gives_an_ordinal_and_each_a_session() {
+        let mut world = World::new();
+        let first = world.register("web-01", b"journal-a", 1, b"nonce-1", false);
+        let again = world.register("web-01", b"journal-a", 1, b"nonce-1", true);
+        let (Ok(Reply::Registered { node: a, session: s1 }), Ok(Reply::Registered { node: b, session: s2 })) =
+            (first, again)
+        else {
+            panic!("both are accepted: it is the same process")
+        };
+        assert_eq!(a, b);
+        assert!(s2 > s1);
+    }
+
+    #[test]
+    fn w1_another_process_while_the_session_lives_is_a_duplicate() {
+        let mut world = World::new();
+        world.register("web-01", b"journal-a", 1, b"nonce-1", false).unwrap();
+        for journal in [b"journal-a".as_slice(), b"journal-b"] {
+            let clone = world.register("web-01", journal, 2, b"nonce-2", true);
+            let Err(Rejection::DuplicateNode(message)) = clone else { panic!("{clone:?}") };
+            assert!(message.contains("--reset-journal"), "{message}");
+        }
+    }
+
+    #[test]
+    fn w1_a_rolled_back_folder_is_a_duplicate() {
+        let mut world = World::new();
+        world.register("web-01", b"journal-a", 5, b"nonce-1", false).unwrap();
+        let stale = world.register("web-01", b"journal-a", 5, b"nonce-2", false);
+        assert!(matches!(stale, Err(Rejection::DuplicateNode(_))));
+        assert!(world.register("web-01", b"journal-a", 6, b"nonce-2", false).is_ok());
+    }
+
+    #[test]
+    fn w1_a_lost_journal_turns_once_leases_unknown_and_keeps_the_others() {
+        let mut world = World::with_nodes(1);
+        let once = world.submit("all", vec![leaf("test", "record")]);
+        let pure = world.submit("all", vec![leaf("ping", "echo")]);
+        world.register("node-1", b"another journal", 9, b"n", false).unwrap();
+        assert_eq!(world.rows_of(once).values().copied().collect::<Vec<_>>(), [Outcome::Unknown]);
+        assert_eq!(world.count(pure, 0, Outcome::Running), 1);
+        let offered = world.offered();
+        assert_eq!(offered.len(), 1, "the pure one is still out, under the new session");
+        assert_eq!(offered[0].1.job, pure);
+    }
+}

@@ -1,0 +1,151 @@
+//! `SubmitJob`: a job is accepted. It starts at once if admission allows (the end of the same entry), or waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use grid_types::job::JobSpec;
+use grid_types::limits::MAX_ROWS;
+use grid_types::{JobEpoch, JobId, JobStatus, Name};
+use minicbor::{Decode, Encode};
+
+use super::{Rejection, Reply};
+use crate::apply::Turn;
+use crate::state::{Job, JobHead, KeyRow};
+
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct SubmitJob {
+    #[n(0)]
+    pub id: JobId,
+    #[n(1)]
+    pub namespace: Name,
+    #[n(2)]
+    pub spec: JobSpec,
+    #[n(3)]
+    pub key: Option<String>,
+}
+
+impl SubmitJob {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let key = self.key.as_ref().map(|key| (self.namespace.clone(), key.clone()));
+        if let Some(known) = key.as_ref().and_then(|key| turn.state.keys.get(key)) {
+            return Ok(Reply::Submitted { job: known.job, repeated: true });
+        }
+        self.check(turn)?;
+        let state = &mut turn.state;
+        let head = JobHead {
+            id: self.id,
+            namespace: self.namespace.clone(),
+            status: JobStatus::Pending,
+            reason: None,
+            epoch: JobEpoch(1),
+            leader_epoch: state.meta.leadership.epoch,
+            created_wall_ms: state.meta.wall_ms,
+            updated_wall_ms: state.meta.wall_ms,
+            deadline_ms: None,
+            phase: 0,
+            tripped: None,
+            failed: BTreeMap::new(),
+            offline_skips: 0,
+            tallies: Vec::new(),
+            unknown: BTreeMap::new(),
+        };
+        let spec = Arc::new(self.spec.clone());
+        state.jobs.insert(self.id, Job { head, spec, expected: Vec::new(), cells: Vec::new(), open: 0 });
+        state.pending.insert(self.id);
+        if let Some(key) = key {
+            let row = KeyRow { key, job: self.id, at_ms: state.meta.now_ms };
+            state.remember(row.clone());
+            turn.changes.keys_added.push(row);
+        }
+        turn.changes.jobs.insert(self.id);
+        turn.changes.submitted.insert(self.id);
+        turn.record_event("JobSubmitted", self.id.to_string(), format!("target {}", self.spec.target));
+        Ok(Reply::Submitted { job: self.id, repeated: false })
+    }
+
+    fn check(&self, turn: &Turn<'_>) -> Result<(), Rejection> {
+        let state = &turn.state;
+        if state.jobs.contains_key(&self.id) || state.stubs.contains_key(&self.id) {
+            // Ids are minted above every earlier one; this is a leader with a broken clock and a lost memory.
+            return Err(Rejection::TooLarge(format!("{} exists already; submit again", self.id)));
+        }
+        let matched = state.matching(&self.spec.target).len();
+        if matched == 0 {
+            return Err(Rejection::NoTarget(format!("no known node matches {}", self.spec.target)));
+        }
+        let rows = self.spec.step_count().saturating_mul(matched);
+        if rows > MAX_ROWS {
+            let steps = self.spec.step_count();
+            let problem = format!("{steps} steps on {matched} nodes are {rows} rows; a job has at most {MAX_ROWS}");
+            return Err(Rejection::TooLarge(problem));
+        }
+        // One that can start at once never waits.
+        let quotas = state.meta.quotas;
+        let starts = u32::try_from(state.running.len()).unwrap_or(u32::MAX) < quotas.max_concurrent;
+        let pending = u32::try_from(state.pending.len()).unwrap_or(u32::MAX);
+        if (pending > 0 || !starts) && pending >= quotas.max_pending {
+            return Err(Rejection::QueueFull { pending, limit: quotas.max_pending });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::{Rejection, Reply};
+    use crate::world::{World, leaf};
+    use grid_types::{JobStatus, Outcome};
+
+    #[test]
+    fn a_job_starts_at_once_and_offers_its_first_step() {
+        let mut world = World::with_nodes(3);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        assert_eq!(world.status(job), JobStatus::Running);
+        assert_eq!(world.offered().len(), 3);
+        assert_eq!(world.count(job, 0, Outcome::Running), 3);
+    }
+
+    #[test]
+    fn e4_the_same_key_gives_the_same_job() {
+        let mut world = World::with_nodes(1);
+        let first = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("k1"));
+        let second = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("k1"));
+        let Ok(Reply::Submitted { job, repeated: false }) = first else { panic!("{first:?}") };
+        assert_eq!(second, Ok(Reply::Submitted { job, repeated: true }));
+        world.finish_all();
+        let third = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("k1"));
+        assert_eq!(third, Ok(Reply::Submitted { job, repeated: true }), "L8: whatever happens to the job");
+        world.advance_ms(grid_types::limits::KEY_TTL_MS);
+        let fourth = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("k1"));
+        assert!(matches!(fourth, Ok(Reply::Submitted { repeated: false, .. })), "L8: for 24 h");
+    }
+
+    #[test]
+    fn j6_a_target_that_matches_no_known_node_is_refused() {
+        let mut world = World::with_nodes(1);
+        let refused = world.submit_keyed("group:nobody", vec![leaf("ping", "echo")], None);
+        assert!(matches!(refused, Err(Rejection::NoTarget(_))));
+        assert!(world.state.jobs.is_empty());
+    }
+
+    #[test]
+    fn admission_lets_so_many_run_and_so_many_wait() {
+        let mut world = World::with_nodes(1);
+        world.set_quotas(1, 2);
+        let jobs: Vec<_> = (0..3).map(|_| world.submit("all", vec![leaf("ping", "echo")])).collect();
+        assert_eq!(world.status(jobs[1]), JobStatus::Pending);
+        let refused = world.submit_keyed("all", vec![leaf("ping", "echo")], None);
+        assert_eq!(refused, Err(Rejection::QueueFull { pending: 2, limit: 2 }));
+        world.succeed_all_offered();
+        assert_eq!(world.status(jobs[0]), JobStatus::Completed);
+        assert_eq!(world.status(jobs[1]), JobStatus::Running, "the oldest goes first");
+        assert_eq!(world.status(jobs[2]), JobStatus::Pending);
+    }
+
+    #[test]
+    fn l4_more_rows_than_a_job_may_have_are_refused() {
+        let mut world = World::with_nodes(2_001);
+        let refused = world.submit_keyed("all", vec![leaf("ping", "echo"); 1_000], None);
+        assert!(matches!(refused, Err(Rejection::TooLarge(_))), "{refused:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! What the leader must do outside because of an entry. Effects are hints, state is the truth: a lost one is made good
+//! by [`node_effects`] when the node is next heard (W5).
+
+use std::sync::Arc;
+
+use grid_types::job::JobSpec;
+use grid_types::{JobId, LeaseKey, NodeOrd, SessionId};
+
+use crate::state::{Job, Node, State};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    Offer(Offer),
+    /// Nothing of this lease may run (any more).
+    Revoke {
+        node: NodeOrd,
+        lease: LeaseKey,
+    },
+    /// The job has ended: its settled leases may be forgotten.
+    Forget {
+        job: JobId,
+        nodes: Vec<NodeOrd>,
+    },
+    /// The leader's own entry was refused: it is leader no more (E1).
+    Deposed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub node: NodeOrd,
+    pub session: SessionId,
+    pub lease: LeaseKey,
+    /// The task is `spec.steps().nth(lease.step)`; shared, because a fan-out offers one task ten thousand times.
+    pub spec: Arc<JobSpec>,
+}
+
+/// Everything a new leader has to do again.
+#[must_use]
+pub fn pending_effects(state: &State) -> Vec<Effect> {
+    state.nodes.values().flat_map(|node| node_effects(state, node)).collect()
+}
+
+/// What should be out at one node: the leases it holds or should hold, and those it should let go of.
+pub fn node_effects<'a>(state: &'a State, node: &'a Node) -> impl Iterator<Item = Effect> + 'a {
+    node.held.iter().filter_map(move |id| job_effect(state.jobs.get(id)?, node))
+}
+
+fn job_effect(job: &Job, node: &Node) -> Option<Effect> {
+    let (lease, revoked) = job.lease_at(node.ord)?;
+    Some(match revoked {
+        Some(_) => Effect::Revoke { node: node.ord, lease },
+        None => offer(job, node, lease),
+    })
+}
+
+pub(crate) fn offer(job: &Job, node: &Node, lease: LeaseKey) -> Effect {
+    Effect::Offer(Offer { node: node.ord, session: node.session, lease, spec: Arc::clone(&job.spec) })
+}

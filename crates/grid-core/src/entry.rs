@@ -1,0 +1,141 @@
+//! Entries of the replicated log and their encoding.
+//!
+//! ```text
+//!   'G' version | head (CBOR) | command (CBOR) | command (CBOR) | …
+//! ```
+//!
+//! Commands are encoded one by one, so that the proposer can measure what it merges (L1) and encode it only once.
+//! CBOR with numbered fields: a later version may add optional fields and commands, never reuse a number. A command
+//! this version does not know is an error, and the replica halts on it rather than diverge (L2).
+
+use grid_types::LeaderEpoch;
+use minicbor::{Decode, Decoder, Encode};
+
+use crate::commands::Command;
+
+const MAGIC: u8 = b'G';
+const VERSION: u8 = 1;
+
+/// What a leader stamps on everything it proposes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct EntryHead {
+    #[n(0)]
+    pub epoch: LeaderEpoch,
+    /// The Raft term (E1).
+    #[n(1)]
+    pub term: u64,
+    /// Leader time, monotonic across terms (W6).
+    #[n(2)]
+    pub now_ms: u64,
+    /// For display and cron only.
+    #[n(3)]
+    pub wall_ms: u64,
+    #[n(4)]
+    pub commands: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub head: EntryHead,
+    pub commands: Vec<Command>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadEntry {
+    #[error("not an entry of grid: it begins with {0:?}")]
+    Foreign(Vec<u8>),
+    #[error("entry has version {0}, this binary knows up to {VERSION}: start a newer grid on this folder")]
+    Newer(u8),
+    #[error(
+        "entry cannot be read ({0}): it was written by a newer grid, or is damaged; start a newer grid on this folder"
+    )]
+    Unreadable(String),
+}
+
+/// # Panics
+/// Never: writing to memory cannot fail.
+#[must_use]
+pub fn encode_command(command: &Command) -> Vec<u8> {
+    to_vec(command)
+}
+
+#[must_use]
+pub fn encode_entry<'a>(head: EntryHead, commands: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
+    let mut bytes = vec![MAGIC, VERSION];
+    bytes.extend(to_vec(&head));
+    for command in commands {
+        bytes.extend_from_slice(command);
+    }
+    bytes
+}
+
+pub fn decode_entry(bytes: &[u8]) -> Result<Entry, BadEntry> {
+    let body = match bytes {
+        [MAGIC, VERSION, body @ ..] => body,
+        [MAGIC, version, ..] => return Err(BadEntry::Newer(*version)),
+        other => return Err(BadEntry::Foreign(other.iter().take(8).copied().collect())),
+    };
+    let unreadable = |e: minicbor::decode::Error| BadEntry::Unreadable(e.to_string());
+    let mut decoder = Decoder::new(body);
+    let head: EntryHead = decoder.decode().map_err(unreadable)?;
+    let mut commands = Vec::with_capacity(usize::try_from(head.commands).unwrap_or(0).min(4_096));
+    for _ in 0..head.commands {
+        commands.push(decoder.decode().map_err(unreadable)?);
+    }
+    if decoder.position() != body.len() {
+        return Err(BadEntry::Unreadable("bytes left over".to_owned()));
+    }
+    Ok(Entry { head, commands })
+}
+
+pub(crate) fn to_vec<T: Encode<()>>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    // The writer is a Vec: its error type has no values.
+    let Ok(()) = minicbor::encode(value, &mut bytes) else { return Vec::new() };
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};
+    use crate::commands::{Command, FireTimers};
+    use grid_types::LeaderEpoch;
+
+    fn sample() -> (Entry, Vec<u8>) {
+        let head =
+            EntryHead { epoch: LeaderEpoch { generation: 1, n: 7 }, term: 9, now_ms: 1, wall_ms: 2, commands: 2 };
+        let command = Command::FireTimers(FireTimers {});
+        let bytes = encode_command(&command);
+        let encoded = encode_entry(head, [&bytes, &bytes]);
+        (Entry { head, commands: vec![command.clone(), command] }, encoded)
+    }
+
+    #[test]
+    fn entries_round_trip() {
+        let (entry, bytes) = sample();
+        assert_eq!(decode_entry(&bytes).unwrap(), entry);
+    }
+
+    #[test]
+    fn l2_what_this_version_does_not_know_is_an_error_that_says_so() {
+        let (_, bytes) = sample();
+        for cut in 0..bytes.len() {
+            assert!(decode_entry(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        let mut newer = bytes.clone();
+        newer[1] = 2;
+        assert_eq!(decode_entry(&newer), Err(BadEntry::Newer(2)));
+        let mut trailing = bytes;
+        trailing.push(0);
+        assert!(decode_entry(&trailing).is_err());
+        assert!(matches!(decode_entry(b"SQLite"), Err(BadEntry::Foreign(_))));
+    }
+
+    #[test]
+    fn l2_an_unknown_command_is_refused() {
+        let (entry, _) = sample();
+        let unknown = minicbor::to_vec((250u32, [(); 0])).unwrap();
+        let head = EntryHead { commands: 1, ..entry.head };
+        assert!(matches!(decode_entry(&encode_entry(head, [&unknown])), Err(BadEntry::Unreadable(_))));
+    }
+}

@@ -1,0 +1,119 @@
+//! The invariants of DESIGN.md as functions over the state. Tests and the simulator call [`violations`] after every
+//! apply; a state that breaks one is a bug, whatever led to it.
+
+use grid_types::job::Condition;
+use grid_types::{JobStatus, Outcome, StepIndex};
+
+use crate::state::{CellState, Job, State};
+
+/// Everything that is wrong with a state; empty for a sound one.
+#[must_use]
+pub fn violations(state: &State) -> Vec<String> {
+    let mut found = Vec::new();
+    for job in state.jobs.values() {
+        let mut report = |what: String| found.push(format!("{}: {what}", job.head.id));
+        counts_add_up(job, &mut report);
+        barriers_hold(job, &mut report);
+        cells_are_sound(state, job, &mut report);
+        no_offer_after_the_trip(job, &mut report);
+    }
+    derived_state_follows(state, &mut found);
+    found
+}
+
+/// I9: every expected node has exactly one outcome per step.
+fn counts_add_up(job: &Job, report: &mut impl FnMut(String)) {
+    let expected = job.expected.len() as u64;
+    for (step, tally) in job.head.tallies.iter().enumerate() {
+        if tally.total() != expected {
+            report(format!("I9: step {step} has {} rows for {expected} nodes", tally.total()));
+        }
+    }
+    let leased = job.cells.iter().filter(|c| matches!(c.state, CellState::Leased { .. })).count() as u64;
+    if job.total(Outcome::Running) != leased {
+        report(format!("I9: {} rows run, {leased} leases are out", job.total(Outcome::Running)));
+    }
+}
+
+/// I5: before the current phase everything is settled, after it nothing has begun.
+fn barriers_hold(job: &Job, report: &mut impl FnMut(String)) {
+    if job.head.status != JobStatus::Running {
+        return;
+    }
+    let first = job.first_step();
+    let next = StepIndex(first.0 + job.current_phase().map_or(0, |p| u32::try_from(p.tasks().len()).unwrap_or(0)));
+    for (step, tally) in (0u32..).zip(&job.head.tallies) {
+        let open = tally.count(Outcome::Pending) + tally.count(Outcome::Running);
+        if step < first.0 && open > 0 {
+            report(format!("I5: step {step} has {open} open rows, but the job is at step {first}"));
+        }
+        if step >= next.0 && u64::from(tally.count(Outcome::Pending)) != tally.total() {
+            report(format!("I5: step {step} has begun, but the job is at step {first}"));
+        }
+    }
+}
+
+/// I6, W7 and the bookkeeping of open cells.
+fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
+    let open = job.cells.iter().filter(|c| c.state != CellState::Idle).count();
+    if usize::try_from(job.open).ok() != Some(open) {
+        report(format!("{} cells are open, {} are counted", open, job.open));
+    }
+    if open == 0 && job.head.status != JobStatus::Pending {
+        report("it has nothing to wait for, yet it is still there".to_owned());
+    }
+    for (ord, cell) in job.expected.iter().zip(&job.cells) {
+        let Some(node) = state.nodes.get(ord) else {
+            report(format!("expects unknown node {ord}"));
+            continue;
+        };
+        let (held, waiting) = (node.held.contains(&job.head.id), node.waiting.contains(&job.head.id));
+        let fits = match cell.state {
+            CellState::Idle | CellState::Backoff { .. } => !held && !waiting,
+            CellState::Queued => !held && waiting,
+            CellState::Leased { .. } => held && !waiting,
+        };
+        if !fits {
+            report(format!("W7: cell of {} is {:?}, held {held}, waiting {waiting}", node.id, cell.state));
+        }
+        if cell.state != CellState::Idle && job.task_of(cell).is_none() {
+            report(format!("I6: {} is beyond the end of its pipeline", node.id));
+        }
+        if let CellState::Leased { epoch, revoked, .. } = cell.state
+            && (epoch != job.head.epoch) != revoked.is_some()
+        {
+            report(format!("I3: lease of {} has epoch {epoch}, the job {}", node.id, job.head.epoch));
+        }
+    }
+}
+
+/// I8: after the trip nothing waits but clean-up.
+fn no_offer_after_the_trip(job: &Job, report: &mut impl FnMut(String)) {
+    if job.head.tripped.is_none() || job.may_go_on() {
+        return;
+    }
+    for (ord, cell) in job.expected.iter().zip(&job.cells) {
+        let waits = matches!(cell.state, CellState::Queued | CellState::Backoff { .. });
+        if waits && job.task_of(cell).is_none_or(|task| task.condition != Condition::OnFailure) {
+            report(format!("I8: node {ord} still waits for a lease after the trip"));
+        }
+    }
+}
+
+/// I13: what is derived is what a restart would derive.
+fn derived_state_follows(state: &State, found: &mut Vec<String>) {
+    match State::from_parts(state.to_parts()) {
+        Ok(again) if again == *state => {}
+        Ok(_) => found.push("I13: a restart would give another state".to_owned()),
+        Err(e) => found.push(format!("I13: a restart would fail: {e}")),
+    }
+    for node in state.nodes.values() {
+        if node.status.is_online() && node.has_free_slot() && !node.waiting.is_empty() {
+            found.push(format!("{} has a free slot and jobs that wait for one", node.id));
+        }
+    }
+    let quota = usize::try_from(state.meta.quotas.max_concurrent).unwrap_or(usize::MAX);
+    if state.running_jobs() < quota && state.pending_jobs() > 0 {
+        found.push("jobs wait although more may run".to_owned());
+    }
+}

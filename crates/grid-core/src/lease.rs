@@ -1,0 +1,286 @@
+//! Leases: the right of one node to run one attempt of one step.
+//!
+//! ```text
+//!   Queued --slot free, node online--> Leased --result--> settled, or Backoff --due--> Queued
+//!      |                                  |  \--node dead, lost journal, expired--> unknown
+//!      '--node offline--> skipped         '--revoked--confirmed--> cancelled or timed_out
+//! ```
+//!
+//! I3: what is not the current lease of its cell changes nothing; callers have checked that.
+//! Not here: what a node does next (`walk`), sending (`grid-controller`), the worker's own timeout (`grid-worker`).
+
+use grid_types::decl::EffectClass;
+use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, Outcome};
+
+use crate::apply::Turn;
+use crate::backoff::backoff_ms;
+use crate::changes::{History, ResultRow};
+use crate::commands::CANCELLED;
+use crate::effect::{Effect, offer};
+use crate::state::{Cell, CellState, Job, Revoked, Timer};
+
+/// How an attempt ended, as it will be stored.
+pub(crate) struct Report {
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    pub error: Option<String>,
+    pub duration_ms: u64,
+    pub started_wall_ms: u64,
+    pub output_tail: Vec<u8>,
+    pub output_bytes: u64,
+}
+
+impl Turn<'_> {
+    /// The cell wants a lease; it gets one at the end of the entry if a slot is free (W7).
+    pub fn queue(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let node = job.expected[position];
+        job.cells[position].state = CellState::Queued;
+        if let Some(node) = self.state.nodes.get_mut(&node) {
+            node.waiting.insert(id);
+        }
+        self.wake.insert(node);
+        self.touch_cell(id, position);
+    }
+
+    /// Hands the free slots of a node to the oldest jobs that wait there.
+    pub fn fill_slots(&mut self, ord: NodeOrd) {
+        loop {
+            let Some(node) = self.state.nodes.get_mut(&ord).filter(|node| node.has_free_slot()) else { return };
+            let Some(id) = node.waiting.pop_first() else { return };
+            let online = node.status.is_online();
+            let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) else { continue };
+            if online {
+                self.lease(id, position);
+            } else {
+                self.pass_over(id, position);
+            }
+        }
+    }
+
+    fn lease(&mut self, id: JobId, position: usize) {
+        let wall_ms = self.state.meta.wall_ms;
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let ord = job.expected[position];
+        let Some(node) = self.state.nodes.get_mut(&ord) else { return };
+        let epoch = job.head.epoch;
+        let cell = &mut job.cells[position];
+        cell.state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None };
+        node.held.insert(id);
+        let cell = &job.cells[position];
+        let step = job.step_of(cell);
+        if let Some((lease, _)) = job.lease_of(cell) {
+            self.effects.push(offer(job, node, lease));
+        }
+        job.shift(step, Outcome::Pending, Outcome::Running, 1);
+        self.touch_cell(id, position);
+    }
+
+    /// J4: the node is offline now that it would be offered the lease.
+    fn pass_over(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let ord = job.expected[position];
+        let cell = job.cells[position].clone();
+        let step = job.step_of(&cell);
+        job.cells[position].state = CellState::Idle;
+        self.touch_cell(id, position);
+        if let Some(last) = cell.last {
+            self.fail_for_good(id, position, Outcome::Pending, last);
+        } else {
+            let status = self.state.nodes.get(&ord).map_or("gone", |node| node.status.word());
+            if let Some(job) = self.state.jobs.get_mut(&id) {
+                job.head.offline_skips += 1;
+            }
+            self.skip_steps(id, position, step, 1, &format!("offline: the node is {status}"));
+        }
+        self.step_over(id, position);
+    }
+
+    /// The current lease of a cell has ended.
+    pub fn settle(&mut self, id: JobId, position: usize, report: Report) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let Some((lease, _)) = job.lease_of(&job.cells[position]) else { return };
+        let ord = job.expected[position];
+        let outcome = report.outcome;
+        let again = may_retry(job, &job.cells[position], outcome);
+        job.cells[position].state = CellState::Idle;
+        if let Some(node) = self.state.nodes.get_mut(&ord) {
+            node.held.remove(&id);
+        }
+        self.wake.insert(ord);
+        self.push_result(ord, lease, report);
+        self.touch_cell(id, position);
+        if again {
+            self.back_off(id, position, outcome);
+            return;
+        }
+        if outcome == Outcome::Unknown
+            && let Some(job) = self.state.jobs.get_mut(&id)
+        {
+            job.head.unknown.insert((lease.step, ord), lease.attempt);
+        }
+        if outcome.is_failure() {
+            self.fail_for_good(id, position, Outcome::Running, outcome);
+        } else if let Some(job) = self.state.jobs.get_mut(&id) {
+            job.shift(lease.step, Outcome::Running, outcome, 1);
+        }
+        self.step_over(id, position);
+    }
+
+    fn back_off(&mut self, id: JobId, position: usize, last: Outcome) {
+        let now_ms = self.now_ms();
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let ord = job.expected[position];
+        let step = job.step_of(&job.cells[position]);
+        job.shift(step, Outcome::Running, Outcome::Pending, 1);
+        let cell = &mut job.cells[position];
+        cell.attempt += 1;
+        cell.last = Some(last);
+        let until_ms = now_ms + backoff_ms(id, step, ord, Attempt(cell.attempt));
+        cell.state = CellState::Backoff { until_ms };
+        self.set_timer(until_ms, Timer::Retry(id, ord));
+    }
+
+    /// Nobody can say any more how it ended.
+    pub fn lose_lease(&mut self, id: JobId, position: usize, reason: &str) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let CellState::Leased { since_wall_ms, .. } = job.cells[position].state else { return };
+        let report = Report {
+            outcome: Outcome::Unknown,
+            reason: Some(reason.to_owned()),
+            error: None,
+            duration_ms: self.state.meta.wall_ms.saturating_sub(since_wall_ms),
+            started_wall_ms: since_wall_ms,
+            output_tail: Vec::new(),
+            output_bytes: 0,
+        };
+        self.settle(id, position, report);
+    }
+
+    pub fn lose_all_leases(&mut self, ord: NodeOrd, reason: &str) {
+        let Some(node) = self.state.nodes.get(&ord) else { return };
+        for id in node.held.clone() {
+            if let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) {
+                self.lose_lease(id, position, reason);
+            }
+        }
+    }
+
+    /// Raises the job epoch and takes everything back that is out or waiting in the current phase.
+    pub fn withdraw(&mut self, id: JobId, why: Revoked) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        job.head.epoch = JobEpoch(job.head.epoch.0 + 1);
+        self.changes.jobs.insert(id);
+        for position in 0..job.expected.len() {
+            let Some(job) = self.state.jobs.get_mut(&id) else { return };
+            let ord = job.expected[position];
+            if let CellState::Leased { revoked, .. } = &mut job.cells[position].state {
+                *revoked = Some(why);
+                if let Some((lease, _)) = job.lease_of(&job.cells[position]) {
+                    self.effects.push(Effect::Revoke { node: ord, lease });
+                }
+                self.touch_cell(id, position);
+                if why == Revoked::Cancel {
+                    self.skip_rest(id, position, 1, CANCELLED);
+                }
+            } else {
+                self.drop_waiting(id, position, why == Revoked::Cancel);
+            }
+        }
+    }
+
+    /// Takes a cell out of its queue or its backoff. `for_good`: nothing follows on this node, not even a clean-up.
+    pub fn drop_waiting(&mut self, id: JobId, position: usize, for_good: bool) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let ord = job.expected[position];
+        let cell = &mut job.cells[position];
+        let last = cell.last;
+        match cell.state {
+            CellState::Idle | CellState::Leased { .. } => return,
+            CellState::Queued => {
+                if let Some(node) = self.state.nodes.get_mut(&ord) {
+                    node.waiting.remove(&id);
+                }
+            }
+            CellState::Backoff { until_ms } => self.drop_timer(until_ms, Timer::Retry(id, ord)),
+        }
+        if let Some(job) = self.state.jobs.get_mut(&id) {
+            job.cells[position].state = CellState::Idle;
+        }
+        self.touch_cell(id, position);
+        let next = if let Some(last) = last {
+            self.fail_for_good(id, position, Outcome::Pending, last);
+            1
+        } else {
+            0
+        };
+        if for_good {
+            self.skip_rest(id, position, next, CANCELLED);
+            self.close_cell(id, position);
+        } else {
+            self.walk_cell(id, position, next);
+        }
+    }
+
+    /// W8: the worker's journal says after all how an `unknown` ended.
+    pub fn settle_unknown(&mut self, id: JobId, ord: NodeOrd, lease: LeaseKey, report: Report) {
+        let outcome = report.outcome;
+        self.push_result(ord, lease, report);
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        job.head.unknown.remove(&(lease.step, ord));
+        job.shift(lease.step, Outcome::Unknown, outcome, 1);
+        if !outcome.is_failure()
+            && let Some(steps) = job.head.failed.get_mut(&ord)
+        {
+            *steps = steps.saturating_sub(1);
+            if *steps == 0 {
+                job.head.failed.remove(&ord);
+            }
+        }
+        self.changes.jobs.insert(id);
+    }
+
+    pub fn push_result(&mut self, node: NodeOrd, lease: LeaseKey, report: Report) {
+        self.changes.history.push(History::Result(ResultRow {
+            job: lease.job,
+            job_epoch: lease.job_epoch,
+            step: lease.step,
+            node,
+            attempt: lease.attempt,
+            outcome: report.outcome,
+            reason: report.reason,
+            error: report.error,
+            duration_ms: report.duration_ms,
+            started_wall_ms: report.started_wall_ms,
+            output_tail: report.output_tail,
+            output_bytes: report.output_bytes,
+            leader_epoch: self.state.meta.leadership.epoch,
+        }));
+    }
+
+    pub fn touch_cell(&mut self, id: JobId, position: usize) {
+        self.changes.cells.insert((id, u32::try_from(position).unwrap_or(u32::MAX)));
+        self.touch_job(id);
+    }
+
+    pub fn touch_job(&mut self, id: JobId) {
+        let (wall_ms, epoch) = (self.state.meta.wall_ms, self.state.meta.leadership.epoch);
+        if let Some(job) = self.state.jobs.get_mut(&id) {
+            job.head.updated_wall_ms = wall_ms;
+            job.head.leader_epoch = epoch;
+            self.changes.jobs.insert(id);
+        }
+    }
+}
+
+/// W8: a `once` step is tried again only after a definite `failed`; nothing is after the job tripped or ended (J1).
+fn may_retry(job: &Job, cell: &Cell, outcome: Outcome) -> bool {
+    let Some(task) = job.task_of(cell) else { return false };
+    let definite = match outcome {
+        Outcome::Failed => true,
+        Outcome::TimedOut => task.effect != EffectClass::Once,
+        _ => false,
+    };
+    let revoked = job.lease_of(cell).is_some_and(|(_, revoked)| revoked.is_some());
+    definite && !revoked && cell.attempt <= task.max_retries && !job.head.status.is_ended() && job.may_go_on()
+}

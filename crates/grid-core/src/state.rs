@@ -1,0 +1,146 @@
+//! The live state: everything that can still change, in memory, in ordered maps.
+//!
+//! Stored are `Meta`, nodes, jobs with their cells, stubs and idempotency keys ([`Parts`]); the rest (who waits, who
+//! holds, timers, counts of open cells) follows from them and is rebuilt by [`State::from_parts`], so that it cannot
+//! disagree with them after a restart.
+//! Not here: finished jobs, results, outputs, events — rows in SQLite only. Heartbeats — soft state of the leader.
+
+mod hash;
+mod job;
+mod node;
+mod parts;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use grid_types::job::Target;
+use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_PENDING};
+use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd};
+use minicbor::{Decode, Encode};
+
+pub use job::{Cell, CellState, Job, JobHead, Revoked, Tally, Trip};
+pub use node::Node;
+pub use parts::{JobParts, KeyRow, Parts};
+
+/// A namespace and a key in it.
+pub type IdempotencyKey = (Name, String);
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    pub meta: Meta,
+    pub nodes: BTreeMap<NodeOrd, Node>,
+    pub jobs: BTreeMap<JobId, Job>,
+    /// L8: what is left of finished jobs.
+    pub stubs: BTreeMap<JobId, Stub>,
+    pub keys: BTreeMap<IdempotencyKey, KeyRow>,
+    // Derived from the above:
+    pub(crate) node_ids: BTreeMap<NodeId, NodeOrd>,
+    pub(crate) pending: BTreeSet<JobId>,
+    pub(crate) running: BTreeSet<JobId>,
+    pub(crate) timers: BTreeSet<(u64, Timer)>,
+    pub(crate) keys_by_age: BTreeSet<(u64, IdempotencyKey)>,
+}
+
+/// The small facts, stored as one row.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Meta {
+    /// Random, of the first term (E3).
+    #[n(0)]
+    pub cluster_id: String,
+    #[n(1)]
+    pub leadership: Leadership,
+    #[n(2)]
+    pub quotas: Quotas,
+    #[n(3)]
+    pub now_ms: u64,
+    #[n(4)]
+    pub wall_ms: u64,
+    #[n(5)]
+    pub next_session: u64,
+    #[n(6)]
+    pub next_ord: u32,
+    /// L7: rolls over every history row.
+    #[n(7)]
+    #[cbor(with = "minicbor::bytes")]
+    pub history_hash: [u8; 32],
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Leadership {
+    #[n(0)]
+    pub epoch: LeaderEpoch,
+    #[n(1)]
+    pub term: u64,
+    #[n(2)]
+    pub leader: Option<Name>,
+    #[n(3)]
+    pub api_url: String,
+    #[n(4)]
+    pub grpc_addr: String,
+}
+
+/// Admission, cluster-wide; set by the leader's configuration at the start of its term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Quotas {
+    #[n(0)]
+    pub max_concurrent: u32,
+    #[n(1)]
+    pub max_pending: u32,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self { max_concurrent: MAX_CONCURRENT, max_pending: MAX_PENDING }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Stub {
+    #[n(0)]
+    pub epoch: JobEpoch,
+    #[n(1)]
+    pub status: JobStatus,
+}
+
+/// What is due at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    JobDeadline(JobId),
+    Retry(JobId, NodeOrd),
+}
+
+impl State {
+    /// When the next timer is due, in leader time.
+    #[must_use]
+    pub fn next_due_ms(&self) -> Option<u64> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let key = self.keys_by_age.first().map(|(at, _)| at + KEY_TTL_MS);
+        timer.into_iter().chain(key).min()
+    }
+
+    #[must_use]
+    pub fn node_by_id(&self, id: &NodeId) -> Option<&Node> {
+        self.nodes.get(self.node_ids.get(id)?)
+    }
+
+    #[must_use]
+    pub fn running_jobs(&self) -> usize {
+        self.running.len()
+    }
+
+    #[must_use]
+    pub fn pending_jobs(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Known nodes of a target, whatever their status: offline ones are never dropped in silence.
+    pub fn matching(&self, target: &Target) -> Vec<NodeOrd> {
+        match target {
+            Target::All => self.nodes.keys().copied().collect(),
+            Target::Node(id) => self.node_ids.get(id).copied().into_iter().collect(),
+            Target::Group(group) => {
+                let in_group = self.nodes.values().filter(|node| node.facts.groups.contains(group));
+                in_group.map(|node| node.ord).collect()
+            }
+        }
+    }
+}

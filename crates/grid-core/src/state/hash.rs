@@ -1,0 +1,48 @@
+//! L7: the state hash, equal on replicas at one index (I13).
+//!
+//! Over the canonical encoding of what is stored, and the rolling hash of history. Derived and soft state are in neither.
+
+use blake3::Hasher;
+use minicbor::Encode;
+
+use super::State;
+use crate::changes::History;
+use crate::entry::to_vec;
+
+impl State {
+    #[must_use]
+    pub fn hash(&self) -> [u8; 32] {
+        let mut hasher = Hasher::new();
+        put(&mut hasher, &self.meta);
+        for node in self.nodes.values() {
+            put(&mut hasher, node);
+        }
+        for job in self.jobs.values() {
+            put(&mut hasher, &job.head);
+            put(&mut hasher, job.spec.as_ref());
+            put(&mut hasher, &job.expected);
+            put(&mut hasher, &job.cells);
+        }
+        for (id, stub) in &self.stubs {
+            put(&mut hasher, id);
+            put(&mut hasher, stub);
+        }
+        for row in self.keys.values() {
+            put(&mut hasher, row);
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    pub(crate) fn roll_history(&mut self, rows: &[History]) {
+        for row in rows {
+            let mut hasher = Hasher::new();
+            hasher.update(&self.meta.history_hash);
+            put(&mut hasher, row);
+            self.meta.history_hash = *hasher.finalize().as_bytes();
+        }
+    }
+}
+
+fn put<T: Encode<()>>(hasher: &mut Hasher, value: &T) {
+    hasher.update(&to_vec(value));
+}

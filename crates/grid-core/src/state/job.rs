@@ -1,0 +1,217 @@
+//! A job while it lives, and where each of its nodes is in the current phase.
+//!
+//! ```text
+//!   cell:  Idle → Queued → Leased → Idle            (nothing left for this node in this phase)
+//!                   ^        |  \
+//!                   |        |   '--revoked, confirmed--> Idle
+//!                   '-Backoff'
+//! ```
+//!
+//! Only the current phase has cells: a job over 100,000 nodes holds 100,000 of them, whatever its number of steps.
+//! Outcomes of earlier phases are history rows; what remains here of them are counts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use grid_types::job::{JobSpec, Phase, Task};
+use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, StepIndex};
+use minicbor::{Decode, Encode};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    pub head: JobHead,
+    pub spec: Arc<JobSpec>,
+    /// Frozen at the start, ascending (J6).
+    pub expected: Vec<NodeOrd>,
+    /// One for each of `expected`.
+    pub cells: Vec<Cell>,
+    /// Derived: cells that are not idle.
+    pub open: u32,
+}
+
+/// What changes of a job besides its cells.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct JobHead {
+    #[n(0)]
+    pub id: JobId,
+    #[n(1)]
+    pub namespace: Name,
+    #[n(2)]
+    pub status: JobStatus,
+    #[n(3)]
+    pub reason: Option<String>,
+    #[n(4)]
+    pub epoch: JobEpoch,
+    /// That wrote it last.
+    #[n(5)]
+    pub leader_epoch: LeaderEpoch,
+    #[n(6)]
+    pub created_wall_ms: u64,
+    #[n(7)]
+    pub updated_wall_ms: u64,
+    /// In leader time; none before the start.
+    #[n(8)]
+    pub deadline_ms: Option<u64>,
+    #[n(9)]
+    pub phase: u32,
+    /// Why only `on_failure` phases may still run.
+    #[n(10)]
+    pub tripped: Option<Trip>,
+    /// J1: nodes on which a step has failed for good, and how many steps have.
+    #[n(11)]
+    pub failed: BTreeMap<NodeOrd, u32>,
+    /// Rows skipped because their node was offline.
+    #[n(12)]
+    pub offline_skips: u32,
+    /// Per step.
+    #[n(13)]
+    pub tallies: Vec<Tally>,
+    /// W8: outcomes that the worker's journal may still settle.
+    #[n(14)]
+    pub unknown: BTreeMap<(StepIndex, NodeOrd), Attempt>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Trip {
+    #[n(0)]
+    FailFast {
+        #[n(0)]
+        step: StepIndex,
+        #[n(1)]
+        node: NodeOrd,
+    },
+    #[n(1)]
+    JobTimeout,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Cell {
+    /// Position in the phase's tasks.
+    #[n(0)]
+    pub sub: u32,
+    /// The attempt that runs or comes next, from 1.
+    #[n(1)]
+    pub attempt: u32,
+    /// A sub-step of this pipeline has failed here (J5).
+    #[n(2)]
+    pub broken: bool,
+    /// How the attempt before this one ended.
+    #[n(3)]
+    pub last: Option<Outcome>,
+    #[n(4)]
+    pub state: CellState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub enum CellState {
+    #[default]
+    #[n(0)]
+    Idle,
+    #[n(1)]
+    Queued,
+    #[n(2)]
+    Backoff {
+        #[n(0)]
+        until_ms: u64,
+    },
+    #[n(3)]
+    Leased {
+        #[n(0)]
+        epoch: JobEpoch,
+        #[n(1)]
+        since_wall_ms: u64,
+        #[n(2)]
+        revoked: Option<Revoked>,
+    },
+}
+
+/// Why a lease was taken back; decides what its step becomes once the worker confirms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Revoked {
+    #[n(0)]
+    Cancel,
+    #[n(1)]
+    JobTimeout,
+}
+
+/// Rows of one step per outcome; they always add up to the expected nodes (I9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Tally(#[n(0)] [u32; 8]);
+
+impl Tally {
+    #[must_use]
+    pub fn all_pending(nodes: u32) -> Self {
+        Self([nodes, 0, 0, 0, 0, 0, 0, 0])
+    }
+
+    #[must_use]
+    pub fn count(&self, outcome: Outcome) -> u32 {
+        self.0[outcome as usize]
+    }
+
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().copied().map(u64::from).sum()
+    }
+
+    pub(crate) fn shift(&mut self, from: Outcome, to: Outcome, rows: u32) {
+        self.0[from as usize] = self.0[from as usize].saturating_sub(rows);
+        self.0[to as usize] += rows;
+    }
+}
+
+impl Job {
+    #[must_use]
+    pub fn current_phase(&self) -> Option<&Phase> {
+        self.spec.phases.get(usize::try_from(self.head.phase).ok()?)
+    }
+
+    /// The flat index of the first step of the current phase.
+    #[must_use]
+    pub fn first_step(&self) -> StepIndex {
+        self.spec.first_step(usize::try_from(self.head.phase).unwrap_or(usize::MAX))
+    }
+
+    #[must_use]
+    pub fn position(&self, node: NodeOrd) -> Option<usize> {
+        self.expected.binary_search(&node).ok()
+    }
+
+    #[must_use]
+    pub fn step_of(&self, cell: &Cell) -> StepIndex {
+        StepIndex(self.first_step().0 + cell.sub)
+    }
+
+    #[must_use]
+    pub fn task_of(&self, cell: &Cell) -> Option<&Task> {
+        self.current_phase()?.tasks().get(usize::try_from(cell.sub).ok()?)
+    }
+
+    /// The lease that a cell has out, and why it was revoked if it was.
+    #[must_use]
+    pub fn lease_of(&self, cell: &Cell) -> Option<(LeaseKey, Option<Revoked>)> {
+        let CellState::Leased { epoch, revoked, .. } = cell.state else { return None };
+        let key =
+            LeaseKey { job: self.head.id, job_epoch: epoch, step: self.step_of(cell), attempt: Attempt(cell.attempt) };
+        Some((key, revoked))
+    }
+
+    /// The lease out to a node.
+    #[must_use]
+    pub fn lease_at(&self, node: NodeOrd) -> Option<(LeaseKey, Option<Revoked>)> {
+        self.lease_of(self.cells.get(self.position(node)?)?)
+    }
+
+    pub(crate) fn shift(&mut self, step: StepIndex, from: Outcome, to: Outcome, rows: u32) {
+        if let Some(tally) = usize::try_from(step.0).ok().and_then(|i| self.head.tallies.get_mut(i)) {
+            tally.shift(from, to, rows);
+        }
+    }
+
+    #[must_use]
+    pub fn total(&self, outcome: Outcome) -> u64 {
+        self.head.tallies.iter().map(|t| u64::from(t.count(outcome))).sum()
+    }
+}

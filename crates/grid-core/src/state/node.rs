@@ -1,0 +1,54 @@
+//! A node as the state machine knows it.
+
+use std::collections::BTreeSet;
+
+use grid_types::node::{NodeFacts, NodeStatus};
+use grid_types::{JobId, LeaderEpoch, NodeId, NodeOrd, SessionId};
+use minicbor::{Decode, Encode};
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Node {
+    #[n(0)]
+    pub ord: NodeOrd,
+    #[n(1)]
+    pub id: NodeId,
+    #[n(2)]
+    pub facts: NodeFacts,
+    #[n(3)]
+    pub status: NodeStatus,
+    #[n(4)]
+    pub session: SessionId,
+    #[n(5)]
+    #[cbor(with = "minicbor::bytes")]
+    pub journal_id: Vec<u8>,
+    #[n(6)]
+    pub boot: u64,
+    #[n(7)]
+    #[cbor(with = "minicbor::bytes")]
+    pub nonce: Vec<u8>,
+    #[n(8)]
+    pub registered_wall_ms: u64,
+    #[n(9)]
+    pub changed_wall_ms: u64,
+    /// That wrote it last.
+    #[n(10)]
+    pub leader_epoch: LeaderEpoch,
+    /// Derived: jobs that have a lease out here. At most one lease of a job at once (W7).
+    #[cbor(skip)]
+    pub held: BTreeSet<JobId>,
+    /// Derived: jobs that want one as soon as a slot is free.
+    #[cbor(skip)]
+    pub waiting: BTreeSet<JobId>,
+}
+
+impl Node {
+    #[must_use]
+    pub fn has_free_slot(&self) -> bool {
+        self.held.len() < usize::try_from(self.facts.capacity.slots).unwrap_or(usize::MAX)
+    }
+
+    #[must_use]
+    pub fn runs(&self, backend: &str, action: &str) -> bool {
+        self.facts.backends.get(backend).is_some_and(|actions| actions.contains(action))
+    }
+}

@@ -1,0 +1,117 @@
+//! The stored parts of the state, and how the rest is rebuilt from them.
+
+use std::sync::Arc;
+
+use grid_types::job::JobSpec;
+use grid_types::{JobId, JobStatus, NodeOrd};
+use minicbor::{Decode, Encode};
+
+use super::{Cell, CellState, IdempotencyKey, Job, JobHead, Meta, Node, State, Stub, Timer};
+
+/// Everything a store keeps of the live state.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parts {
+    pub meta: Meta,
+    pub nodes: Vec<Node>,
+    pub jobs: Vec<JobParts>,
+    pub stubs: Vec<(JobId, Stub)>,
+    pub keys: Vec<KeyRow>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobParts {
+    pub head: JobHead,
+    pub spec: JobSpec,
+    pub expected: Vec<NodeOrd>,
+    /// By position in `expected`; missing ones are idle.
+    pub cells: Vec<(u32, Cell)>,
+}
+
+/// One remembered idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct KeyRow {
+    #[n(0)]
+    pub key: IdempotencyKey,
+    #[n(1)]
+    pub job: JobId,
+    #[n(2)]
+    pub at_ms: u64,
+}
+
+impl State {
+    /// Rebuilds the state. An error means that the stored parts contradict each other.
+    pub fn from_parts(parts: Parts) -> Result<Self, String> {
+        let mut state = Self { meta: parts.meta, ..Self::default() };
+        for mut node in parts.nodes {
+            node.held.clear();
+            node.waiting.clear();
+            state.node_ids.insert(node.id.clone(), node.ord);
+            state.nodes.insert(node.ord, node);
+        }
+        for (job, stub) in parts.stubs {
+            state.stubs.insert(job, stub);
+        }
+        for row in parts.keys {
+            state.remember(row);
+        }
+        for job in parts.jobs {
+            state.adopt(job)?;
+        }
+        Ok(state)
+    }
+
+    pub(crate) fn remember(&mut self, row: KeyRow) {
+        self.keys_by_age.insert((row.at_ms, row.key.clone()));
+        self.keys.insert(row.key.clone(), row);
+    }
+
+    fn adopt(&mut self, parts: JobParts) -> Result<(), String> {
+        let id = parts.head.id;
+        let mut cells = vec![Cell::default(); parts.expected.len()];
+        for (position, cell) in parts.cells {
+            let slot = usize::try_from(position).ok().and_then(|p| cells.get_mut(p));
+            *slot.ok_or_else(|| format!("{id} has a cell at {position}, beyond its expected nodes"))? = cell;
+        }
+        match parts.head.status {
+            JobStatus::Pending => drop(self.pending.insert(id)),
+            JobStatus::Running => drop(self.running.insert(id)),
+            // Ended, but a worker has yet to confirm that nothing of it runs.
+            JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => {}
+        }
+        if let (JobStatus::Running, Some(deadline)) = (parts.head.status, parts.head.deadline_ms) {
+            self.timers.insert((deadline, Timer::JobDeadline(id)));
+        }
+        let mut open = 0;
+        for (node, cell) in parts.expected.iter().zip(&cells) {
+            let known = self.nodes.get_mut(node).ok_or_else(|| format!("{id} expects unknown node number {node}"))?;
+            match cell.state {
+                CellState::Idle => continue,
+                CellState::Queued => drop(known.waiting.insert(id)),
+                CellState::Leased { .. } => drop(known.held.insert(id)),
+                CellState::Backoff { until_ms } => drop(self.timers.insert((until_ms, Timer::Retry(id, *node)))),
+            }
+            open += 1;
+        }
+        let job = Job { head: parts.head, spec: Arc::new(parts.spec), expected: parts.expected, cells, open };
+        self.jobs.insert(id, job);
+        Ok(())
+    }
+
+    /// The stored parts of this state, as a store would give them back.
+    #[must_use]
+    pub fn to_parts(&self) -> Parts {
+        let jobs = self.jobs.values().map(|job| JobParts {
+            head: job.head.clone(),
+            spec: JobSpec::clone(&job.spec),
+            expected: job.expected.clone(),
+            cells: (0..).zip(job.cells.iter().cloned()).collect(),
+        });
+        Parts {
+            meta: self.meta.clone(),
+            nodes: self.nodes.values().cloned().collect(),
+            jobs: jobs.collect(),
+            stubs: self.stubs.iter().map(|(id, stub)| (*id, *stub)).collect(),
+            keys: self.keys.values().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The walk through a job: which phase, which step on which node, and when it is over.
+//!
+//! ```text
+//!   start ─► enter phase ─► each node walks its sub-steps ─► decided ─► next phase … ─► conclude ─► retire
+//!                 └─ condition not met: skipped for all ─┘
+//! ```
+//!
+//! I5: a phase is entered only when no cell of the one before is open. I6: a node's next sub-step is looked for only
+//! when the one before is settled. I8: after a trip only `on_failure` work is queued.
+//! Not here: how a queued cell gets its lease and loses it (`lease`).
+
+use std::sync::Arc;
+
+use grid_types::job::{Condition, Phase, Strategy, Task};
+use grid_types::{Attempt, JobId, JobStatus, LeaseKey, Outcome, StepIndex};
+
+use crate::apply::Turn;
+use crate::changes::{History, SkipRow};
+use crate::effect::Effect;
+use crate::lease::Report;
+use crate::state::{Cell, Job, Revoked, Stub, Tally, Timer, Trip};
+
+impl Turn<'_> {
+    /// J6: freezes the expected nodes and enters the first phase.
+    pub fn start_job(&mut self, id: JobId) {
+        self.state.pending.remove(&id);
+        let now_ms = self.now_ms();
+        let Some(target) = self.state.jobs.get(&id).map(|job| job.spec.target.clone()) else { return };
+        let expected = self.state.matching(&target);
+        let nodes = u32::try_from(expected.len()).unwrap_or(u32::MAX);
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let deadline_ms = now_ms.saturating_add(job.spec.timeout_ms());
+        job.cells = vec![Cell::default(); expected.len()];
+        job.head.tallies = vec![Tally::all_pending(nodes); job.spec.step_count()];
+        job.expected = expected;
+        job.head.status = JobStatus::Running;
+        job.head.deadline_ms = Some(deadline_ms);
+        self.state.running.insert(id);
+        self.set_timer(deadline_ms, Timer::JobDeadline(id));
+        self.changes.started.insert(id);
+        self.touch_job(id);
+        self.record_event("JobStarted", id.to_string(), format!("{nodes} nodes"));
+        if nodes == 0 {
+            self.end_job(id, JobStatus::Failed, Some(format!("no known node matches {target} any more")));
+        } else {
+            self.enter_phase(id, 0);
+        }
+    }
+
+    /// A job without open cells: its phase is decided, or the last worker has confirmed a cancel.
+    pub fn phase_decided(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).filter(|job| job.open == 0) else { return };
+        match job.head.status {
+            JobStatus::Pending => {}
+            JobStatus::Running => self.enter_phase(id, job.head.phase + 1),
+            JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => self.retire(id),
+        }
+    }
+
+    fn enter_phase(&mut self, id: JobId, mut phase: u32) {
+        loop {
+            let Some(job) = self.state.jobs.get_mut(&id) else { return };
+            let spec = Arc::clone(&job.spec);
+            let Some(entered) = usize::try_from(phase).ok().and_then(|p| spec.phases.get(p)) else {
+                return self.conclude(id);
+            };
+            job.head.phase = phase;
+            if let Some(reason) = job.passes_by(entered.condition()) {
+                let from = job.first_step();
+                self.skip_for_all(id, from, StepIndex(from.0 + len(entered)), &reason);
+            } else {
+                self.fill_phase(id);
+            }
+            self.touch_job(id);
+            if self.state.jobs.get(&id).is_none_or(|job| job.open > 0) {
+                return;
+            }
+            self.decided.remove(&id);
+            phase += 1;
+        }
+    }
+
+    /// Every node of the phase looks for its first sub-step.
+    fn fill_phase(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let members: Vec<bool> = job.expected.iter().map(|node| !job.is_excluded(*node)).collect();
+        for (cell, member) in job.cells.iter_mut().zip(&members) {
+            *cell = Cell { attempt: 1, ..Cell::default() };
+            job.open += u32::from(*member);
+        }
+        for (position, member) in members.into_iter().enumerate() {
+            if member {
+                self.walk_cell(id, position, 0);
+            } else {
+                self.skip_rest(id, position, 0, "excluded: a step failed on this node");
+            }
+        }
+    }
+
+    /// Looks for the cell's next sub-step, `ahead` of where it is; queues it, or closes the cell if there is none.
+    pub fn walk_cell(&mut self, id: JobId, position: usize, ahead: u32) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let spec = Arc::clone(&job.spec);
+        let Some(phase) = usize::try_from(job.head.phase).ok().and_then(|p| spec.phases.get(p)) else { return };
+        let first = job.first_step();
+        let ord = job.expected[position];
+        let from = job.cells[position].sub + ahead;
+        for (sub, task) in (0u32..).zip(phase.tasks()).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            let Some(job) = self.state.jobs.get_mut(&id) else { return };
+            let cell = &mut job.cells[position];
+            if sub != cell.sub {
+                (cell.sub, cell.attempt, cell.last) = (sub, 1, None);
+            }
+            if let Some(reason) = job.skips(position, phase, task) {
+                self.skip_steps(id, position, StepIndex(first.0 + sub), 1, &reason);
+            } else if self.state.nodes.get(&ord).is_some_and(|node| node.runs(&task.backend, &task.action)) {
+                return self.queue(id, position);
+            } else {
+                self.refuse(id, position, StepIndex(first.0 + sub), task);
+            }
+        }
+        self.close_cell(id, position);
+    }
+
+    /// The node cannot run the task at all: failed without a lease.
+    fn refuse(&mut self, id: JobId, position: usize, step: StepIndex, task: &Task) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step, attempt: Attempt(0) };
+        let report = Report {
+            outcome: Outcome::Failed,
+            reason: Some(format!("the worker does not run {} {}", task.backend, task.action)),
+            error: None,
+            duration_ms: 0,
+            started_wall_ms: self.state.meta.wall_ms,
+            output_tail: Vec::new(),
+            output_bytes: 0,
+        };
+        self.push_result(job.expected[position], lease, report);
+        self.fail_for_good(id, position, Outcome::Pending, Outcome::Failed);
+    }
+
+    /// The cell's step is settled: on to the next, unless the job has ended meanwhile.
+    pub fn step_over(&mut self, id: JobId, position: usize) {
+        match self.state.jobs.get(&id).map(|job| job.head.status.is_ended()) {
+            Some(false) => self.walk_cell(id, position, 1),
+            // What would have followed was skipped when the job ended.
+            Some(true) => self.close_cell(id, position),
+            None => {}
+        }
+    }
+
+    pub fn close_cell(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        job.cells[position] = Cell::default();
+        job.open = job.open.saturating_sub(1);
+        if job.open == 0 {
+            self.decided.insert(id);
+        }
+        self.touch_cell(id, position);
+    }
+
+    /// J1: counts a failure that no retry will mend, and trips the job when that is one too many.
+    pub fn fail_for_good(&mut self, id: JobId, position: usize, from: Outcome, outcome: Outcome) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let node = job.expected[position];
+        let step = job.step_of(&job.cells[position]);
+        job.shift(step, from, outcome, 1);
+        job.cells[position].broken = true;
+        *job.head.failed.entry(node).or_default() += 1;
+        let fails_fast = job.spec.strategy == Strategy::FailFast;
+        self.touch_job(id);
+        if fails_fast {
+            self.trip(id, Trip::FailFast { step, node });
+        }
+    }
+
+    /// From now on only `on_failure` work: queued steps and pending retries are dropped, running ones finish, or, at
+    /// a job's timeout, are taken back.
+    pub fn trip(&mut self, id: JobId, why: Trip) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        if job.head.tripped.is_some() || job.head.status != JobStatus::Running {
+            return;
+        }
+        let positions = job.expected.len();
+        let revokes = why == Trip::JobTimeout;
+        job.head.tripped = Some(why);
+        self.touch_job(id);
+        if revokes {
+            self.withdraw(id, Revoked::JobTimeout);
+        } else {
+            for position in 0..positions {
+                self.drop_waiting(id, position, false);
+            }
+        }
+    }
+
+    /// Steps of one node that will not run; its rows there were pending.
+    pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &str) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let to = StepIndex(from.0 + count);
+        for step in from.0..to.0 {
+            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, 1);
+        }
+        let row = SkipRow {
+            job: id,
+            job_epoch: job.head.epoch,
+            from,
+            to,
+            node: Some(job.expected[position]),
+            reason: reason.to_owned(),
+            leader_epoch: self.state.meta.leadership.epoch,
+        };
+        self.push_skip(row);
+    }
+
+    /// What is left of the phase on one node, from `ahead` of where its cell is.
+    pub fn skip_rest(&mut self, id: JobId, position: usize, ahead: u32, reason: &str) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let Some(phase) = job.current_phase() else { return };
+        let sub = job.cells[position].sub + ahead;
+        let count = len(phase).saturating_sub(sub);
+        let from = StepIndex(job.first_step().0 + sub);
+        if count > 0 {
+            self.skip_steps(id, position, from, count, reason);
+        }
+    }
+
+    /// Steps that no expected node has entered.
+    pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &str) {
+        let Some(job) = self.state.jobs.get_mut(&id).filter(|_| from < to) else { return };
+        let nodes = u32::try_from(job.expected.len()).unwrap_or(u32::MAX);
+        for step in from.0..to.0 {
+            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, nodes);
+        }
+        let row = SkipRow {
+            job: id,
+            job_epoch: job.head.epoch,
+            from,
+            to,
+            node: None,
+            reason: reason.to_owned(),
+            leader_epoch: self.state.meta.leadership.epoch,
+        };
+        self.push_skip(row);
+    }
+
+    /// Neighbours of one node for one reason are one row.
+    fn push_skip(&mut self, row: SkipRow) {
+        if let Some(History::Skip(last)) = self.changes.history.last_mut() {
+            let same = (last.job, last.job_epoch, last.node) == (row.job, row.job_epoch, row.node);
+            if same && last.to == row.from && last.reason == row.reason {
+                last.to = row.to;
+                return;
+            }
+        }
+        self.changes.history.push(History::Skip(row));
+    }
+
+    fn conclude(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let (status, reason) = self.verdict(job);
+        self.end_job(id, status, reason);
+    }
+
+    fn verdict(&self, job: &Job) -> (JobStatus, Option<String>) {
+        let failed = job.head.failed.len();
+        match &job.head.tripped {
+            Some(Trip::JobTimeout) => {
+                let limit = grid_types::Span::from_ms(job.spec.timeout_ms());
+                (JobStatus::Failed, Some(format!("timeout: the job ran longer than {limit}")))
+            }
+            Some(Trip::FailFast { step, node }) => {
+                let name = self.state.nodes.get(node).map_or_else(|| node.to_string(), |node| node.id.to_string());
+                (JobStatus::Failed, Some(format!("step {step} failed on {name} (fail-fast)")))
+            }
+            None if failed == job.expected.len() => {
+                (JobStatus::Failed, Some(format!("no node is left: all {failed} failed")))
+            }
+            None if job.head.offline_skips > 0 && failed == 0 && job.total(Outcome::Success) == 0 => {
+                (JobStatus::Failed, Some("no node was reachable".to_owned()))
+            }
+            None if failed > 0 => {
+                (JobStatus::Completed, Some(format!("failed on {failed} of {} nodes", job.expected.len())))
+            }
+            None => (JobStatus::Completed, None),
+        }
+    }
+
+    /// Terminal, and final within this job epoch (J8). The job leaves the state when its last cell is closed.
+    pub fn end_job(&mut self, id: JobId, status: JobStatus, reason: Option<String>) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let text = format!("{status}: {}", reason.as_deref().unwrap_or("all done"));
+        job.head.status = status;
+        job.head.reason = reason;
+        if job.open == 0 {
+            self.decided.insert(id);
+        }
+        if let Some(at) = job.head.deadline_ms.take() {
+            self.drop_timer(at, Timer::JobDeadline(id));
+        }
+        self.state.pending.remove(&id);
+        self.state.running.remove(&id);
+        self.touch_job(id);
+        self.record_event("JobEnded", id.to_string(), text);
+    }
+
+    /// L8: only a stub stays behind.
+    fn retire(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.remove(&id) else { return };
+        self.state.stubs.insert(id, Stub { epoch: job.head.epoch, status: job.head.status });
+        if !job.expected.is_empty() {
+            self.effects.push(Effect::Forget { job: id, nodes: job.expected.clone() });
+        }
+        self.changes.retired.push(job);
+    }
+}
+
+impl Job {
+    /// Why a top-level phase is skipped for everyone, if it is.
+    fn passes_by(&self, condition: Condition) -> Option<String> {
+        match (&self.head.tripped, condition) {
+            (Some(_), Condition::OnFailure) | (None, Condition::Always) => None,
+            (Some(why), Condition::Always | Condition::OnSuccess) => Some(why.word().to_owned()),
+            (None, Condition::OnSuccess) if self.head.failed.is_empty() => None,
+            (None, Condition::OnFailure) if !self.head.failed.is_empty() => None,
+            (None, Condition::OnSuccess) => Some("condition on_success: a node has failed".to_owned()),
+            (None, Condition::OnFailure) => Some("condition on_failure: nothing has failed".to_owned()),
+        }
+    }
+
+    /// Why a task is skipped on one node, if it is. In a pipeline the task's condition looks at that node (J5); a
+    /// leaf's has been asked of the job already.
+    fn skips(&self, position: usize, phase: &Phase, task: &Task) -> Option<String> {
+        let broken = self.cells[position].broken;
+        let failed = broken || self.head.failed.contains_key(&self.expected[position]);
+        let condition = match phase {
+            Phase::Leaf(_) => Condition::Always,
+            Phase::Pipeline { .. } => task.condition,
+        };
+        if condition == Condition::OnFailure {
+            return (!failed).then(|| "condition on_failure: nothing has failed on this node".to_owned());
+        }
+        match &self.head.tripped {
+            _ if broken => Some("an earlier step of the pipeline failed on this node".to_owned()),
+            Some(why) if !self.may_go_on() => Some(why.word().to_owned()),
+            _ if condition == Condition::OnSuccess && failed => {
+                Some("condition on_success: a step failed on this node".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the current phase may still do new work: not after a trip, unless it is there for that.
+    pub(crate) fn may_go_on(&self) -> bool {
+        let cleans_up = self.current_phase().is_some_and(|phase| phase.condition() == Condition::OnFailure);
+        self.head.tripped.is_none() || cleans_up
+    }
+
+    /// `continue` leaves failed nodes out of later phases; after a trip everyone reachable takes part in the clean-up.
+    fn is_excluded(&self, node: grid_types::NodeOrd) -> bool {
+        self.head.tripped.is_none() && self.head.failed.contains_key(&node)
+    }
+}
+
+impl Trip {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::FailFast { .. } => "fail-fast: the job has failed",
+            Self::JobTimeout => "job timeout",
+        }
+    }
+}
+
+fn len(phase: &Phase) -> u32 {
+    u32::try_from(phase.tasks().len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

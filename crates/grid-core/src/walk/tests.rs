@@ -1,0 +1,329 @@
+//! The job semantics of DESIGN.md, one behaviour a test.
+
+use grid_types::job::Condition;
+use grid_types::node::NodeStatus;
+use grid_types::{JobStatus, Outcome};
+
+use crate::commands::Command;
+use crate::effect::Effect;
+use crate::world::{World, cleanup, leaf, pipeline, retrying, when};
+
+fn echo() -> grid_types::job::Phase {
+    leaf("ping", "echo")
+}
+
+#[test]
+fn i5_a_phase_starts_when_the_one_before_is_decided_everywhere() {
+    let mut world = World::with_nodes(3);
+    let job = world.submit("all", vec![echo(), echo()]);
+    let leases = world.offered();
+    world.succeed(leases[0]);
+    world.succeed(leases[1]);
+    assert!(world.offered().iter().all(|(_, lease)| lease.step.0 == 0));
+    world.succeed(leases[2]);
+    assert_eq!(world.offered().iter().map(|(_, lease)| lease.step.0).collect::<Vec<_>>(), [1, 1, 1]);
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+}
+
+#[test]
+fn i6_in_a_pipeline_each_node_walks_alone() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![pipeline(vec![echo(), echo(), echo()]), echo()]);
+    let slow = world.offered()[1];
+    for _ in 0..3 {
+        let lease = world.offered()[0];
+        assert_eq!(lease.0.0, 1);
+        world.succeed(lease);
+    }
+    let left = world.offered();
+    assert_eq!(left, [slow], "node 1 is through, node 2 is still at its first sub-step, step 3 waits");
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+    assert_eq!(world.rows_of(job).len(), 8);
+}
+
+#[test]
+fn fail_fast_lets_running_leases_finish_and_offers_nothing_more() {
+    let mut world = World::with_nodes(3);
+    let job = world.submit("all", vec![echo(), echo()]);
+    let leases = world.offered();
+    world.fail(leases[0]);
+    assert_eq!(world.status(job), JobStatus::Running, "two still run");
+    world.succeed(leases[1]);
+    world.succeed(leases[2]);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert_eq!(world.reason(job), "step 0 failed on node-1 (fail-fast)");
+    let rows = world.rows_of(job);
+    assert_eq!(rows[&(0, 2)], Outcome::Success);
+    assert!((1..=3).all(|node| rows[&(1, node)] == Outcome::Skipped));
+}
+
+#[test]
+fn j1_a_failure_is_counted_before_any_offer_of_the_same_entry() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![pipeline(vec![echo(), echo()])]);
+    let leases = world.offered();
+    let session = |world: &World, node| world.session(node);
+    let good = world.result_command(leases[0], session(&world, 1), Outcome::Success);
+    let bad = world.result_command(leases[1], session(&world, 2), Outcome::Failed);
+    let applied = world.apply(vec![good, bad]);
+    assert!(!applied.effects.iter().any(|e| matches!(e, Effect::Offer(_))), "the success came first, yet no offer");
+    assert_eq!(world.status(job), JobStatus::Failed);
+}
+
+#[test]
+fn j1_a_trip_cancels_pending_retries() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![pipeline(vec![retrying("test", "fail", 5), echo()])]);
+    let leases = world.offered();
+    world.fail(leases[0]);
+    world.succeed(leases[1]);
+    let other = world.offered()[0];
+    world.fail(other);
+    assert_eq!(world.status(job), JobStatus::Failed, "nothing is left to wait for");
+    assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Failed);
+    assert!(world.advance_ms(120_000).is_empty());
+}
+
+#[test]
+fn continue_excludes_failed_nodes_from_later_phases() {
+    let mut world = World::with_nodes(3);
+    world.next_strategy_continue();
+    let job = world.submit("all", vec![echo(), echo()]);
+    let leases = world.offered();
+    world.fail(leases[0]);
+    world.succeed(leases[1]);
+    world.succeed(leases[2]);
+    let next = world.offered();
+    assert_eq!(next.iter().map(|(node, _)| node.0).collect::<Vec<_>>(), [2, 3]);
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+    assert_eq!(world.rows_of(job)[&(1, 1)], Outcome::Skipped);
+}
+
+#[test]
+fn continue_fails_when_no_node_is_left() {
+    let mut world = World::with_nodes(2);
+    world.next_strategy_continue();
+    let job = world.submit("all", vec![echo(), echo()]);
+    for lease in world.offered() {
+        world.fail(lease);
+    }
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert!(world.reason(job).contains("no node is left"));
+    assert_eq!(world.rows_of(job).len(), 4);
+}
+
+#[test]
+fn nodes_that_join_after_the_start_are_not_part_of_the_job() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("group:web", vec![echo(), echo()]);
+    world.add_nodes(2);
+    world.finish_all();
+    assert_eq!(world.job(job).expected.len(), 2);
+    assert_eq!(world.rows_of(job).len(), 4);
+    assert_eq!(world.status(job), JobStatus::Completed);
+}
+
+#[test]
+fn on_failure_phases_run_on_every_expected_node_the_failed_ones_included() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![echo(), cleanup(vec![leaf("test", "succeed"), leaf("test", "succeed")])]);
+    let leases = world.offered();
+    world.fail(leases[0]);
+    world.succeed(leases[1]);
+    let cleaning = world.offered();
+    assert_eq!(cleaning.iter().map(|(node, lease)| (node.0, lease.step.0)).collect::<Vec<_>>(), [(1, 1), (2, 1)]);
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert!(world.rows_of(job).iter().filter(|((step, _), _)| *step > 0).all(|(_, o)| *o == Outcome::Success));
+}
+
+#[test]
+fn a_clean_up_that_fails_on_one_node_goes_on_on_the_others() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![echo(), cleanup(vec![echo(), echo()])]);
+    for lease in world.offered() {
+        world.fail(lease);
+    }
+    let cleaning = world.offered();
+    world.fail(cleaning[0]);
+    world.succeed(cleaning[1]);
+    world.finish_all();
+    let rows = world.rows_of(job);
+    assert_eq!(rows[&(2, 1)], Outcome::Skipped);
+    assert_eq!(rows[&(2, 2)], Outcome::Success);
+}
+
+#[test]
+fn conditions_of_top_level_phases_look_at_the_job() {
+    let mut world = World::with_nodes(2);
+    world.next_strategy_continue();
+    let job = world.submit(
+        "all",
+        vec![
+            when(Condition::OnFailure, echo()),
+            echo(),
+            when(Condition::OnSuccess, echo()),
+            when(Condition::OnFailure, echo()),
+        ],
+    );
+    let leases = world.offered();
+    assert!(leases.iter().all(|(_, lease)| lease.step.0 == 1), "nothing had failed");
+    world.fail(leases[0]);
+    world.succeed(leases[1]);
+    let last = world.offered();
+    assert_eq!(last.iter().map(|(node, lease)| (node.0, lease.step.0)).collect::<Vec<_>>(), [(2, 3)]);
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+    let skipped: Vec<_> =
+        world.rows_of(job).into_iter().filter(|(_, o)| *o == Outcome::Skipped).map(|(k, _)| k).collect();
+    assert_eq!(skipped, [(0, 1), (0, 2), (2, 1), (2, 2), (3, 1)]);
+}
+
+#[test]
+fn j5_conditions_in_a_pipeline_look_at_that_node() {
+    for keep_going in [false, true] {
+        let mut world = World::with_nodes(2);
+        if keep_going {
+            world.next_strategy_continue();
+        }
+        let job = world.submit(
+            "all",
+            vec![pipeline(vec![
+                echo(),
+                when(Condition::OnSuccess, echo()),
+                echo(),
+                when(Condition::OnFailure, leaf("test", "succeed")),
+            ])],
+        );
+        let leases = world.offered();
+        world.succeed(leases[1]);
+        world.fail(leases[0]);
+        world.finish_all();
+        let rows = world.rows_of(job);
+        assert_eq!(rows[&(1, 1)], Outcome::Skipped);
+        assert_eq!(rows[&(2, 1)], Outcome::Skipped);
+        assert_eq!(rows[&(3, 1)], Outcome::Success, "on_failure runs under both strategies");
+        assert_eq!(rows[&(3, 2)], Outcome::Skipped);
+        let second = if keep_going { Outcome::Success } else { Outcome::Skipped };
+        assert_eq!(rows[&(2, 2)], second);
+    }
+}
+
+#[test]
+fn w7_a_node_gets_at_most_its_slots_and_the_rest_wait() {
+    let mut world = World::new();
+    world.register_with_slots("small", 1);
+    let first = world.submit("all", vec![echo(), echo()]);
+    let second = world.submit("all", vec![echo()]);
+    assert_eq!(world.offered().len(), 1);
+    assert_eq!(world.count(second, 0, Outcome::Pending), 1);
+    world.succeed_all_offered();
+    assert_eq!(world.offered()[0].1.job, first, "the older job goes on first");
+    world.finish_all();
+    assert_eq!(world.status(second), JobStatus::Completed);
+}
+
+#[test]
+fn j4_offline_nodes_are_skipped_by_name_and_the_job_goes_on() {
+    let mut world = World::with_nodes(2);
+    for (from, to) in [(NodeStatus::Ready, NodeStatus::Warning), (NodeStatus::Warning, NodeStatus::Unhealthy)] {
+        world.mark(1, world.session(1), from, to).unwrap();
+    }
+    let job = world.submit("all", vec![echo(), echo()]);
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+    let rows = world.rows_of(job);
+    assert_eq!((rows[&(0, 1)], rows[&(0, 2)]), (Outcome::Skipped, Outcome::Success));
+    assert_eq!(world.job(job).expected.len(), 2, "never dropped in silence");
+}
+
+#[test]
+fn a_job_that_reached_nobody_has_not_completed() {
+    let mut world = World::with_nodes(2);
+    world.leave(1);
+    world.leave(2);
+    let job = world.submit("all", vec![echo()]);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert_eq!(world.reason(job), "no node was reachable");
+}
+
+#[test]
+fn a_node_that_does_not_run_the_backend_fails_the_step_with_the_reason() {
+    let mut world = World::with_nodes(1);
+    world.next_strategy_continue();
+    let mut facts = world.state.nodes.values().next().unwrap().facts.clone();
+    facts.backends.remove("test");
+    world.apply(vec![Command::RegisterNode(crate::RegisterNode {
+        id: "bare".parse().unwrap(),
+        facts,
+        journal_id: b"bare".to_vec(),
+        boot: 1,
+        nonce: b"n".to_vec(),
+        known_session_lives: false,
+    })]);
+    let job = world.submit("all", vec![leaf("test", "succeed")]);
+    world.finish_all();
+    let row = world.results_of(job).into_iter().find(|row| row.node.0 == 2).unwrap();
+    assert_eq!((row.outcome, row.attempt.0), (Outcome::Failed, 0));
+    assert!(row.reason.unwrap().contains("does not run test succeed"));
+}
+
+#[test]
+fn w8_a_once_step_is_retried_only_after_a_definite_failure() {
+    for (outcome, retried) in [(Outcome::Failed, true), (Outcome::TimedOut, false), (Outcome::Unknown, false)] {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![retrying("test", "record", 3)]);
+        assert_eq!(world.effect_of(job), grid_types::decl::EffectClass::Once);
+        world.report(world.offered()[0], outcome).unwrap();
+        world.advance_ms(60_000);
+        assert_eq!(!world.offered().is_empty(), retried, "{outcome}");
+    }
+}
+
+#[test]
+fn a_timed_out_idempotent_step_is_retried() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![retrying("test", "sleep", 1)]);
+    world.report(world.offered()[0], Outcome::TimedOut).unwrap();
+    world.advance_ms(60_000);
+    world.report(world.offered()[0], Outcome::TimedOut).unwrap();
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::TimedOut);
+}
+
+#[test]
+fn a_retry_whose_node_went_offline_keeps_its_failure() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![retrying("test", "fail", 3)]);
+    world.fail(world.offered()[0]);
+    world.leave(1);
+    world.advance_ms(60_000);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Failed);
+}
+
+#[test]
+fn l8_an_ended_job_leaves_only_its_stub_and_says_forget() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![echo()]);
+    let lease = world.offered()[0];
+    let command = world.result_command(lease, world.session(1), Outcome::Success);
+    let applied = world.apply(vec![command]);
+    assert!(applied.effects.contains(&Effect::Forget { job, nodes: vec![lease.0] }));
+    assert!(world.state.jobs.is_empty());
+    assert_eq!(world.state.stubs[&job].status, JobStatus::Completed);
+}
+
+#[test]
+fn a_new_leader_finds_every_unsettled_lease() {
+    let mut world = World::with_nodes(3);
+    world.submit("all", vec![echo()]);
+    world.succeed(world.offered()[0]);
+    let before = world.offered();
+    world.begin_term(world.head().term + 1).unwrap();
+    assert_eq!(world.offered(), before);
+    world.finish_all();
+}

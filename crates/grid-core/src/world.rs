@@ -1,0 +1,406 @@
+//! A small world for tests: a state, a leader's clock, nodes that answer when told. Every apply is followed by the
+//! invariants, so that each test also tests them.
+
+use std::collections::BTreeMap;
+
+use grid_types::decl::{EffectClass, builtin};
+use grid_types::job::{Condition, JobSpec, Phase, Strategy, Task};
+use grid_types::node::{Capacity, NodeFacts, NodeStatus};
+use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, Outcome, SessionId};
+
+use crate::apply::{Applied, apply};
+use crate::changes::{History, ResultRow, SkipRow};
+use crate::commands::{
+    BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
+    RecordResult, RegisterNode, Rejection, Reply, SubmitJob,
+};
+use crate::effect::{Effect, pending_effects};
+use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
+use crate::invariants::violations;
+use crate::state::{Job, Quotas, State};
+
+pub(crate) type Lease = (NodeOrd, LeaseKey);
+
+pub(crate) struct World {
+    pub state: State,
+    pub history: Vec<History>,
+    retired: BTreeMap<JobId, Job>,
+    now_ms: u64,
+    next_job: u64,
+    strategy: Strategy,
+    timeout: Option<grid_types::Span>,
+}
+
+pub(crate) fn leaf(backend: &str, action: &str) -> Phase {
+    let decl = builtin().iter().find(|b| b.name == backend).unwrap().action(action).unwrap();
+    Phase::Leaf(Task {
+        backend: backend.to_owned(),
+        action: action.to_owned(),
+        params: BTreeMap::new(),
+        condition: Condition::Always,
+        max_retries: 0,
+        timeout: None,
+        timeout_ms: 300_000,
+        effect: decl.effect,
+    })
+}
+
+fn task(phase: Phase) -> Task {
+    let Phase::Leaf(task) = phase else { panic!("a leaf") };
+    task
+}
+
+pub(crate) fn retrying(backend: &str, action: &str, max_retries: u32) -> Phase {
+    Phase::Leaf(Task { max_retries, ..task(leaf(backend, action)) })
+}
+
+pub(crate) fn when(condition: Condition, phase: Phase) -> Phase {
+    match phase {
+        Phase::Leaf(task) => Phase::Leaf(Task { condition, ..task }),
+        Phase::Pipeline { tasks, .. } => Phase::Pipeline { condition, tasks },
+    }
+}
+
+pub(crate) fn pipeline(phases: Vec<Phase>) -> Phase {
+    Phase::Pipeline { condition: Condition::Always, tasks: phases.into_iter().map(task).collect() }
+}
+
+pub(crate) fn cleanup(phases: Vec<Phase>) -> Phase {
+    when(Condition::OnFailure, pipeline(phases))
+}
+
+impl World {
+    pub fn new() -> Self {
+        let mut world = Self {
+            state: State::default(),
+            history: Vec::new(),
+            retired: BTreeMap::new(),
+            now_ms: 0,
+            next_job: 100,
+            strategy: Strategy::FailFast,
+            timeout: None,
+        };
+        world.begin_term(5).unwrap();
+        world
+    }
+
+    /// `node-1` … with every built-in backend and four slots.
+    pub fn with_nodes(count: u32) -> Self {
+        let mut world = Self::new();
+        world.add_nodes(count);
+        world
+    }
+
+    pub fn add_nodes(&mut self, count: u32) {
+        let first = self.state.meta.next_ord + 1;
+        let commands = (first..first + count).map(|i| {
+            let journal = format!("journal-{i}").into_bytes();
+            Self::register_command(&format!("node-{i}"), &journal, 1, b"nonce", false, 4)
+        });
+        let commands: Vec<_> = commands.collect();
+        for chunk in commands.chunks(512) {
+            assert!(self.apply(chunk.to_vec()).replies.iter().all(Result::is_ok));
+        }
+    }
+
+    pub fn head(&self) -> EntryHead {
+        let leadership = &self.state.meta.leadership;
+        EntryHead {
+            epoch: leadership.epoch,
+            term: leadership.term,
+            now_ms: self.now_ms,
+            wall_ms: 1_790_000_000_000 + self.now_ms,
+            commands: 0,
+        }
+    }
+
+    pub fn apply(&mut self, commands: Vec<Command>) -> Applied {
+        self.apply_raw(self.head(), commands)
+    }
+
+    /// Through the encoding, as a replica would read it.
+    pub fn apply_raw(&mut self, head: EntryHead, commands: Vec<Command>) -> Applied {
+        let head = EntryHead { commands: u32::try_from(commands.len()).unwrap(), ..head };
+        let encoded: Vec<_> = commands.iter().map(encode_command).collect();
+        let entry = decode_entry(&encode_entry(head, &encoded)).unwrap();
+        assert_eq!(entry, Entry { head, commands });
+        let applied = apply(&mut self.state, &entry);
+        self.history.extend(applied.changes.history.iter().cloned());
+        for job in &applied.changes.retired {
+            self.retired.insert(job.head.id, job.clone());
+        }
+        let found = violations(&self.state);
+        assert!(found.is_empty(), "{found:#?}");
+        applied
+    }
+
+    fn one(&mut self, command: Command) -> Result<Reply, Rejection> {
+        self.apply(vec![command]).replies.remove(0)
+    }
+
+    pub fn begin_command(&self, term: u64) -> Command {
+        Command::BeginTerm(BeginTerm {
+            term,
+            leader: "c1".parse().unwrap(),
+            api_url: "http://127.0.0.1:1".to_owned(),
+            grpc_addr: "127.0.0.1:2".to_owned(),
+            quotas: self.state.meta.quotas,
+            cluster_id: "cluster".to_owned(),
+        })
+    }
+
+    pub fn begin_term(&mut self, term: u64) -> Result<Reply, Rejection> {
+        let head = EntryHead { term, ..self.head() };
+        let command = self.begin_command(term);
+        self.apply_raw(head, vec![command]).replies.remove(0)
+    }
+
+    pub fn set_quotas(&mut self, max_concurrent: u32, max_pending: u32) {
+        self.state.meta.quotas = Quotas { max_concurrent, max_pending };
+    }
+
+    pub fn next_strategy_continue(&mut self) {
+        self.strategy = Strategy::Continue;
+    }
+
+    pub fn next_timeout(&mut self, text: &str) {
+        self.timeout = Some(text.parse().unwrap());
+    }
+
+    pub fn submit_keyed(&mut self, target: &str, phases: Vec<Phase>, key: Option<&str>) -> Result<Reply, Rejection> {
+        self.next_job += 1;
+        let spec = JobSpec {
+            target: target.parse().unwrap(),
+            phases,
+            strategy: std::mem::take(&mut self.strategy),
+            timeout: self.timeout.take(),
+        };
+        self.one(Command::SubmitJob(SubmitJob {
+            id: JobId(self.next_job),
+            namespace: "default".parse().unwrap(),
+            spec,
+            key: key.map(str::to_owned),
+        }))
+    }
+
+    pub fn submit(&mut self, target: &str, phases: Vec<Phase>) -> JobId {
+        match self.submit_keyed(target, phases, None) {
+            Ok(Reply::Submitted { job, .. }) => job,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn cancel(&mut self, job: JobId) -> Result<Reply, Rejection> {
+        self.one(Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job }))
+    }
+
+    pub fn cancel_effects(&mut self, job: JobId) -> Vec<Effect> {
+        self.apply(vec![Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job })]).effects
+    }
+
+    fn register_command(id: &str, journal: &[u8], boot: u64, nonce: &[u8], lives: bool, slots: u32) -> Command {
+        let backends = builtin().iter().map(|b| {
+            let actions = b.actions.iter().map(|a| a.name.to_owned()).collect();
+            (b.name.to_owned(), actions)
+        });
+        Command::RegisterNode(RegisterNode {
+            id: id.parse().unwrap(),
+            facts: NodeFacts {
+                groups: ["web".parse().unwrap()].into(),
+                backends: backends.collect(),
+                capacity: Capacity { slots, ..Capacity::default() },
+                ..NodeFacts::default()
+            },
+            journal_id: journal.to_vec(),
+            boot,
+            nonce: nonce.to_vec(),
+            known_session_lives: lives,
+        })
+    }
+
+    pub fn register(
+        &mut self,
+        id: &str,
+        journal: &[u8],
+        boot: u64,
+        nonce: &[u8],
+        lives: bool,
+    ) -> Result<Reply, Rejection> {
+        self.one(Self::register_command(id, journal, boot, nonce, lives, 4))
+    }
+
+    pub fn register_with_slots(&mut self, id: &str, slots: u32) {
+        self.one(Self::register_command(id, id.as_bytes(), 1, b"n", false, slots)).unwrap();
+    }
+
+    pub fn session(&self, node: u32) -> u64 {
+        self.state.nodes[&NodeOrd(node)].session.0
+    }
+
+    pub fn mark(&mut self, node: u32, session: u64, from: NodeStatus, to: NodeStatus) -> Result<Reply, Rejection> {
+        let (node, session) = (NodeOrd(node), SessionId(session));
+        self.one(Command::MarkNode(MarkNode { node, session, from, to, reason: "test".to_owned() }))
+    }
+
+    pub fn mark_dead(&mut self, node: u32) {
+        let from = self.state.nodes[&NodeOrd(node)].status;
+        self.mark(node, self.session(node), from, NodeStatus::Dead).unwrap();
+    }
+
+    pub fn drain(&mut self, node: u32) {
+        let session = SessionId(self.session(node));
+        self.one(Command::DrainNode(DrainNode { node: NodeOrd(node), session })).unwrap();
+    }
+
+    pub fn leave(&mut self, node: u32) {
+        let session = SessionId(self.session(node));
+        self.one(Command::LeaveNode(LeaveNode { node: NodeOrd(node), session })).unwrap();
+    }
+
+    /// Leases that are out and not revoked, by node.
+    pub fn offered(&self) -> Vec<Lease> {
+        let offers = pending_effects(&self.state).into_iter().filter_map(|effect| match effect {
+            Effect::Offer(offer) => Some((offer.node, offer.lease)),
+            _ => None,
+        });
+        offers.collect()
+    }
+
+    pub fn result_command(&self, (node, lease): Lease, session: u64, outcome: Outcome) -> Command {
+        Command::RecordResult(RecordResult {
+            node,
+            session: SessionId(session),
+            lease,
+            outcome,
+            error: outcome.is_failure().then(|| "boom".to_owned()),
+            output_tail: b"out".to_vec(),
+            output_bytes: 3,
+            duration_ms: 42,
+            started_wall_ms: 7,
+        })
+    }
+
+    pub fn report_as(&mut self, lease: Lease, session: u64, outcome: Outcome) -> Result<Reply, Rejection> {
+        let command = self.result_command(lease, session, outcome);
+        self.one(command)
+    }
+
+    pub fn report(&mut self, lease: Lease, outcome: Outcome) -> Result<Reply, Rejection> {
+        self.report_as(lease, self.session(lease.0.0), outcome)
+    }
+
+    pub fn succeed(&mut self, lease: Lease) {
+        self.report(lease, Outcome::Success).unwrap();
+    }
+
+    pub fn fail(&mut self, lease: Lease) {
+        self.report(lease, Outcome::Failed).unwrap();
+    }
+
+    pub fn succeed_all_offered(&mut self) {
+        for lease in self.offered() {
+            self.succeed(lease);
+        }
+    }
+
+    /// Succeeds whatever is offered until nothing is.
+    pub fn finish_all(&mut self) {
+        for _ in 0..10_000 {
+            if self.offered().is_empty() {
+                return;
+            }
+            self.succeed_all_offered();
+        }
+        panic!("it never ends");
+    }
+
+    pub fn confirm_revoked(&mut self, (node, lease): Lease) -> Result<Reply, Rejection> {
+        let session = SessionId(self.session(node.0));
+        self.one(Command::ConfirmRevoke(ConfirmRevoke {
+            node,
+            session,
+            lease,
+            ended: Some(Outcome::Cancelled),
+            duration_ms: 1,
+            started_wall_ms: 2,
+            output_tail: Vec::new(),
+            output_bytes: 0,
+        }))
+    }
+
+    pub fn expire(&mut self, (node, lease): Lease) -> Vec<Effect> {
+        self.apply(vec![Command::ExpireLease(ExpireLease { node, lease })]).effects
+    }
+
+    pub fn advance_ms(&mut self, ms: u64) -> Vec<Effect> {
+        self.now_ms += ms;
+        self.apply(vec![Command::FireTimers(FireTimers {})]).effects
+    }
+
+    pub fn job(&self, job: JobId) -> &Job {
+        self.state.jobs.get(&job).or_else(|| self.retired.get(&job)).unwrap()
+    }
+
+    pub fn status(&self, job: JobId) -> JobStatus {
+        self.job(job).head.status
+    }
+
+    pub fn reason(&self, job: JobId) -> String {
+        self.job(job).head.reason.clone().unwrap_or_default()
+    }
+
+    pub fn count(&self, job: JobId, step: usize, outcome: Outcome) -> u32 {
+        self.job(job).head.tallies[step].count(outcome)
+    }
+
+    pub fn total(&self, job: JobId, outcome: Outcome) -> u64 {
+        self.job(job).total(outcome)
+    }
+
+    pub fn results_of(&self, job: JobId) -> Vec<ResultRow> {
+        let rows = self.history.iter().filter_map(|row| match row {
+            History::Result(result) if result.job == job => Some(result.clone()),
+            _ => None,
+        });
+        rows.collect()
+    }
+
+    fn skips_of(&self, job: JobId) -> Vec<SkipRow> {
+        let rows = self.history.iter().filter_map(|row| match row {
+            History::Skip(skip) if skip.job == job => Some(skip.clone()),
+            _ => None,
+        });
+        rows.collect()
+    }
+
+    /// The settled outcome of each (step, node), read from history alone; checked against the counts.
+    pub fn rows_of(&self, job: JobId) -> BTreeMap<(u32, u32), Outcome> {
+        let mut rows = BTreeMap::new();
+        for skip in self.skips_of(job) {
+            let nodes = skip.node.map_or_else(|| self.job(job).expected.clone(), |node| vec![node]);
+            for node in nodes {
+                for step in skip.from.0..skip.to.0 {
+                    assert_eq!(rows.insert((step, node.0), Outcome::Skipped), None, "I9: skipped twice");
+                }
+            }
+        }
+        for row in self.results_of(job) {
+            let before = rows.insert((row.step.0, row.node.0), row.outcome);
+            assert_ne!(before, Some(Outcome::Skipped), "I9: ran and was skipped");
+        }
+        for (step, tally) in (0u32..).zip(&self.job(job).head.tallies) {
+            for outcome in Outcome::ALL.into_iter().filter(|o| o.is_settled()) {
+                let counted = rows.iter().filter(|((s, _), o)| *s == step && **o == outcome).count();
+                // A retry that waits has a row of its own already.
+                if self.state.stubs.contains_key(&job) {
+                    assert_eq!(counted, tally.count(outcome) as usize, "step {step} {outcome}");
+                }
+            }
+        }
+        rows
+    }
+
+    pub fn effect_of(&self, job: JobId) -> EffectClass {
+        self.job(job).spec.steps().next().unwrap().1.effect
+    }
+}
