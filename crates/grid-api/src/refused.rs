@@ -21,7 +21,10 @@ const MAX_IN_MESSAGE: usize = 5;
 
 /// A refusal on its way out. `stamp` writes its body.
 #[derive(Debug, Clone)]
-pub struct Refused {
+pub struct Refused(Box<Cause>);
+
+#[derive(Debug, Clone)]
+struct Cause {
     refusal: Refusal,
     /// The role that caused it, where a role did: by the time of the answer it may be another.
     role: Option<RoleDoc>,
@@ -47,32 +50,35 @@ impl Refused {
     }
 
     pub fn not_leader(role: RoleDoc) -> Self {
-        let refusal = Refusal::new(Code::NotLeader, "");
-        Self { refusal, role: Some(role) }
+        Self::by_role(Refusal::new(Code::NotLeader, ""), role)
     }
 
     pub fn stale_leader(role: RoleDoc, given: u64) -> Self {
         let message = format!("the request is for leader epoch {given}, which is not the current one; read /role");
         let refusal = Refusal { stale: Some("leader"), ..Refusal::new(Code::StaleEpoch, message) };
-        Self { refusal, role: Some(role) }
+        Self::by_role(refusal, role)
+    }
+
+    fn by_role(refusal: Refusal, role: RoleDoc) -> Self {
+        Self(Box::new(Cause { refusal, role: Some(role) }))
     }
 
     pub fn role(&self) -> Option<&RoleDoc> {
-        self.role.as_ref()
+        self.0.role.as_ref()
     }
 
     /// Gives `response` the status and the body of this refusal; other headers (`Allow`) stay.
     pub fn write_into(&self, response: &mut Response, role: &RoleDoc) {
-        let code = self.refusal.code;
+        let code = self.0.refusal.code;
         let body = match code {
-            Code::NotLeader => serde_json::to_vec(&not_leader_doc(&self.refusal, role)),
+            Code::NotLeader => serde_json::to_vec(&not_leader_doc(&self.0.refusal, role)),
             Code::StaleEpoch => serde_json::to_vec(&StaleEpochDoc {
                 error: code.word(),
-                message: &self.refusal.message,
-                stale: self.refusal.stale.unwrap_or("leader"),
+                message: &self.0.refusal.message,
+                stale: self.0.refusal.stale.unwrap_or("leader"),
                 leader_epoch: role.leader_epoch,
             }),
-            _ => serde_json::to_vec(&error_doc(&self.refusal)),
+            _ => serde_json::to_vec(&error_doc(&self.0.refusal)),
         };
         *response.status_mut() = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().remove(CONTENT_LENGTH);
@@ -83,7 +89,7 @@ impl Refused {
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, role: None }
+        Self(Box::new(Cause { refusal, role: None }))
     }
 }
 
