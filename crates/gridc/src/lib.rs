@@ -1,0 +1,88 @@
+//! `gridc`, the command line: talks HTTP to any controller.
+//!
+//! - stdout is data; progress, hints and errors go to stderr, readable without colour.
+//! - Exit codes: 0 done, 1 the job ended other than completed, 2 usage or refused input, 3 no controller reachable,
+//!   4 not found, 5 conflict or denied, 124 the wait timed out, 130 interrupted while waiting.
+//!
+//! One module a verb group (`run`, `job`, `node`, `cluster`); `watch` and `live` are also what `grid demo` shows.
+//! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes
+//! (`grid_types::decl`).
+
+mod args;
+mod cli;
+mod cluster;
+mod failure;
+mod job;
+mod jobfile;
+mod live;
+mod node;
+mod out;
+mod run;
+#[cfg(test)]
+mod samples;
+mod suggest;
+mod summary;
+mod table;
+mod task;
+mod text;
+mod watch;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches};
+use grid_client::{Client, Options};
+
+use cli::{Cli, ClusterVerb, Global, JobVerb, NodeVerb, Verb};
+use failure::Failure;
+
+pub use live::{LiveView, live_view};
+pub use summary::summary;
+pub use watch::watch;
+
+/// Runs one command line and returns what the process exits with.
+#[must_use]
+pub fn main(argv: Vec<OsString>) -> u8 {
+    let mut command = Cli::command();
+    command.build();
+    let matches = match Cli::command().try_get_matches_from(args::arrange(argv, &command)) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version come this way too, with code 0 and on stdout.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    let done = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => begin(cli),
+        Err(error) => {
+            let _ = error.print();
+            return 2;
+        }
+    };
+    done.unwrap_or_else(|failure| failure.report())
+}
+
+fn begin(cli: Cli) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    runtime.block_on(execute(cli))
+}
+
+async fn execute(cli: Cli) -> Result<u8, Failure> {
+    let global = &cli.global;
+    match cli.verb {
+        Verb::Job(JobVerb::Run(args)) => run::run(global, &args).await,
+        Verb::Job(JobVerb::Status { id }) => job::status(global, &id).await,
+        Verb::Job(JobVerb::Get { id }) => job::get(global, &id).await,
+        Verb::Job(JobVerb::List { limit, status }) => job::list(global, limit, status).await,
+        Verb::Job(JobVerb::Cancel { id }) => job::cancel(global, &id).await,
+        Verb::Node(NodeVerb::List) => node::list(global).await,
+        Verb::Node(NodeVerb::Info { id }) => node::info(global, &id).await,
+        Verb::Cluster(ClusterVerb::Status) => cluster::status(global).await,
+        Verb::Cluster(ClusterVerb::Role) => cluster::role(global).await,
+    }
+}
+
+fn connect(global: &Global) -> Result<Client, Failure> {
+    let options = Options { patience: std::time::Duration::from_millis(global.patience.ms()) };
+    Ok(Client::new(global.server.0.clone(), options)?)
+}

@@ -1,0 +1,50 @@
+//! `gridc status` and `gridc role`: how the cluster stands, as one controller sees it.
+
+use std::collections::BTreeMap;
+
+use grid_types::api::{RoleDoc, StatusDoc};
+
+use crate::cli::{Format, Global};
+use crate::failure::Failure;
+use crate::out;
+use crate::table::facts;
+use crate::text::one_line;
+
+pub async fn status(global: &Global) -> Result<u8, Failure> {
+    let status = crate::connect(global)?.status().await?;
+    out::print(global.output.unwrap_or(Format::Table), &status, |_| status_text(&status))?;
+    Ok(0)
+}
+
+pub async fn role(global: &Global) -> Result<u8, Failure> {
+    let role = crate::connect(global)?.role().await?;
+    out::print(global.output.unwrap_or(Format::Table), &role, |_| facts(&role_facts(&role)))?;
+    Ok(0)
+}
+
+fn status_text(status: &StatusDoc) -> String {
+    let mut rows = vec![("cluster", one_line(&status.cluster_id)), ("version", one_line(&status.version))];
+    rows.extend(role_facts(&status.role));
+    rows.push(("nodes", tally(&status.nodes)));
+    rows.push(("jobs", tally(&status.jobs)));
+    rows.push(("applied index", status.applied_index.to_string()));
+    facts(&rows)
+}
+
+fn role_facts(role: &RoleDoc) -> Vec<(&'static str, String)> {
+    let text = |value: &Option<String>| one_line(value.as_deref().unwrap_or_default());
+    vec![
+        ("controller", one_line(&role.node_id)),
+        ("role", role.role.word().to_owned()),
+        ("leader", text(&role.leader_id)),
+        ("leader url", text(&role.leader_url)),
+        ("leader epoch", role.leader_epoch.map(|epoch| epoch.to_string()).unwrap_or_default()),
+    ]
+}
+
+/// `3 ready, 1 dead`; what is zero is left out.
+fn tally(counts: &BTreeMap<String, u64>) -> String {
+    let told: Vec<_> =
+        counts.iter().filter(|(_, n)| **n > 0).map(|(word, n)| format!("{n} {}", one_line(word))).collect();
+    if told.is_empty() { "none".to_owned() } else { told.join(", ") }
+}

@@ -1,0 +1,99 @@
+//! Why a command did not do what it was asked, how that is told, and what the process exits with.
+
+use std::io::{self, Write};
+
+use grid_types::api::FaultDoc;
+use grid_types::{JobId, Span};
+
+use crate::text::one_line;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Client(#[from] grid_client::Error),
+    #[error("{message}{}", in_brackets(.hint.as_deref()))]
+    Usage { message: String, hint: Option<String> },
+    #[error("{what} is not valid: {}", in_one(.faults))]
+    Invalid { what: String, faults: Vec<FaultDoc> },
+    #[error("{0}")]
+    NotFound(String),
+    #[error("cannot write the answer")]
+    Output(#[source] io::Error),
+    #[error("cannot start")]
+    Runtime(#[source] io::Error),
+    #[error("{job} has not ended after {after}")]
+    WaitTimedOut { job: JobId, after: Span },
+    #[error("interrupted; {job} goes on")]
+    Interrupted { job: JobId },
+}
+
+impl Failure {
+    pub fn usage(message: impl Into<String>, hint: Option<String>) -> Self {
+        Self::Usage { message: message.into(), hint }
+    }
+
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Client(error) => error.exit_code(),
+            Self::Usage { .. } | Self::Invalid { .. } | Self::Output(_) | Self::Runtime(_) => 2,
+            Self::NotFound(_) => 4,
+            Self::WaitTimedOut { .. } => 124,
+            Self::Interrupted { .. } => 130,
+        }
+    }
+
+    /// Tells it on stderr and returns the exit code.
+    pub fn report(&self) -> u8 {
+        // Nobody is left to be told if stderr is gone.
+        let _ = io::stderr().write_all(self.lines().as_bytes());
+        self.exit_code()
+    }
+
+    fn lines(&self) -> String {
+        let (message, faults) = match self {
+            Self::Usage { message, .. } => (message.clone(), &[][..]),
+            Self::Invalid { what, faults } => (format!("{what} is not valid"), &faults[..]),
+            Self::Client(grid_client::Error::Refused(refusal)) => (refusal.to_string(), &refusal.details[..]),
+            Self::Output(source) | Self::Runtime(source) => (format!("{self}: {source}"), &[][..]),
+            _ => (self.to_string(), &[][..]),
+        };
+        let mut lines = format!("error: {}\n", one_line(&message));
+        for fault in faults {
+            let field = if fault.field.is_empty() { String::new() } else { format!("{}: ", one_line(&fault.field)) };
+            lines.push_str(&format!("  {field}{}\n", one_line(&fault.problem)));
+        }
+        for hint in self.hints() {
+            lines.push_str(&format!("hint: {hint}\n"));
+        }
+        lines
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Usage { hint, .. } => hint.iter().cloned().collect(),
+            Self::Client(error) => {
+                let lost = error.maybe_done().then(|| {
+                    "the answer was lost: it may have been done all the same; look with `gridc job list` before you \
+                     repeat it"
+                        .to_owned()
+                });
+                let address = matches!(error, grid_client::Error::Unreachable { .. })
+                    .then(|| "name a controller with --server URL or GRID_SERVER; `grid dev` starts one".to_owned());
+                lost.into_iter().chain(address).collect()
+            }
+            Self::WaitTimedOut { job, .. } | Self::Interrupted { job } => vec![
+                format!("see how it stands: gridc job status {job}"),
+                format!("stop it:           gridc job cancel {job}"),
+            ],
+            Self::Invalid { .. } | Self::NotFound(_) | Self::Output(_) | Self::Runtime(_) => Vec::new(),
+        }
+    }
+}
+
+fn in_brackets(hint: Option<&str>) -> String {
+    hint.map(|hint| format!(" ({hint})")).unwrap_or_default()
+}
+
+fn in_one(faults: &[FaultDoc]) -> String {
+    faults.iter().map(|f| format!("{}: {}", f.field, f.problem)).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,126 @@
+//! Job files: YAML or JSON, from a path or stdin.
+//!
+//! Read by `strict`, which refuses what a person cannot have meant; then checked as the controller will check it, so
+//! that faults are named before anybody is asked.
+//! A document that begins with `{` is tried as JSON first: JSON allows tabs where YAML does not.
+
+mod strict;
+
+use std::io::Read;
+use std::path::Path;
+
+use grid_types::api::FaultDoc;
+use grid_types::job::parse_job;
+use grid_types::limits::MAX_BODY_BYTES;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// The job of a file; `-` is stdin.
+pub fn read(path: &Path) -> Result<Value, Failure> {
+    let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() };
+    let text = text_of(path).map_err(|problem| Failure::usage(format!("cannot read {name}: {problem}"), None))?;
+    let job = parse(&text).map_err(|problem| {
+        let hint = "a job file is YAML or JSON; gridc job run --help shows one".to_owned();
+        Failure::usage(format!("cannot read {name}: {problem}"), Some(hint))
+    })?;
+    match parse_job(&job) {
+        Ok(_) => Ok(job),
+        Err(faults) => {
+            let faults = faults.list().iter();
+            let faults = faults.map(|f| FaultDoc { field: f.field.clone(), problem: f.problem.clone() }).collect();
+            Err(Failure::Invalid { what: format!("the job in {name}"), faults })
+        }
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    let limit = MAX_BODY_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let done = if path.as_os_str() == "-" {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    };
+    done.map_err(|e| e.to_string())?;
+    if bytes.len() > MAX_BODY_BYTES {
+        return Err(format!("it is larger than {MAX_BODY_BYTES} bytes, the most a controller takes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+}
+
+fn parse(text: &str) -> Result<Value, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with('{') {
+        let json = strict::from_json(text);
+        if json.is_ok() {
+            return json;
+        }
+        // `{target: all}` is YAML; what is neither is told as JSON, which it looks like.
+        return strict::from_yaml(text).or(json);
+    }
+    strict::from_yaml(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use serde_json::json;
+
+    #[test]
+    fn yaml_and_json_give_the_same_job() {
+        let want =
+            json!({"target": {"scope": "all"}, "tasks": [{"backend": "ping", "action": "echo", "max_retries": 2}]});
+        for text in [
+            "target:\n  scope: all\ntasks:\n  - backend: ping\n    action: echo\n    max_retries: 2\n",
+            "{target: {scope: all}, tasks: [{backend: ping, action: echo, max_retries: 2}]}",
+            "{\"target\":\n\t{\"scope\": \"all\"}, \"tasks\": [{\"backend\": \"ping\", \"action\": \"echo\", \"max_retries\": 2}]}",
+            "--- # one document\ntarget: &t {scope: all}\ntasks: [{backend: ping, action: echo, max_retries: 2}]\n",
+        ] {
+            assert_eq!(parse(text).unwrap(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn duplicate_keys_are_refused() {
+        for text in
+            ["target: all\ntarget: node:a\n", "{\"tasks\": [], \"tasks\": []}", "tasks: [{params: {a: 1, a: 2}}]"]
+        {
+            let problem = parse(text).unwrap_err();
+            assert!(problem.contains("twice"), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_single_plain_document_is_refused() {
+        for text in [
+            "",
+            " \n",
+            "a: 1\n---\nb: 2\n",
+            "a: !tag {b: 1}",
+            "a: .nan",
+            "? [x]\n: 1\n",
+            "{\"a\": 1",
+            "a: [",
+            "\t- x: y: z",
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_file_cannot_become_a_large_document() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for i in 1..9 {
+            let before = format!("*a{}", i - 1);
+            bomb.push_str(&format!("a{i}: &a{i} [{}]\n", vec![before.as_str(); 10].join(", ")));
+        }
+        assert!(parse(&bomb).is_err());
+        let long = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1_000].join(", "));
+        assert!(parse(&long).is_err());
+        assert!(parse(&"[".repeat(100_000)).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! `gridc node list|info`.
+
+use grid_types::NodeId;
+use grid_types::api::{ListDoc, NodeDoc};
+
+use crate::cli::{Format, Global};
+use crate::failure::Failure;
+use crate::out::{self, tell};
+use crate::table::{Table, facts};
+use crate::text::one_line;
+
+const PAGE: u32 = 1_000;
+
+pub async fn list(global: &Global) -> Result<u8, Failure> {
+    let client = crate::connect(global)?;
+    let mut nodes: ListDoc<NodeDoc> = ListDoc { items: Vec::new(), next: None };
+    loop {
+        let page = client.nodes(nodes.next.as_deref(), Some(PAGE)).await?;
+        let empty = page.items.is_empty();
+        nodes.items.extend(page.items);
+        nodes.next = page.next;
+        if empty || nodes.next.is_none() {
+            break;
+        }
+    }
+    let format = global.output.unwrap_or(Format::Table);
+    out::print(format, &nodes, |terminal| list_text(&nodes.items, terminal))?;
+    if format == Format::Table && nodes.items.is_empty() {
+        tell("hint: no node has registered yet; `grid worker --server URL` starts one");
+    }
+    Ok(0)
+}
+
+pub async fn info(global: &Global, id: &str) -> Result<u8, Failure> {
+    // What cannot be a name names no node.
+    let id: NodeId = id.parse().map_err(|e| Failure::NotFound(format!("no such node: {e}")))?;
+    let node = crate::connect(global)?.node(id.as_str()).await?;
+    out::print(global.output.unwrap_or(Format::Table), &node, |_| info_text(&node))?;
+    Ok(0)
+}
+
+fn list_text(nodes: &[NodeDoc], terminal: bool) -> String {
+    let mut table = Table::new(&["ID", "STATUS", "GROUPS", "BACKENDS", "LEASES", "VERSION", "LAST-SEEN"]);
+    for node in nodes {
+        table.row([
+            one_line(&node.id),
+            one_line(&node.state),
+            one_line(&node.groups.join(",")),
+            one_line(&node.backends.keys().cloned().collect::<Vec<_>>().join(",")),
+            format!("{}/{}", node.leases, node.capacity.slots),
+            one_line(&node.version),
+            one_line(&node.last_seen),
+        ]);
+    }
+    table.render(terminal)
+}
+
+fn info_text(node: &NodeDoc) -> String {
+    let labels = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",");
+    let cpu = format!("{}.{:02} cores", node.capacity.cpu_milli / 1_000, node.capacity.cpu_milli % 1_000 / 10);
+    let mut rows = vec![
+        ("id", node.id.clone()),
+        ("status", node.state.clone()),
+        ("hostname", node.hostname.clone()),
+        ("address", node.address.clone()),
+        ("groups", node.groups.join(",")),
+        ("labels", labels),
+        ("platform", format!("{}/{}", node.os, node.arch)),
+        ("version", node.version.clone()),
+        ("cpu", cpu),
+        ("memory", bytes(node.capacity.memory_bytes)),
+        ("disk", bytes(node.capacity.disk_bytes)),
+        ("leases", format!("{} of {} slots", node.leases, node.capacity.slots)),
+        ("last seen", node.last_seen.clone()),
+        ("registered", node.registered_at.clone()),
+        ("session", node.session.to_string()),
+    ];
+    rows.extend(node.backends.iter().map(|(name, actions)| ("backend", format!("{name}: {}", actions.join(", ")))));
+    for (_, value) in &mut rows {
+        *value = one_line(value);
+    }
+    facts(&rows)
+}
+
+/// In the largest unit that leaves a whole part.
+fn bytes(n: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let fits = (1..=units.len()).rev().find(|power| n >> (10 * power) > 0);
+    match fits {
+        Some(power) => {
+            let tenths = (n >> (10 * (power - 1))) % 1_024 * 10 / 1_024;
+            format!("{}.{tenths} {}", n >> (10 * power), units[power - 1])
+        }
+        None => format!("{n} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_read_in_their_largest_unit() {
+        let gib = 1_u64 << 30;
+        for (n, text) in
+            [(0, "0 B"), (1_023, "1023 B"), (1_536, "1.5 KiB"), (8 * gib, "8.0 GiB"), (gib * 1_100, "1.0 TiB")]
+        {
+            assert_eq!(bytes(n), text);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `gridc job run`: submit, and wait if asked to.
+//!
+//! Whoever stops waiting (Ctrl-C, `--wait-timeout`) does not stop the job: it is told by name, with how to cancel it.
+
+use std::time::Duration;
+
+use grid_client::Client;
+use grid_types::api::JobDoc;
+use grid_types::{JobId, JobStatus, Span};
+
+use crate::cli::{Format, Global, RunArgs};
+use crate::failure::Failure;
+use crate::live::{LiveView, live_view};
+use crate::out::{self, tell};
+use crate::summary::summary;
+use crate::text::one_line;
+use crate::watch::watch;
+
+pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
+    let body = match &args.file {
+        Some(path) => crate::jobfile::read(path)?,
+        None => crate::task::document(args)?,
+    };
+    let client = crate::connect(global)?;
+    let format = global.output.unwrap_or(Format::Table);
+    let doc = client.submit(global.namespace.as_str(), &body).await?;
+    let id = id_of(&doc)?;
+    if !args.wait {
+        out::print(format, &doc, |_| format!("{id} submitted\n"))?;
+        if format == Format::Table {
+            tell(&format!("hint: gridc job status {id} shows how it goes; --wait stays until it has ended"));
+        }
+        return Ok(0);
+    }
+    tell(&format!("{id} submitted"));
+    let end = wait(&client, global, id, args.wait_timeout, format).await?;
+    if let Ok(text) = summary(&client, global.namespace.as_str(), id, &end).await {
+        tell(text.trim_end());
+    }
+    out::print(format, &end, |_| format!("{id} {}\n", end.status))?;
+    Ok(u8::from(end.status != JobStatus::Completed))
+}
+
+fn id_of(doc: &JobDoc) -> Result<JobId, Failure> {
+    let bad = |problem: String| grid_client::Error::Unexpected { url: "the controller".to_owned(), problem };
+    doc.id.parse().map_err(|_| bad(format!("the new job has the id {:?}", one_line(&doc.id))).into())
+}
+
+async fn wait(
+    client: &Client,
+    global: &Global,
+    job: JobId,
+    limit: Option<Span>,
+    format: Format,
+) -> Result<JobDoc, Failure> {
+    let mut view = Keep { view: live_view(), last: None };
+    let outcome = tokio::select! {
+        end = watch(client, global.namespace.as_str(), job, &mut view) => return Ok(end?),
+        after = over(limit) => Failure::WaitTimedOut { job, after },
+        _ = tokio::signal::ctrl_c() => Failure::Interrupted { job },
+    };
+    view.close();
+    if let (Failure::WaitTimedOut { .. }, Some(last), true) = (&outcome, &view.last, format != Format::Table) {
+        out::print(format, last, |_| String::new())?;
+    }
+    Err(outcome)
+}
+
+/// Never, without a limit.
+async fn over(limit: Option<Span>) -> Span {
+    match limit {
+        Some(limit) => {
+            tokio::time::sleep(Duration::from_millis(limit.ms())).await;
+            limit
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// A view that remembers: a script whose wait timed out gets the document as it was last seen.
+struct Keep {
+    view: Box<dyn LiveView + Send>,
+    last: Option<JobDoc>,
+}
+
+impl LiveView for Keep {
+    fn show(&mut self, job: &JobDoc) {
+        self.view.show(job);
+        self.last = Some(job.clone());
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.view.tell(line);
+    }
+
+    fn close(&mut self) {
+        self.view.close();
+    }
+}

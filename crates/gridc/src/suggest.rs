@@ -1,0 +1,21 @@
+//! "Did you mean": the nearest of the words that would have been right.
+
+/// As near as clap demands for its own suggestions.
+const NEAR: f64 = 0.7;
+
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = candidates.into_iter().map(|candidate| (strsim::jaro(word, candidate), candidate));
+    scored.filter(|(score, _)| *score > NEAR).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        assert_eq!(nearest("mesage", ["message", "delay"]), Some("message"));
+        assert_eq!(nearest("tagret", ["timeout", "target"]), Some("target"));
+        assert_eq!(nearest("package", ["message", "delay"]), None);
+    }
+}

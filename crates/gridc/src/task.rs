@@ -1,0 +1,217 @@
+//! The one task of `job run BACKEND ACTION [PARAMETER]...`, read by the declarations.
+//!
+//! What arrives here went through `args`: a parameter is `--name=value`, `name=value`, or a bare `--name`.
+//! The controller checks everything again; it is the authority. Checking here too costs nothing and answers before
+//! anybody is asked, with names as they were typed.
+
+use grid_types::api::{FaultDoc, target_doc};
+use grid_types::decl::{self, ActionDecl, ParamType};
+use grid_types::job::parse_job;
+use serde_json::{Map, Value, json};
+
+use crate::cli::RunArgs;
+use crate::failure::Failure;
+use crate::suggest::nearest;
+
+/// Options of gridc that somebody may have meant behind an action.
+const OPTIONS: &[&str] = &["target", "strategy", "timeout", "max-retries", "wait", "wait-timeout", "file", "output"];
+
+/// The document to submit.
+pub fn document(args: &RunArgs) -> Result<Value, Failure> {
+    let (action, rest, mut task) = action_of(&args.words)?;
+    let params = params_of(action, rest)?;
+    task.insert("params".to_owned(), Value::Object(params));
+    if let Some(timeout) = args.timeout {
+        task.insert("timeout".to_owned(), json!(timeout));
+    }
+    if let Some(retries) = args.max_retries {
+        task.insert("max_retries".to_owned(), json!(retries));
+    }
+    let mut job = Map::new();
+    job.insert("target".to_owned(), json!(args.target.as_ref().map(target_doc)));
+    if let Some(strategy) = &args.strategy {
+        job.insert("strategy".to_owned(), json!(strategy));
+    }
+    job.insert("tasks".to_owned(), json!([task]));
+    let job = Value::Object(job);
+    match parse_job(&job) {
+        Ok(_) => Ok(job),
+        Err(faults) => {
+            let faults = faults.list().iter().map(|f| FaultDoc { field: typed(&f.field), problem: f.problem.clone() });
+            Err(Failure::Invalid { what: format!("the task {}", args.words[..2].join(" ")), faults: faults.collect() })
+        }
+    }
+}
+
+fn action_of(words: &[String]) -> Result<(&'static ActionDecl, &[String], Map<String, Value>), Failure> {
+    let [name, rest @ ..] = words else {
+        let known = decl::builtin().iter().map(|b| b.name).collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(
+            format!("a backend and an action are needed, like `ping echo`; backends: {known}"),
+            Some("gridc job run --help lists every action".to_owned()),
+        ));
+    };
+    let Some(backend) = decl::backend(name) else {
+        let known: Vec<_> = decl::builtin().iter().map(|b| b.name).collect();
+        return Err(unknown("backend", name, &format!("known: {}", known.join(", ")), nearest(name, known)));
+    };
+    let actions: Vec<_> = backend.actions.iter().map(|a| a.name).collect();
+    let [name, rest @ ..] = rest else {
+        return Err(Failure::usage(format!("an action is missing: {} has {}", backend.name, actions.join(", ")), None));
+    };
+    let Some(action) = backend.action(name) else {
+        let has = format!("{} has {}", backend.name, actions.join(", "));
+        return Err(unknown("action", name, &has, nearest(name, actions)));
+    };
+    let mut task = Map::new();
+    task.insert("backend".to_owned(), json!(backend.name));
+    task.insert("action".to_owned(), json!(action.name));
+    Ok((action, rest, task))
+}
+
+fn params_of(action: &ActionDecl, words: &[String]) -> Result<Map<String, Value>, Failure> {
+    let mut params = Map::new();
+    for word in words {
+        let flag = word.strip_prefix("--");
+        let (name, value) = match (flag.unwrap_or(word).split_once('='), flag) {
+            (Some((name, value)), _) => (name, Some(value)),
+            (None, Some(name)) => (name, None),
+            (None, None) => {
+                return Err(Failure::usage(
+                    format!("unexpected word {word:?}: parameters are written --name VALUE or name=VALUE"),
+                    Some(takes(action)),
+                ));
+            }
+        };
+        let Some(decl) = action.params.iter().find(|p| p.name == name) else {
+            return Err(unknown_param(action, word, name));
+        };
+        let value = match (value, decl.kind) {
+            (Some(value), _) => value,
+            (None, ParamType::Boolean) => "true",
+            (None, _) => {
+                return Err(Failure::usage(
+                    format!("--{name} needs a value ({})", decl.help),
+                    Some(format!("a value that begins with '-' is written --{name}=VALUE")),
+                ));
+            }
+        };
+        if params.insert(name.to_owned(), json!(value)).is_some() {
+            return Err(Failure::usage(format!("the parameter {name:?} is given twice"), None));
+        }
+    }
+    Ok(params)
+}
+
+fn unknown_param(action: &ActionDecl, word: &str, name: &str) -> Failure {
+    if !word.starts_with("--") && word.starts_with('-') {
+        return Failure::usage(format!("unknown option {word:?}"), Some(takes(action)));
+    }
+    let params = action.params.iter().map(|p| p.name);
+    // `name=value` can only be a parameter.
+    let options = OPTIONS.iter().copied().filter(|_| word.starts_with("--"));
+    unknown(
+        "parameter",
+        name,
+        &takes(action),
+        nearest(name, params.chain(options)).map(|n| format!("--{n}")).as_deref(),
+    )
+}
+
+fn unknown(what: &str, word: &str, known: &str, near: Option<&str>) -> Failure {
+    let shown: String = word.chars().take(60).collect();
+    Failure::usage(format!("unknown {what} {shown:?}: {known}"), near.map(|near| format!("did you mean {near}?")))
+}
+
+fn takes(action: &ActionDecl) -> String {
+    let params: Vec<_> = action.params.iter().map(|p| format!("--{}", p.name)).collect();
+    if params.is_empty() {
+        format!("{} takes no parameters", action.name)
+    } else {
+        format!("{} takes {}", action.name, params.join(", "))
+    }
+}
+
+/// A field of the document as it was typed.
+fn typed(field: &str) -> String {
+    match field.strip_prefix("tasks[0].") {
+        Some(task) => format!("--{}", task.strip_prefix("params.").unwrap_or(task).replace('_', "-")),
+        None => format!("--{field}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::document;
+    use crate::cli::{Cli, JobVerb, Verb};
+    use clap::{CommandFactory, Parser};
+    use serde_json::{Value, json};
+
+    fn read(line: &str) -> Result<Value, String> {
+        let mut root = Cli::command();
+        root.build();
+        let argv = std::iter::once("gridc").chain(line.split(' ')).map(Into::into).collect();
+        let cli = Cli::try_parse_from(crate::args::arrange(argv, &root)).unwrap();
+        let Verb::Job(JobVerb::Run(args)) = cli.verb else { panic!("{line}") };
+        document(&args).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn both_ways_to_write_a_parameter_give_the_same_job() {
+        let want = json!({
+            "target": {"scope": "group", "value": "web"},
+            "strategy": "continue",
+            "tasks": [{
+                "backend": "ping", "action": "echo", "params": {"message": "hi"}, "timeout": "3s", "max_retries": 2,
+            }],
+        });
+        for line in [
+            "job run -t group:web --strategy continue --timeout 3s --max-retries 2 ping echo --message hi",
+            "job run ping echo message=hi --max-retries 2 -t group:web --strategy continue --timeout 3s",
+            "job run ping echo --message=hi --timeout=3s --max-retries=2 --strategy=continue --target=group:web",
+        ] {
+            assert_eq!(read(line).unwrap(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_value_may_hold_anything_behind_the_first_equals_sign() {
+        let job = read("job run -t all ping echo --message=--wait=a=b").unwrap();
+        assert_eq!(job["tasks"][0]["params"]["message"], "--wait=a=b");
+        let job = read("job run -t all ping echo message=").unwrap();
+        assert_eq!(job["tasks"][0]["params"]["message"], "");
+    }
+
+    #[test]
+    fn faults_say_what_would_have_been_right() {
+        for (line, want) in [
+            ("job run -t all pong echo", "unknown backend \"pong\": known: ping, test (did you mean ping?)"),
+            (
+                "job run -t all ping ecko",
+                "unknown action \"ecko\": ping has echo, hostname, sleep (did you mean echo?)",
+            ),
+            ("job run -t all ping", "an action is missing: ping has echo, hostname, sleep"),
+            (
+                "job run -t all ping echo --mesage hi",
+                "unknown parameter \"mesage\": echo takes --message (did you mean --message?)",
+            ),
+            (
+                "job run -t all ping hostname --wat",
+                "unknown parameter \"wat\": hostname takes no parameters (did you mean --wait?)",
+            ),
+            ("job run -t all ping echo message=a message=b", "the parameter \"message\" is given twice"),
+            (
+                "job run -t all test output --lines -1",
+                "the task test output is not valid: --lines: must be a whole number from 0 to 10000000; --width: is \
+                 required (characters per line)",
+            ),
+            (
+                "job run -t all ping sleep --duration 1s --timeout 0s",
+                "the task ping sleep is not valid: --timeout: must be longer than 0",
+            ),
+        ] {
+            assert_eq!(read(line).unwrap_err(), want, "{line}");
+        }
+        assert!(read("job run -t all ping echo hi").unwrap_err().starts_with("unexpected word \"hi\""));
+    }
+}

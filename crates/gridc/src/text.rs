@@ -1,0 +1,102 @@
+//! How facts read in one line.
+//!
+//! Texts of tasks come from other machines: control characters are shown, never sent to the terminal.
+
+use grid_types::Outcome;
+use grid_types::api::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc};
+
+/// Order in which outcomes are told: what is decided first, good before bad.
+const TOLD: [Outcome; 8] = [
+    Outcome::Success,
+    Outcome::Failed,
+    Outcome::TimedOut,
+    Outcome::Unknown,
+    Outcome::Cancelled,
+    Outcome::Skipped,
+    Outcome::Running,
+    Outcome::Pending,
+];
+
+const LONGEST_CHARS: usize = 300;
+
+/// Text from outside as one bounded line without control characters.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for (i, c) in text.trim_end().chars().enumerate() {
+        if i == LONGEST_CHARS {
+            line.push('…');
+            break;
+        }
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
+}
+
+pub fn count(counts: &Counts, outcome: Outcome) -> u64 {
+    counts.get(outcome.word()).copied().unwrap_or(0)
+}
+
+/// `2 success, 1 failed`; what is zero is left out.
+pub fn counts_line(counts: &Counts) -> String {
+    let told = TOLD.iter().map(|o| (count(counts, *o), o)).filter(|(n, _)| *n > 0);
+    let told: Vec<_> = told.map(|(n, outcome)| format!("{n} {outcome}")).collect();
+    if told.is_empty() { "nothing yet".to_owned() } else { told.join(", ") }
+}
+
+/// Rows that count as failures (J1).
+pub fn failures(counts: &Counts) -> u64 {
+    Outcome::ALL.iter().filter(|o| o.is_failure()).map(|o| count(counts, *o)).sum()
+}
+
+/// Settled rows, and all of them.
+pub fn progress(step: &StepDoc) -> (u64, u64) {
+    let done = Outcome::ALL.iter().filter(|o| o.is_settled()).map(|o| count(&step.counts, *o)).sum();
+    (done, Outcome::ALL.iter().map(|o| count(&step.counts, *o)).sum())
+}
+
+pub fn step_name(step: &StepDoc) -> String {
+    format!("step {} {}/{}", step.step, one_line(&step.backend), one_line(&step.action))
+}
+
+/// `web-02 step 1 test/fail: failed: boom (attempt 1)`
+pub fn failure_line(job: &JobDoc, step: u32, node: &str, result: &ResultDoc) -> String {
+    let name = job.steps.iter().find(|s| s.step == step).map_or_else(|| format!("step {step}"), step_name);
+    let why = message(result).map(|why| format!(": {why}")).unwrap_or_default();
+    format!("{} {name}: {}{why} (attempt {})", one_line(node), result.status, result.attempts)
+}
+
+/// What there is to say about a result: its error, else its reason.
+pub fn message(result: &ResultDoc) -> Option<String> {
+    let text = result.error.as_deref().filter(|e| !e.is_empty()).or(result.reason.as_deref())?;
+    Some(one_line(text)).filter(|line| !line.is_empty())
+}
+
+pub fn target(target: &TargetDoc) -> String {
+    match &target.value {
+        Some(value) => one_line(&format!("{}:{value}", target.scope)),
+        None => one_line(&target.scope),
+    }
+}
+
+/// `3 nodes`, `1 node`
+pub fn number(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{counts_line, one_line};
+
+    #[test]
+    fn what_a_task_says_cannot_touch_the_terminal() {
+        assert_eq!(one_line("a\u{1b}[31mb\r\nc\n"), "a\\u{1b}[31mb\\r\\nc");
+        assert_eq!(one_line(&"x".repeat(1_000)).chars().count(), 301);
+    }
+
+    #[test]
+    fn zeros_are_left_out() {
+        let counts = [("pending", 0), ("failed", 1), ("success", 2)].map(|(w, n)| (w.to_owned(), n)).into();
+        assert_eq!(counts_line(&counts), "2 success, 1 failed");
+        assert_eq!(counts_line(&std::collections::BTreeMap::new()), "nothing yet");
+    }
+}

@@ -1,0 +1,167 @@
+//! Waits for a job and shows how it goes.
+//!
+//! Looks at the job document every 100 ms at first, then less often, up to every second; a small job that moves is
+//! looked at more often again. The job is over when it has ended and nothing of it runs any more: after a cancel the
+//! first comes before the second, and the counts should be final.
+//!
+//! Failures are told as they happen, at most [`MAX_TOLD`] of them: with more, the counts say what matters.
+//! Not here: how long to wait at most, and Ctrl-C (`run`).
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use grid_client::{Client, Error, ResultsQuery};
+use grid_types::api::{Counts, JobDoc, ResultRowDoc};
+use grid_types::{JobId, JobStatus, Outcome, StepIndex};
+
+use crate::live::LiveView;
+use crate::text::{count, failure_line};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+/// How long an ended job may still have something running before it is taken as it is.
+const SETTLE_LIMIT: Duration = Duration::from_secs(15);
+const MAX_TOLD: usize = 50;
+/// Of the failures of one step at most `MAX_TOLD` were told before, so that a page always holds new ones.
+const PAGE: u32 = 100;
+
+/// Watches a job to its end and returns its final document.
+///
+/// # Errors
+/// When no controller can be reached any more, or the job is not there.
+pub async fn watch(
+    client: &Client,
+    namespace: &str,
+    job: JobId,
+    view: &mut (dyn LiveView + Send),
+) -> Result<JobDoc, Error> {
+    let mut told = Told::default();
+    let mut seen: Option<(JobStatus, Counts)> = None;
+    let mut ended_at: Option<Instant> = None;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let doc = client.job(namespace, job).await?;
+        for row in told.news(client, namespace, job, &doc).await? {
+            view.tell(&failure_line(&doc, row.step, &row.node, &row.result));
+        }
+        if told.just_filled() {
+            view.tell(&format!("further failures are only counted; gridc job get {job} has all of them"));
+        }
+        view.show(&doc);
+        if doc.status.is_ended() {
+            let since = *ended_at.get_or_insert_with(Instant::now);
+            if count(&doc.counts, Outcome::Running) == 0 || since.elapsed() >= SETTLE_LIMIT {
+                view.close();
+                return Ok(doc);
+            }
+        }
+        let state = Some((doc.status, doc.counts));
+        let moved = seen != state;
+        seen = state;
+        // A document without results is a large one: it is not asked for ten times a second.
+        pause = if moved && doc.results.is_some() { FIRST_PAUSE } else { (pause * 3 / 2).min(LAST_PAUSE) };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Failures that were told.
+#[derive(Default)]
+struct Told {
+    rows: BTreeSet<(u32, String, Outcome)>,
+    filled: bool,
+}
+
+impl Told {
+    async fn news(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+        job: JobId,
+        doc: &JobDoc,
+    ) -> Result<Vec<ResultRowDoc>, Error> {
+        if let Some(results) = &doc.results {
+            let steps = results.iter().filter_map(|(step, nodes)| Some((step.parse::<u32>().ok()?, nodes)));
+            let rows = steps.flat_map(|(step, nodes)| {
+                nodes.iter().map(move |(node, result)| ResultRowDoc {
+                    step,
+                    node: node.clone(),
+                    result: result.clone(),
+                })
+            });
+            let mut rows: Vec<_> = rows.collect();
+            rows.sort_by_key(|row| row.step);
+            return Ok(self.pick(rows));
+        }
+        let mut news = Vec::new();
+        for step in &doc.steps {
+            for outcome in Outcome::ALL.into_iter().filter(|o| o.is_failure()) {
+                if self.rows.len() < MAX_TOLD && count(&step.counts, outcome) > self.told_of(step.step, outcome) {
+                    let query = ResultsQuery {
+                        step: Some(StepIndex(step.step)),
+                        status: Some(outcome),
+                        after: None,
+                        limit: Some(PAGE),
+                    };
+                    let page = client.results(namespace, job, &query).await?;
+                    news.extend(self.pick(page.items));
+                }
+            }
+        }
+        Ok(news)
+    }
+
+    fn told_of(&self, step: u32, outcome: Outcome) -> u64 {
+        self.rows.iter().filter(|(s, _, o)| *s == step && *o == outcome).count() as u64
+    }
+
+    fn pick(&mut self, rows: Vec<ResultRowDoc>) -> Vec<ResultRowDoc> {
+        let mut new = Vec::new();
+        for row in rows.into_iter().filter(|row| row.result.status.is_failure()) {
+            if self.rows.len() == MAX_TOLD {
+                break;
+            }
+            if self.rows.insert((row.step, row.node.clone(), row.result.status)) {
+                new.push(row);
+            }
+        }
+        new
+    }
+
+    /// True once, when the last failure that is told was told.
+    fn just_filled(&mut self) -> bool {
+        let filled = self.rows.len() == MAX_TOLD;
+        let just = filled && !self.filled;
+        self.filled = filled;
+        just
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_TOLD, Told};
+    use grid_types::Outcome;
+    use grid_types::api::{ResultDoc, ResultRowDoc};
+
+    fn row(node: usize, status: Outcome) -> ResultRowDoc {
+        let result = ResultDoc { status, duration: None, attempts: 1, error: None, reason: None, started_at: None };
+        ResultRowDoc { step: 0, node: format!("n-{node}"), result }
+    }
+
+    #[test]
+    fn a_failure_is_told_once() {
+        let mut told = Told::default();
+        let rows = vec![row(0, Outcome::Failed), row(1, Outcome::Success), row(2, Outcome::Unknown)];
+        assert_eq!(told.pick(rows.clone()).len(), 2);
+        assert!(told.pick(rows).is_empty());
+        assert_eq!(told.pick(vec![row(2, Outcome::Failed)]).len(), 1, "unknown, then settled by the worker");
+    }
+
+    #[test]
+    fn telling_failures_is_bounded_and_says_so_once() {
+        let mut told = Told::default();
+        let rows: Vec<_> = (0..MAX_TOLD + 30).map(|n| row(n, Outcome::Failed)).collect();
+        assert_eq!(told.pick(rows.clone()).len(), MAX_TOLD);
+        assert!(told.just_filled() && !told.just_filled());
+        assert!(told.pick(rows).is_empty());
+    }
+}
