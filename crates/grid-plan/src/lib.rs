@@ -1,1 +1,10 @@
+//! Pure planners: they look at the state and at what the leader has heard, and propose commands. `apply` checks again
+//! what they propose, so a planner that is late or wrong costs an entry, never a promise.
 
+mod backstop;
+mod liveness;
+mod timers;
+
+pub use backstop::Backstop;
+pub use liveness::{Liveness, Thresholds};
+pub use timers::due_timers;
