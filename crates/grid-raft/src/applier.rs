@@ -12,7 +12,7 @@
 //! A thread of its own rather than `block_in_place`: it works on any kind of
 //! runtime, keeps SQLite's I/O off the threads that serve everything else,
 //! asks for no `Sync`, and contains a panic. It costs two thread switches a
-//! batch, about 10 µs beside an fsync.
+//! batch, which is little beside an fsync.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -12,7 +12,8 @@ use crate::config::MAX_PAYLOAD_BYTES;
 use crate::leadership::LeaderInfo;
 use crate::machine::{LogPosition, MachineError};
 
-/// Why a member could not start. Nothing in the folder was overwritten.
+/// Why a member could not start. Nothing in the folder was overwritten; at most
+/// a record that a crash left incomplete was cut off the end of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("{}: in use by another process; stop it first, or start with another data folder", .folder.display())]
@@ -24,7 +25,7 @@ pub enum OpenError {
     #[error("{}: belongs to member {found}, not to member {wanted}; start with the id it was made for, or with an empty data folder", .folder.display())]
     OtherMember { folder: PathBuf, found: u64, wanted: u64 },
 
-    #[error("{}: {reason}; nothing was changed: restore a backup into an empty folder, or move this one away and join the group again", .folder.display())]
+    #[error("{}: {reason}; nothing was overwritten: restore a backup into an empty folder, or move this one away and join the group again", .folder.display())]
     Damaged { folder: PathBuf, reason: String },
 
     #[error("{}: the state stands at {machine} and the raft log does not ({reason}); log and state are not from the same member: put back the files that belong together", .folder.display())]

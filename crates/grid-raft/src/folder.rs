@@ -16,7 +16,6 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -153,7 +152,7 @@ pub struct FolderLock {
 
 impl FolderLock {
     /// Closes when the folder is free again.
-    pub fn released(self: &Arc<Self>) -> watch::Receiver<()> {
+    pub fn released(&self) -> watch::Receiver<()> {
         self.released.subscribe()
     }
 }

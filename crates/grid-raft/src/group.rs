@@ -28,6 +28,7 @@ pub type StorageError = openraft::StorageError<u64>;
 pub type StorageIoError = openraft::StorageIOError<u64>;
 pub type Membership = openraft::Membership<u64, Member>;
 pub type StoredMembership = openraft::StoredMembership<u64, Member>;
+pub type Metrics = openraft::RaftMetrics<u64, Member>;
 pub type SnapshotMeta = openraft::SnapshotMeta<u64, Member>;
 
 /// How the group knows a member.

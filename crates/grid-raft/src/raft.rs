@@ -9,7 +9,7 @@
 //! and only the caller knows how long an answer is of use.
 
 use std::marker::PhantomData;
-use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use openraft::error::{ClientWriteError, RaftError};
@@ -17,8 +17,7 @@ use tokio::sync::watch;
 
 use crate::config::{Config, MAX_PAYLOAD_BYTES, Start};
 use crate::error::{OpenError, ProposeError, Stopped};
-use crate::folder;
-use crate::group::Proposal;
+use crate::group::{Metrics, Proposal};
 use crate::leadership::{LeaderInfo, Leadership, observe};
 use crate::machine::Machine;
 use crate::start::{Started, start};
@@ -27,7 +26,7 @@ use crate::start::{Started, start};
 /// replies. Dropping every handle does not end the member: use
 /// [`Raft::shutdown`].
 pub struct Raft<R> {
-    member: std::sync::Arc<Started>,
+    member: Arc<Started>,
     leadership: watch::Receiver<Leadership>,
     reason: watch::Receiver<Option<String>>,
     reply: PhantomData<fn() -> R>,
@@ -50,13 +49,7 @@ impl<R: Send + 'static> Raft<R> {
     pub async fn open<M: Machine<Reply = R>>(config: Config, how: Start, machine: M) -> Result<Self, OpenError> {
         let member = start(config, how, machine).await?;
         let (leadership, reason) = observe(&member.raft);
-        Ok(Self { member: std::sync::Arc::new(member), leadership, reason, reply: PhantomData })
-    }
-
-    /// Whether a data folder already belongs to a group. A bootstrap cut short
-    /// by a crash does not count: repeat it.
-    pub fn is_initialised(data_dir: &Path) -> bool {
-        folder::is_initialised(data_dir)
+        Ok(Self { member: Arc::new(member), leadership, reason, reply: PhantomData })
     }
 
     /// Resolves after the entry is committed, fsynced and applied (L3).
@@ -98,20 +91,9 @@ impl<R: Send + 'static> Raft<R> {
     /// Takes a snapshot of at least what is applied now, and returns when it is
     /// on disk. The log behind it is purged afterwards.
     pub async fn trigger_snapshot(&self) -> Result<(), Stopped> {
-        let raft = &self.member.raft;
-        let mut metrics = raft.metrics();
-        let wanted = metrics.borrow_and_update().last_applied;
-        let _turn = self.member.snapshot_turn.lock().await;
-        loop {
-            let current = metrics.borrow_and_update().snapshot;
-            if current >= wanted {
-                return Ok(());
-            }
-            let asked = raft.trigger().snapshot().await.is_ok();
-            let taken = metrics.wait_for(|m| m.snapshot != current || m.running_state.is_err());
-            if !asked || taken.await.map_or(true, |m| m.running_state.is_err()) {
-                return Err(self.stopped_error().await);
-            }
+        match self.snapshot_of_committed().await {
+            Some(()) => Ok(()),
+            None => Err(self.stopped_error().await),
         }
     }
 
@@ -127,6 +109,30 @@ impl<R: Send + 'static> Raft<R> {
         match reason.wait_for(Option::is_some).await {
             Ok(reason) => reason.clone().unwrap_or_default(),
             Err(_) => "its runtime has ended".into(),
+        }
+    }
+
+    /// `None` if the member ends first.
+    async fn snapshot_of_committed(&self) -> Option<()> {
+        let raft = &self.member.raft;
+        let mut metrics = raft.metrics();
+        // Not from the metrics: they lag behind the replies already given.
+        let wanted = raft.with_raft_state(|state| state.committed).await.ok()?;
+        let has_ended = |m: &Metrics| m.running_state.is_err();
+        let applied = metrics.wait_for(|m| m.last_applied >= wanted || has_ended(m));
+        applied.await.ok().filter(|m| !has_ended(m))?;
+
+        let _turn = self.member.snapshot_turn.lock().await;
+        loop {
+            let current = metrics.borrow().snapshot;
+            if current >= wanted {
+                return Some(());
+            }
+            // Ignored while one is under way, whose caller gave up; it may fall
+            // short, so this may take a second round.
+            raft.trigger().snapshot().await.ok()?;
+            let taken = metrics.wait_for(|m| m.snapshot != current || has_ended(m));
+            taken.await.ok().filter(|m| !has_ended(m))?;
         }
     }
 
@@ -170,7 +176,9 @@ mod tests {
             let refused = raft.propose("yours".into()).await;
             assert_eq!(refused, Err(ProposeError::NotLeader { leader: None }));
             assert_eq!(core.metrics().borrow().last_log_index, before);
-            assert!(!raft.leadership().borrow().is_leader);
+            let mut leadership = raft.leadership();
+            let deposed = leadership.wait_for(|l| !l.is_leader && l.term > term);
+            deposed.await.expect("still runs");
         });
     }
 

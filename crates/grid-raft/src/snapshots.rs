@@ -3,7 +3,7 @@
 //! ```text
 //!   snapshots/TERM-INDEX-HASH.snap   the machine's copy
 //!   snapshots/TERM-INDEX-HASH.json   length, hash, position, membership; its presence makes the snapshot one
-//!   snapshots/*.tmp                  unfinished, removed at start
+//!   snapshots/*.tmp                  unfinished; removed at start, as older snapshots are
 //! ```
 //!
 //! L5: [`Snapshots::publish`] returns after file, description and folder are
@@ -83,15 +83,8 @@ impl Snapshots {
     /// Removes what a crash left unfinished.
     pub fn open(dir: PathBuf) -> io::Result<Self> {
         let snapshots = Self { dir };
-        let described = snapshots.newest()?.map(|snapshot| snapshot.id);
-        for path in snapshots.files()? {
-            let stem = path.file_stem().map(|stem| stem.to_string_lossy());
-            let extension = path.extension().map(|e| e.to_string_lossy());
-            let is_orphan = extension.as_deref() == Some("snap") && stem.as_deref() != described.as_deref();
-            if is_orphan || extension.as_deref() == Some("tmp") {
-                fs::remove_file(&path)?;
-            }
-        }
+        let newest = snapshots.newest()?;
+        snapshots.remove_all_but(newest.as_ref())?;
         Ok(snapshots)
     }
 
@@ -128,8 +121,9 @@ impl Snapshots {
     pub fn adopt(&self, mut received: File, meta: &SnapshotMeta) -> io::Result<Snapshot> {
         let last = meta.last_log_id.as_ref().map(position_of);
         received.rewind()?;
-        let unfinished = self.unfinished()?;
-        let mut file = File::create_new(&unfinished)?;
+        // Not `unfinished`: a build may be under way.
+        let unfinished = self.dir.join("adopting.tmp");
+        let mut file = File::create(&unfinished)?;
         let (len, hash) = digest(&mut received, &mut file)?;
         file.sync_all()?;
         if id_of(last, &hash) != meta.snapshot_id {
@@ -142,7 +136,7 @@ impl Snapshots {
     pub fn newest(&self) -> io::Result<Option<Snapshot>> {
         let mut newest: Option<Snapshot> = None;
         for path in self.files()? {
-            if path.extension().is_some_and(|e| e == "json") {
+            if is(&path, "json") {
                 let snapshot = read_description(&path)?;
                 if newest.as_ref().is_none_or(|n| n.last < snapshot.last) {
                     newest = Some(snapshot);
@@ -168,24 +162,42 @@ impl Snapshots {
             Description { format: FORMAT, last, len, blake3: hash.clone(), membership: encode_stored(&membership)? };
         write_file(&path.with_extension("json"), &serde_json::to_vec(&description)?)?;
         let snapshot = Snapshot { last, membership, path, id, len, hash };
-        self.remove_all_but(&snapshot)?;
+        self.remove_all_but(Some(&snapshot))?;
         Ok(snapshot)
     }
 
-    fn remove_all_but(&self, current: &Snapshot) -> io::Result<()> {
+    /// Descriptions go first, for good: a copy without one is an orphan, a
+    /// description without its copy is damage.
+    fn remove_all_but(&self, current: Option<&Snapshot>) -> io::Result<()> {
         let mut others = self.files()?;
-        others.retain(|path| path.file_stem() != current.path.file_stem());
-        // Descriptions first: a copy without one is an orphan, not damage.
-        others.sort_by_key(|path| path.extension().is_none_or(|e| e != "json"));
-        for path in others {
-            fs::remove_file(path)?;
+        others.retain(|path| path.file_stem() != current.and_then(|c| c.path.file_stem()));
+        let (descriptions, copies): (Vec<_>, Vec<_>) = others.into_iter().partition(|path| is(path, "json"));
+        for paths in [descriptions, copies] {
+            for path in &paths {
+                fs::remove_file(path)?;
+            }
+            if !paths.is_empty() {
+                sync_dir(&self.dir)?;
+            }
         }
-        sync_dir(&self.dir)
+        Ok(())
     }
 
+    /// What this module made; a stranger's file is left alone.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(&self.dir)?.map(|entry| Ok(entry?.path())).collect()
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            if ["snap", "json", "tmp"].iter().any(|extension| is(&path, extension)) {
+                files.push(path);
+            }
+        }
+        Ok(files)
     }
+}
+
+fn is(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|e| e == extension)
 }
 
 fn read_description(path: &Path) -> io::Result<Snapshot> {
@@ -242,4 +254,64 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 fn damaged(path: &Path, reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{}: {reason}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{Snapshot, Snapshots};
+    use crate::group::StoredMembership;
+    use crate::machine::LogPosition;
+
+    fn publish(snapshots: &Snapshots, index: u64, content: &str) -> Snapshot {
+        let path = snapshots.unfinished().expect("path");
+        fs::write(&path, content).expect("written");
+        let last = Some(LogPosition { term: 1, index });
+        snapshots.publish(&path, last, StoredMembership::default()).expect("published")
+    }
+
+    fn copy_all(from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).expect("folder") {
+            let path = entry.expect("entry").path();
+            fs::copy(&path, to.join(path.file_name().expect("name"))).expect("copied");
+        }
+    }
+
+    #[test]
+    fn what_a_crash_left_beside_the_newest_is_removed() {
+        let (dir, aside) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
+        let snapshots = Snapshots::open(dir.path().into()).expect("opens");
+        publish(&snapshots, 5, "older");
+        copy_all(dir.path(), aside.path());
+        let newest = publish(&snapshots, 10, "newer");
+        // As if the crash came before the older one was removed.
+        copy_all(aside.path(), dir.path());
+        fs::write(dir.path().join("building.tmp"), "half").expect("written");
+
+        for _ in 0..2 {
+            let snapshots = Snapshots::open(dir.path().into()).expect("opens");
+            let found = snapshots.newest().expect("listed").expect("there");
+            assert_eq!(found, newest);
+            found.verify().expect("sound");
+            assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_received_snapshot_must_be_the_one_that_was_sent() {
+        let (sender, receiver) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
+        let sent = publish(&Snapshots::open(sender.path().into()).expect("opens"), 5, "content");
+        let snapshots = Snapshots::open(receiver.path().into()).expect("opens");
+
+        for (content, is_taken) in [("contenT", false), ("content", true)] {
+            let received = snapshots.receiving().expect("file");
+            std::io::Write::write_all(&mut &received, content.as_bytes()).expect("written");
+            let adopted = snapshots.adopt(received, &sent.meta());
+            assert_eq!(adopted.is_ok(), is_taken, "{adopted:?}");
+        }
+        let adopted = snapshots.newest().expect("listed").expect("there");
+        assert_eq!(adopted.meta(), sent.meta());
+    }
 }
