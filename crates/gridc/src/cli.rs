@@ -25,8 +25,14 @@ Examples:
   gridc job status job-0c5t9v3k2m7qa
 
 Exit codes:
-  0 done · 1 the job ended other than completed · 2 usage or refused input · 3 no controller reachable
-  4 not found · 5 conflict or denied · 124 the wait timed out · 130 interrupted while waiting",
+    0  done
+    1  the job ended other than completed
+    2  usage, or refused input
+    3  no controller reachable
+    4  not found
+    5  conflict or denied
+  124  the wait timed out
+  130  interrupted while waiting",
     max_term_width = 100,
     disable_help_subcommand = true,
     subcommand_required = true,
@@ -169,7 +175,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<Span>,
     /// How often a node that failed tries again [default: 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RETRIES)))]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RETRIES))
+    )]
     pub max_retries: Option<u32>,
     /// Stay until the job has ended and show how it goes
     #[arg(long)]
@@ -177,8 +188,8 @@ pub struct RunArgs {
     /// Stop waiting after this long (exit 124); the job goes on
     #[arg(long, value_name = "DURATION", requires = "wait")]
     pub wait_timeout: Option<Span>,
-    /// Backend, action and its parameters, as --name VALUE or name=VALUE
-    #[arg(value_name = "BACKEND ACTION [PARAMETER]", allow_hyphen_values = true)]
+    /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
+    #[arg(value_name = "TASK")]
     pub words: Vec<String>,
 }
 
@@ -241,15 +252,15 @@ Examples:
 /// The declarations are the one place that knows the actions; the help only repeats them.
 fn run_examples() -> String {
     let mut text = "\
-Options of gridc may stand before or after the parameters. A parameter that has the name of an option is
-written name=VALUE; a value that begins with '-' is written --name=VALUE.
+Options of gridc may stand before or after the parameters. A parameter that has the name of an
+option is written name=VALUE; a value that begins with '-' is written --name=VALUE.
 
 Examples:
   gridc job run --target all ping echo --message hi
   gridc job run ping echo message=hi -t node:web-01 --wait
   gridc job run -t group:web ping sleep --duration 3s --timeout 10s --max-retries 2 --wait -o json
   gridc job run -f deploy-web.yaml --wait --wait-timeout 10m
-  gridc job list -o json | jq '{target: \"all\", tasks: .items[0].tasks}' | gridc job run -f -
+  gridc job run -f - < deploy-web.json
 
 A job file:
   target: {scope: group, value: web}      # or: all, node
@@ -271,7 +282,7 @@ Backends and their actions:"
                 if p.required { format!(" {shown}") } else { format!(" [{shown}]") }
             });
             let call = format!("{}{}", action.name, params.collect::<String>());
-            text.push_str(&format!("\n    {call:<42} {}", action.help));
+            text.push_str(&format!("\n    {call}\n        {}", action.help));
         }
     }
     text

@@ -116,7 +116,7 @@ mod tests {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for i in 1..9 {
             let before = format!("*a{}", i - 1);
-            bomb.push_str(&format!("a{i}: &a{i} [{}]\n", vec![before.as_str(); 10].join(", ")));
+            bomb.push_str(&format!("a{i}: &a{i} [{}]\n", [before.as_str(); 10].join(", ")));
         }
         assert!(parse(&bomb).is_err());
         let long = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1_000].join(", "));

@@ -33,7 +33,7 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     tell(&format!("{id} submitted"));
-    let end = wait(&client, global, id, args.wait_timeout, format).await?;
+    let end = wait(&client, global, doc, id, args.wait_timeout).await?;
     if let Ok(text) = summary(&client, global.namespace.as_str(), id, &end).await {
         tell(text.trim_end());
     }
@@ -49,21 +49,22 @@ fn id_of(doc: &JobDoc) -> Result<JobId, Failure> {
 async fn wait(
     client: &Client,
     global: &Global,
+    doc: JobDoc,
     job: JobId,
     limit: Option<Span>,
-    format: Format,
 ) -> Result<JobDoc, Failure> {
-    let mut view = Keep { view: live_view(), last: None };
-    let outcome = tokio::select! {
+    let mut view = Keep { view: live_view(), last: doc };
+    let failure = tokio::select! {
         end = watch(client, global.namespace.as_str(), job, &mut view) => return Ok(end?),
         after = over(limit) => Failure::WaitTimedOut { job, after },
         _ = tokio::signal::ctrl_c() => Failure::Interrupted { job },
     };
     view.close();
-    if let (Failure::WaitTimedOut { .. }, Some(last), true) = (&outcome, &view.last, format != Format::Table) {
-        out::print(format, last, |_| String::new())?;
+    let format = global.output.unwrap_or(Format::Table);
+    if matches!(failure, Failure::WaitTimedOut { .. }) && format != Format::Table {
+        out::print(format, &view.last, |_| String::new())?;
     }
-    Err(outcome)
+    Err(failure)
 }
 
 /// Never, without a limit.
@@ -80,13 +81,13 @@ async fn over(limit: Option<Span>) -> Span {
 /// A view that remembers: a script whose wait timed out gets the document as it was last seen.
 struct Keep {
     view: Box<dyn LiveView + Send>,
-    last: Option<JobDoc>,
+    last: JobDoc,
 }
 
 impl LiveView for Keep {
     fn show(&mut self, job: &JobDoc) {
         self.view.show(job);
-        self.last = Some(job.clone());
+        self.last = job.clone();
     }
 
     fn tell(&mut self, line: &str) {

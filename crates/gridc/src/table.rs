@@ -3,7 +3,10 @@
 //! Plain: two spaces between columns, no borders, no control codes, and `-` for an empty cell, so that the n-th word
 //! of a line is the n-th column as long as only the last column holds spaces.
 
-use comfy_table::{ContentArrangement, Table as Drawn, presets};
+use comfy_table::{ContentArrangement, LineStyle, Table as Drawn, TableStyle};
+
+/// One line under the header: a thousand nodes need no thousand lines between them.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 pub struct Table {
     header: Vec<&'static str>,
@@ -21,14 +24,19 @@ impl Table {
 
     pub fn render(&self, terminal: bool) -> String {
         if terminal {
-            let mut drawn = Drawn::new();
-            drawn.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-            drawn.set_header(self.header.iter());
-            drawn.add_rows(self.rows.iter());
-            return format!("{}\n", drawn.trim_fmt());
+            return format!("{}\n", self.drawn().trim_fmt());
         }
         let header: Vec<_> = self.header.iter().map(|h| (*h).to_owned()).collect();
         columns(std::iter::once(&header).chain(&self.rows))
+    }
+
+    /// As wide as the terminal at most.
+    fn drawn(&self) -> Drawn {
+        let mut drawn = Drawn::new();
+        drawn.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
+        drawn.set_header(self.header.iter());
+        drawn.add_rows(self.rows.iter());
+        drawn
     }
 }
 
@@ -72,5 +80,14 @@ mod tests {
             "ID      GROUPS  STATUS\nweb-01  -       ready\nx       a,b     left for good\n"
         );
         assert_eq!(facts(&[("id", "x".to_owned()), ("leader", String::new())]), "id      x\nleader  -\n");
+    }
+
+    #[test]
+    fn a_terminal_gets_a_table_that_fits() {
+        let mut table = Table::new(&["NODE", "MESSAGE"]);
+        table.row(["web-01", "a message that is longer than the terminal is wide"].map(str::to_owned));
+        let text = table.drawn().set_width(40).trim_fmt();
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("───")), "{text}");
     }
 }

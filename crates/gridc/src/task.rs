@@ -5,7 +5,7 @@
 //! anybody is asked, with names as they were typed.
 
 use grid_types::api::{FaultDoc, target_doc};
-use grid_types::decl::{self, ActionDecl, ParamType};
+use grid_types::decl::{self, ActionDecl, BackendDecl, ParamType};
 use grid_types::job::parse_job;
 use serde_json::{Map, Value, json};
 
@@ -18,9 +18,11 @@ const OPTIONS: &[&str] = &["target", "strategy", "timeout", "max-retries", "wait
 
 /// The document to submit.
 pub fn document(args: &RunArgs) -> Result<Value, Failure> {
-    let (action, rest, mut task) = action_of(&args.words)?;
-    let params = params_of(action, rest)?;
-    task.insert("params".to_owned(), Value::Object(params));
+    let (backend, action, rest) = action_of(&args.words)?;
+    let mut task = Map::new();
+    task.insert("backend".to_owned(), json!(backend.name));
+    task.insert("action".to_owned(), json!(action.name));
+    task.insert("params".to_owned(), Value::Object(params_of(action, rest)?));
     if let Some(timeout) = args.timeout {
         task.insert("timeout".to_owned(), json!(timeout));
     }
@@ -43,7 +45,7 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
     }
 }
 
-fn action_of(words: &[String]) -> Result<(&'static ActionDecl, &[String], Map<String, Value>), Failure> {
+fn action_of(words: &[String]) -> Result<(&'static BackendDecl, &'static ActionDecl, &[String]), Failure> {
     let [name, rest @ ..] = words else {
         let known = decl::builtin().iter().map(|b| b.name).collect::<Vec<_>>().join(", ");
         return Err(Failure::usage(
@@ -63,10 +65,7 @@ fn action_of(words: &[String]) -> Result<(&'static ActionDecl, &[String], Map<St
         let has = format!("{} has {}", backend.name, actions.join(", "));
         return Err(unknown("action", name, &has, nearest(name, actions)));
     };
-    let mut task = Map::new();
-    task.insert("backend".to_owned(), json!(backend.name));
-    task.insert("action".to_owned(), json!(action.name));
-    Ok((action, rest, task))
+    Ok((backend, action, rest))
 }
 
 fn params_of(action: &ActionDecl, words: &[String]) -> Result<Map<String, Value>, Failure> {

@@ -76,12 +76,13 @@ impl Drop for Bars {
 
 fn headline(job: &JobDoc) -> String {
     let steps = job.steps.len();
-    let place = match job.status.is_ended() || steps < 2 {
-        true => String::new(),
-        false => format!(", step {} of 0–{}", job.step, steps - 1),
+    let place = if job.status.is_ended() || steps < 2 {
+        String::new()
+    } else {
+        format!(", step {} of 0–{}", job.step, steps - 1)
     };
     let why = job.reason.as_deref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
-    format!("{} {}{why} on {}{place}", one_line(&job.id), job.status, number(job.expected.len(), "node"))
+    format!("{} {} on {}{place}{why}", one_line(&job.id), job.status, number(job.expected.len(), "node"))
 }
 
 /// The steps that are drawn: the one before the current phase, and what follows.

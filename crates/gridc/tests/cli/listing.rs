@@ -1,0 +1,189 @@
+//! What is read: plain columns on a pipe, whole documents on request.
+
+use serde_json::{Value, json};
+
+use crate::fake::{Fake, JOB, boom, job, job_line};
+use crate::run;
+
+fn node(id: &str, state: &str) -> Value {
+    json!({
+        "id": id, "hostname": format!("{id}.lan"), "address": "10.0.0.7:0", "groups": ["web", "prod"],
+        "labels": {"rack": "a"}, "backends": {"ping": ["echo", "sleep"]}, "os": "linux", "arch": "x86_64",
+        "capacity": {"cpu_milli": 2500, "memory_bytes": 8_589_934_592_u64, "disk_bytes": 1536, "slots": 8},
+        "version": "0.1.0", "status": state, "state": state, "ordinal": 1, "session": 7, "leases": 2,
+        "last_seen": "2026-02-12T10:30:00Z", "registered_at": "2026-02-12T10:00:00Z", "leader_epoch": 1,
+    })
+}
+
+#[tokio::test]
+async fn job_status_is_facts_steps_and_nodes_failures_first() {
+    let results = json!({"0": {"web-01": {"status": "success", "duration": "0.1s", "attempts": 1}, "web-02": boom()}});
+    let server = Fake::job(vec![job("failed", &[("success", 1), ("failed", 1)], Some(results))]).await;
+    let ran = run(&server.url(), &format!("job status {JOB}")).await.exits(0);
+    let want = format!(
+        "\
+job        {JOB}
+namespace  default
+status     failed
+target     group:web
+nodes      2
+strategy   fail-fast
+created    2026-02-12T10:30:00Z
+updated    2026-02-12T10:30:01Z
+
+STEP  PHASE  TASK       DONE  OUTCOMES
+0     0      test/fail  2/2   1 success, 1 failed
+
+STEP  NODE    STATUS   ATTEMPTS  DURATION  MESSAGE
+0     web-02  failed   1         0.2s      boom
+0     web-01  success  1         0.1s      -
+"
+    );
+    assert_eq!((ran.stdout, ran.stderr), (want, String::new()));
+}
+
+#[tokio::test]
+async fn job_status_of_a_large_job_is_bounded_and_says_where_the_rest_is() {
+    let server = Fake::start(|_, seen| {
+        let rows = |status: &str, n: usize| -> Value {
+            let rows = (0..n).map(|n| json!({"step": 0, "node": format!("{status}-{n:02}"), "status": status}));
+            json!({"items": rows.collect::<Vec<_>>(), "next": "0:x"})
+        };
+        match seen.line.as_str() {
+            line if line == job_line() => (200, job("running", &[("success", 2_997), ("failed", 3)], None)),
+            line if line.ends_with("results?status=failed&limit=50") => (200, rows("failed", 3)),
+            line if line.ends_with("results?limit=50") => (200, rows("success", 50)),
+            line => panic!("{line}"),
+        }
+    })
+    .await;
+    let ran = run(&server.url(), &format!("job status {JOB}")).await.exits(0);
+    let rows: Vec<_> = ran.stdout.lines().skip_while(|l| !l.contains("ATTEMPTS")).skip(1).collect();
+    assert_eq!(rows.len(), 51, "{ran:?}");
+    assert!(rows[2].contains("failed-02") && rows[3].contains("success-00"), "{ran:?}");
+    assert_eq!(rows[50], format!("… 2950 more; gridc job get {JOB} has all of them"));
+}
+
+#[tokio::test]
+async fn job_get_is_the_whole_document_page_by_page() {
+    let server = Fake::start(|_, seen| {
+        let row = |node: &str| json!({"step": 10, "node": node, "status": "success", "attempts": 1});
+        match seen.line.as_str() {
+            line if line == job_line() => (200, job("completed", &[("success", 2)], None)),
+            line if line.ends_with("results?limit=1000") => {
+                (200, json!({"items": [row("web-01")], "next": "10:web-01"}))
+            }
+            line if line.ends_with("results?after=10%3Aweb-01&limit=1000") => {
+                (200, json!({"items": [row("web-02")], "next": null}))
+            }
+            line => panic!("{line}"),
+        }
+    })
+    .await;
+    let doc = run(&server.url(), &format!("job get {JOB}")).await.exits(0).json();
+    assert_eq!(doc["results"]["10"]["web-01"]["status"], "success");
+    assert_eq!(doc["results"]["10"]["web-02"]["status"], "success");
+    let ran = run(&server.url(), &format!("job get {JOB} -o yaml")).await.exits(0);
+    assert!(ran.stdout.starts_with(&format!("id: {JOB}\n")), "{ran:?}");
+}
+
+#[tokio::test]
+async fn job_list_asks_for_pages_until_the_limit() {
+    let server = Fake::start(|_, seen| {
+        let page = |n: usize, next: Value| {
+            (200, json!({"items": vec![job("failed", &[("failed", 2)], None); n], "next": next}))
+        };
+        match seen.line.as_str().split('?').nth(1) {
+            Some("status=failed&limit=1000") => page(1_000, json!("job-x")),
+            Some("status=failed&after=job-x&limit=500") => page(500, json!("job-y")),
+            Some("status=pending&limit=100") => page(0, Value::Null),
+            query => panic!("{query:?}"),
+        }
+    })
+    .await;
+    let ran = run(&server.url(), "job list --status failed --limit 1500").await.exits(0);
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 1_501);
+    assert_eq!(lines[0], "ID                 STATUS  TARGET     NODES  STEPS  CREATED               OUTCOMES");
+    assert_eq!(lines[1], format!("{JOB}  failed  group:web  2      1      2026-02-12T10:30:00Z  2 failed"));
+    assert_eq!(ran.stderr, "hint: there are more; --limit 3000 shows them\n");
+    let ran = run(&server.url(), "job list --status pending").await.exits(0);
+    assert_eq!((ran.stdout.lines().count(), ran.stderr.starts_with("hint: no jobs in namespace default")), (1, true));
+    assert_eq!(
+        run(&server.url(), "job list --status pending -o json").await.exits(0).json(),
+        json!({"items": [], "next": null})
+    );
+}
+
+#[tokio::test]
+async fn nodes_are_listed_and_described() {
+    let server = Fake::start(|_, seen| match seen.line.as_str() {
+        "GET /api/v1/nodes?limit=1000" => (200, json!({"items": [node("web-01", "ready")], "next": "web-01"})),
+        "GET /api/v1/nodes?after=web-01&limit=1000" => (200, json!({"items": [node("web-02", "dead")], "next": null})),
+        "GET /api/v1/nodes/web-01" => (200, node("web-01", "ready")),
+        _ => crate::fake::refusal(404, "NOT_FOUND", "no node \"web-09\""),
+    })
+    .await;
+    let ran = run(&server.url(), "node list").await.exits(0);
+    let want = "\
+ID      STATUS  GROUPS    BACKENDS  LEASES  VERSION  LAST-SEEN
+web-01  ready   web,prod  ping      2/8     0.1.0    2026-02-12T10:30:00Z
+web-02  dead    web,prod  ping      2/8     0.1.0    2026-02-12T10:30:00Z
+";
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (want, ""));
+    let ran = run(&server.url(), "node info web-01").await.exits(0);
+    let want = "\
+id          web-01
+status      ready
+hostname    web-01.lan
+address     10.0.0.7:0
+groups      web,prod
+labels      rack=a
+platform    linux/x86_64
+version     0.1.0
+cpu         2.50 cores
+memory      8.0 GiB
+disk        1.5 KiB
+leases      2 of 8 slots
+last seen   2026-02-12T10:30:00Z
+registered  2026-02-12T10:00:00Z
+session     7
+backend     ping: echo, sleep
+";
+    assert_eq!(ran.stdout, want);
+    let ran = run(&server.url(), "node info web-09").await.exits(4);
+    assert_eq!(ran.stderr, "error: no node \"web-09\" (NOT_FOUND)\n");
+    assert_eq!(run(&server.url(), "node info web-01 -o json").await.exits(0).json(), node("web-01", "ready"));
+}
+
+#[tokio::test]
+async fn status_and_role_are_facts_of_whoever_answers() {
+    let role = json!({
+        "node_id": "c2", "role": "STANDBY", "leader_epoch": 3, "leader_id": "c1", "leader_url": "http://c1:8765",
+        "leader_grpc": null,
+    });
+    let mut status = role.clone();
+    status["cluster_id"] = json!("k-1");
+    status["version"] = json!("0.1.0");
+    status["nodes"] = json!({"ready": 3, "dead": 0});
+    status["jobs"] = json!({});
+    status["applied_index"] = json!(42);
+    let server = Fake::start(move |_, seen| match seen.line.as_str() {
+        "GET /role" => (200, role.clone()),
+        "GET /status" => (200, status.clone()),
+        line => panic!("{line}"),
+    })
+    .await;
+    let facts = "\
+controller    c2
+role          STANDBY
+leader        c1
+leader url    http://c1:8765
+leader epoch  3
+";
+    assert_eq!(run(&server.url(), "role").await.exits(0).stdout, facts);
+    let ran = run(&server.url(), "status").await.exits(0);
+    assert!(ran.stdout.starts_with("cluster        k-1\nversion        0.1.0\ncontroller     c2\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("nodes          3 ready\njobs           none\napplied index  42\n"), "{ran:?}");
+    assert_eq!(run(&server.url(), "status -o json").await.exits(0).json()["applied_index"], 42);
+}

@@ -1,0 +1,95 @@
+//! Help and usage errors, word for word.
+
+use crate::run;
+
+/// Compares with a file of `golden/`; `GRIDC_GOLDEN=write` writes it instead.
+fn golden(name: &str, got: &str) {
+    let path = format!("{}/tests/cli/golden/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("GRIDC_GOLDEN").is_some_and(|v| v == "write") {
+        std::fs::write(&path, got).unwrap();
+    }
+    let want = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(got, want, "{name}; GRIDC_GOLDEN=write accepts the new text");
+}
+
+#[tokio::test]
+async fn help_is_data_and_reads_as_agreed() {
+    for (line, name) in [
+        ("--help", "help.txt"),
+        ("job --help", "job-help.txt"),
+        ("job run --help", "job-run-help.txt"),
+        ("job run ping echo --help", "job-run-help.txt"),
+        ("job get -h", "job-get-help.txt"),
+        ("job list --help", "job-list-help.txt"),
+        ("node list --help", "node-list-help.txt"),
+        ("role --help", "role-help.txt"),
+    ] {
+        let ran = run("", line).await.exits(0);
+        assert_eq!(ran.stderr, "", "{line}");
+        // The list of actions grows with every backend; that it is there is what matters.
+        let (text, actions) = ran.stdout.split_once("\nBackends and").unwrap_or((&ran.stdout, "echo [--message"));
+        golden(name, text);
+        assert!(actions.contains("echo [--message"), "{actions}");
+    }
+    let ran = run("", "--version").await.exits(0);
+    assert_eq!(ran.stdout, format!("gridc {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[tokio::test]
+async fn no_command_shows_the_help_as_an_error() {
+    for line in ["", "job", "node"] {
+        let ran = run("", line).await.exits(2);
+        assert!(ran.stdout.is_empty() && ran.stderr.contains("Usage: gridc"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn usage_errors_exit_2_and_say_what_would_have_been_right() {
+    for (line, want) in [
+        ("frobnicate", "unrecognized subcommand 'frobnicate'"),
+        ("job run ping echo", "required arguments were not provided:\n  --target <TARGET>"),
+        ("job run --tagret all ping echo", "a similar argument exists: '--target'"),
+        ("job run -t everything ping echo", "unknown scope \"everything\": use all, group:NAME or node:ID"),
+        ("job run -t all", "a backend and an action are needed, like `ping echo`"),
+        ("job run -t all pong echo", "hint: did you mean ping?"),
+        ("job run -t all ping echo --mesage hi", "hint: did you mean --message?"),
+        ("job run -t all ping echo mesage=hi", "hint: did you mean --message?"),
+        ("job run -t all ping echo --message", "--message needs a value (what to answer)"),
+        ("job run -t all ping sleep", "  --duration: is required (how long to wait, like 3s)\n"),
+        ("job run -t all ping sleep --duration soon", "  --duration: \"soon\" is not a duration"),
+        ("job run -t all ping echo --timeout 3", "\"3\" is not a duration"),
+        ("job run -t all ping echo --max-retries -1", "invalid value '-1' for '--max-retries <N>'"),
+        ("job run -t all ping echo --wait-timeout 3s", "--wait"),
+        ("job run -f x.yaml -t all", "cannot be used with '--target <TARGET>'"),
+        ("job run -f /nonexistent/x.yaml", "cannot read /nonexistent/x.yaml: No such file or directory"),
+        ("-o xml status", "[possible values: table, json, yaml]"),
+        ("-n Team job list", "\"Team\" is not a name"),
+        ("--server ftp://x status", "use http://HOST:PORT"),
+        ("--server https://x status", "https is not built in"),
+    ] {
+        let ran = run("", line).await.exits(2);
+        assert!(
+            ran.stdout.is_empty() && ran.stderr.starts_with("error: ") && ran.stderr.contains(want),
+            "{line}: {ran:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_usage_error_word_for_word() {
+    let ran = run("", "job run -t all test output --lines x --wait").await.exits(2);
+    assert_eq!(
+        ran.stderr,
+        "error: the task test output is not valid\n  \
+         --lines: must be a whole number from 0 to 10000000\n  \
+         --width: is required (characters per line)\n"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_an_id_is_not_found() {
+    for line in ["job status nope", "job get job-1", "job cancel ../x", "node info No_Such"] {
+        let ran = run("", line).await.exits(4);
+        assert!(ran.stderr.starts_with("error: no such "), "{line}: {ran:?}");
+    }
+}

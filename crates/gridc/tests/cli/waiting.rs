@@ -1,0 +1,156 @@
+//! `--wait`: plain lines as stderr is no terminal here, the end on stdout, and how waiting can stop early.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::fake::{Fake, JOB, boom, job, job_line};
+use crate::{LIMIT, gridc, run};
+
+const RUN: &str = "job run -t group:web test fail --message boom --wait";
+
+fn success() -> Value {
+    json!({"status": "success", "duration": "0.1s", "attempts": 1})
+}
+
+#[tokio::test]
+async fn a_job_that_completes_exits_0() {
+    let server = Fake::job(vec![
+        job("pending", &[("pending", 2)], Some(json!({}))),
+        job("running", &[("running", 2)], Some(json!({}))),
+        job("completed", &[("success", 2)], Some(json!({"0": {"web-01": success(), "web-02": success()}}))),
+    ])
+    .await;
+    let ran = run(&server.url(), RUN).await.exits(0);
+    assert_eq!(ran.stdout, format!("{JOB} completed\n"));
+    assert_eq!(
+        ran.stderr,
+        format!(
+            "{JOB} submitted\n\
+             {JOB} pending\n\
+             {JOB} running on 2 nodes\n\
+             step 0 test/fail: 0/2 done: 2 running\n\
+             step 0 test/fail: 2/2 done: 2 success\n\
+             {JOB} completed\n  \
+             1 step on 2 nodes: 2 success\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_fails_exits_1_and_failures_are_told_as_they_happen() {
+    let mut end =
+        job("failed", &[("success", 1), ("failed", 1)], Some(json!({"0": {"web-01": success(), "web-02": boom()}})));
+    end["reason"] = json!("1 of 2 nodes failed");
+    let server =
+        Fake::job(vec![job("running", &[("running", 1), ("failed", 1)], Some(json!({"0": {"web-02": boom()}}))), end])
+            .await;
+    let ran = run(&server.url(), RUN).await.exits(1);
+    assert_eq!(ran.stdout, format!("{JOB} failed\n"));
+    assert_eq!(
+        ran.stderr,
+        format!(
+            "{JOB} submitted\n\
+             web-02 step 0 test/fail: failed: boom (attempt 1)\n\
+             {JOB} running on 2 nodes\n\
+             step 0 test/fail: 1/2 done: 1 failed, 1 running\n\
+             step 0 test/fail: 2/2 done: 1 success, 1 failed\n\
+             {JOB} failed: 1 of 2 nodes failed\n  \
+             1 step on 2 nodes: 1 success, 1 failed\n  \
+             failed: web-02 (step 0)\n\
+             hint: gridc job status {JOB} shows what happened on each node\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_job_exits_1_and_the_wait_lasts_until_nothing_runs() {
+    let server = Fake::job(vec![
+        job("cancelled", &[("running", 2)], Some(json!({}))),
+        job("cancelled", &[("running", 1), ("cancelled", 1)], Some(json!({}))),
+        job("cancelled", &[("cancelled", 2)], Some(json!({}))),
+    ])
+    .await;
+    let ran = run(&server.url(), &format!("{RUN} -o json")).await.exits(1);
+    assert_eq!(ran.json()["counts"]["cancelled"], 2);
+}
+
+#[tokio::test]
+async fn the_final_document_is_the_only_thing_on_stdout() {
+    let end = job("completed", &[("success", 2)], Some(json!({"0": {"web-01": success(), "web-02": success()}})));
+    let server = Fake::job(vec![job("running", &[("running", 2)], Some(json!({}))), end.clone()]).await;
+    assert_eq!(run(&server.url(), &format!("{RUN} -o json")).await.exits(0).json(), end);
+    let ran = run(&server.url(), &format!("{RUN} -o yaml")).await.exits(0);
+    assert!(ran.stdout.starts_with(&format!("id: {JOB}\n")) && ran.stdout.contains("status: completed\n"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_wait_that_times_out_exits_124_and_leaves_the_job_alone() {
+    let server = Fake::job(vec![job("running", &[("running", 2)], Some(json!({})))]).await;
+    let ran = run(&server.url(), &format!("{RUN} --wait-timeout 300ms")).await.exits(124);
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains(&format!("error: {JOB} has not ended after 300ms\n")), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("gridc job cancel {JOB}\n")), "{ran:?}");
+    assert!(server.seen().iter().all(|s| !s.line.contains("cancel")));
+    let ran = run(&server.url(), &format!("{RUN} --wait-timeout 300ms -o json")).await.exits(124);
+    assert_eq!(ran.json()["status"], "running");
+}
+
+#[tokio::test]
+async fn failures_of_a_large_job_are_paged_and_counted() {
+    let rows = |status: &str| -> Value {
+        let rows = (0..100).map(|n| json!({"step": 0, "node": format!("n-{n:03}"), "status": status, "attempts": 1}));
+        json!({"items": rows.collect::<Vec<_>>(), "next": "0:n-099"})
+    };
+    let results = format!("{}/results?", job_line());
+    let server = Fake::start(move |before, seen| match seen.line.as_str() {
+        line if line.starts_with("POST ") => (201, job("pending", &[("pending", 5_000)], None)),
+        line if line.starts_with(&results) && line.contains("status=failed") => (200, rows("failed")),
+        line if line.starts_with(&results) => (200, json!({"items": [], "next": null})),
+        _ if before == 0 => (200, job("running", &[("running", 4_000), ("failed", 1_000)], None)),
+        _ => (200, job("failed", &[("success", 2_000), ("failed", 3_000)], None)),
+    })
+    .await;
+    let ran = run(&server.url(), RUN).await.exits(1);
+    let told = ran.stderr.lines().filter(|l| l.contains("test/fail: failed (attempt 1)")).count();
+    assert_eq!(told, 50, "{ran:?}");
+    assert_eq!(ran.stderr.matches("further failures are only counted").count(), 1, "{ran:?}");
+    assert!(ran.stderr.contains("n-009 (step 0) and 2990 more\n"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn ctrl_c_leaves_the_job_alone_and_says_how_to_stop_it() {
+    let server = Fake::job(vec![job("running", &[("running", 2)], Some(json!({})))]).await;
+    let mut child = gridc(&server.url(), RUN).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut stderr = Vec::new();
+    let told = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            // The view shows something: the wait, and with it the handler, is there.
+            if line.contains("running on") {
+                let pid = child.id().unwrap().to_string();
+                let kill = std::process::Command::new("sh").args(["-c", &format!("kill -INT {pid}")]).status().unwrap();
+                assert!(kill.success());
+            }
+            stderr.push(line);
+        }
+        child.wait().await.unwrap().code()
+    };
+    let code = tokio::time::timeout(LIMIT, told).await.expect("gridc hangs");
+    assert_eq!(code, Some(130), "{stderr:?}");
+    let text = stderr.join("\n");
+    assert!(text.contains(&format!("interrupted; {JOB} goes on")), "{text}");
+    assert!(text.contains(&format!("gridc job cancel {JOB}")), "{text}");
+    assert!(server.seen().iter().all(|s| !s.line.contains("cancel")));
+}
+
+#[tokio::test]
+async fn a_controller_that_goes_away_while_waiting_exits_3() {
+    let server = Fake::start(|_, seen| match seen.line.as_str() {
+        line if line.starts_with("POST ") => (201, job("pending", &[("pending", 2)], None)),
+        _ => (503, json!({"error": "NO_QUORUM", "message": "no majority"})),
+    })
+    .await;
+    let ran = crate::end(gridc(&server.url(), RUN).env("GRID_PATIENCE", "300ms")).await.exits(3);
+    assert!(ran.stderr.contains("no majority (NO_QUORUM)"), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("{JOB} submitted")), "{ran:?}");
+}
