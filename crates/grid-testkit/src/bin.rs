@@ -5,6 +5,7 @@
 //! `GRID_BIN_DIR` points elsewhere, for instance at an installed release.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 /// The path of the binary `name`.
 ///
@@ -23,6 +24,17 @@ pub fn bin(name: &str) -> PathBuf {
         dir.display()
     );
     path
+}
+
+/// The binary `name` without the caller's own `GRID_*` settings, which would change what is tested.
+pub fn command(name: &str) -> Command {
+    let mut command = Command::new(bin(name));
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("GRID_") {
+            command.env_remove(variable);
+        }
+    }
+    command
 }
 
 fn beside_the_test() -> PathBuf {

@@ -1,11 +1,9 @@
 //! `grid dev`: controller and workers in one process, as a newcomer starts it.
 
-use std::process::Command;
-
 use tempfile::TempDir;
 
 use crate::api::Api;
-use crate::bin::bin;
+use crate::bin::command;
 use crate::process::{Process, field};
 
 /// A running `grid dev`.
@@ -19,7 +17,7 @@ impl Dev {
     /// Starts it with `workers` workers on a free port and waits until it serves.
     pub fn start(workers: usize) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
-        let mut command = Command::new(bin("grid"));
+        let mut command = command("grid");
         command
             .args(["dev", "--workers", &workers.to_string()])
             .arg("--data-dir")

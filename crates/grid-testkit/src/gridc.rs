@@ -1,11 +1,11 @@
 //! `gridc` as a person runs it: arguments in; stdout, stderr and exit code out.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::JoinHandle;
 
 use serde_json::Value;
 
-use crate::bin::bin;
+use crate::bin::command;
 use crate::wait::{LIMIT, wait_until};
 
 /// `gridc` bound to one controller by `GRID_SERVER`.
@@ -32,10 +32,9 @@ impl Gridc {
     /// # Panics
     /// When it hangs or is killed by a signal.
     pub fn run(&self, args: &[&str]) -> Ran {
-        let mut child = Command::new(bin("gridc"))
+        let mut child = command("gridc")
             .args(args)
             .env("GRID_SERVER", &self.server)
-            .env_remove("GRID_TOKEN")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -31,7 +31,7 @@ mod wait;
 mod worker;
 
 pub use api::{Answer, Api};
-pub use bin::bin;
+pub use bin::{bin, command};
 pub use cluster::Cluster;
 pub use dev::Dev;
 pub use gridc::{Gridc, Ran};

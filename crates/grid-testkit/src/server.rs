@@ -5,11 +5,10 @@
 //! a restart must need no other.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use crate::api::Api;
-use crate::bin::bin;
+use crate::bin::command;
 use crate::ports::free_port;
 use crate::process::{Process, field};
 
@@ -97,7 +96,7 @@ impl Server {
 }
 
 fn spawn(options: &ServerOptions, api_port: u16, grpc_port: u16) -> Process {
-    let mut command = Command::new(bin("grid"));
+    let mut command = command("grid");
     command
         .args(["server", "--node-id", &options.node_id])
         .arg("--data-dir")

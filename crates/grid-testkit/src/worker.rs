@@ -3,10 +3,10 @@
 //! The backend `test` is switched on: it is what end-to-end jobs are made of.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::bin::bin;
+use crate::bin::command;
 use crate::process::{Process, field};
 
 /// How a worker is started.
@@ -104,7 +104,7 @@ fn data_dir(dir: &Path) -> PathBuf {
 }
 
 fn spawn(options: &WorkerOptions) -> Process {
-    let mut command = Command::new(bin("grid"));
+    let mut command = command("grid");
     command
         .args(["worker", "--server", &options.server_url])
         .args(["--node-id", &options.node_id])

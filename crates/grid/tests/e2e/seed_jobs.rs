@@ -1,9 +1,7 @@
 //! The three job files of the architecture document, `ping` and `test` in place of packages, against `grid dev`
 //! as a newcomer would run them; and `grid demo`.
 
-use std::process::Command;
-
-use grid_testkit::{Dev, Gridc, Job, LIMIT, Process, Record, bin};
+use grid_testkit::{Dev, Gridc, Job, LIMIT, Process, Record, command};
 use serde_json::json;
 
 const FLAT: &str = "
@@ -110,9 +108,9 @@ fn grid_dev_names_its_workers_and_ends_on_sigterm() {
 #[test]
 fn grid_demo_runs_a_job_and_exits_0() {
     let dir = tempfile::tempdir().expect("temp dir");
-    let mut command = Command::new(bin("grid"));
-    command.arg("demo").current_dir(dir.path());
-    let mut demo = Process::spawn("grid demo", command, &dir.path().join("demo.log"));
+    let mut demo = command("grid");
+    demo.arg("demo").current_dir(dir.path());
+    let mut demo = Process::spawn("grid demo", demo, &dir.path().join("demo.log"));
     let status = demo.wait_exit(LIMIT);
     assert!(status.success(), "{status}: {}", demo.log_text());
     assert!(!demo.stdout_lines().is_empty(), "results are data and go to stdout");
