@@ -21,6 +21,8 @@ mod state;
 mod walk;
 
 #[cfg(test)]
+mod random_walk;
+#[cfg(test)]
 mod world;
 
 pub use apply::{Applied, apply};

@@ -1,0 +1,169 @@
+//! Random sequences of commands keep every invariant and end: the world checks the invariants after every apply, and
+//! this file checks what only the whole sequence shows. A failure prints its seed.
+
+use std::collections::BTreeSet;
+
+use grid_types::job::{Condition, Phase};
+use grid_types::node::NodeStatus;
+use grid_types::{JobId, NodeOrd, Outcome};
+
+use crate::effect::{Effect, pending_effects};
+use crate::world::{Lease, World, leaf, pipeline, retrying, when};
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % sides
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        let sides = u64::try_from(from.len()).ok().filter(|n| *n > 0)?;
+        from.get(usize::try_from(self.roll(sides)).ok()?).copied()
+    }
+
+    fn condition(&mut self) -> Condition {
+        self.pick(&[Condition::Always, Condition::Always, Condition::OnSuccess, Condition::OnFailure]).unwrap()
+    }
+
+    fn phase(&mut self) -> Phase {
+        let condition = self.condition();
+        let task = |dice: &mut Self| match dice.roll(4) {
+            0 => leaf("ping", "echo"),
+            1 => leaf("test", "record"),
+            _ => retrying("test", "fail", u32::try_from(dice.roll(3)).unwrap()),
+        };
+        if self.roll(2) == 0 {
+            return when(condition, task(self));
+        }
+        let tasks = (0..=self.roll(3)).map(|_| {
+            let inner = self.condition();
+            when(inner, task(self))
+        });
+        when(condition, pipeline(tasks.collect()))
+    }
+}
+
+const NODES: u32 = 4;
+
+fn revoked(world: &World) -> Vec<Lease> {
+    let effects = pending_effects(&world.state).into_iter().filter_map(|effect| match effect {
+        Effect::Revoke { node, lease } => Some((node, lease)),
+        _ => None,
+    });
+    effects.collect()
+}
+
+fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
+    let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
+    match dice.roll(20) {
+        0 | 1 => {
+            if dice.roll(2) == 0 {
+                world.next_strategy_continue();
+            }
+            if dice.roll(3) == 0 {
+                world.next_timeout("5s");
+            }
+            let phases = (0..=dice.roll(3)).map(|_| dice.phase()).collect();
+            let target = format!("node:node-{node}");
+            let target = if dice.roll(3) == 0 { target.as_str() } else { "all" };
+            if let Ok(crate::Reply::Submitted { job, .. }) = world.submit_keyed(target, phases, None) {
+                jobs.push(job);
+            }
+        }
+        2 => {
+            if let Some(job) = dice.pick(jobs) {
+                let _ = world.cancel(job);
+            }
+        }
+        3 => {
+            let from = world.state.nodes[&NodeOrd(node)].status;
+            let to = dice.pick(&[NodeStatus::Ready, NodeStatus::Warning, NodeStatus::Unhealthy, NodeStatus::Dead]);
+            let _ = world.mark(node, world.session(node), from, to.unwrap());
+        }
+        4 => {
+            *boots += 1;
+            let journal = format!("journal-{}", if dice.roll(4) == 0 { *boots } else { u64::from(node) });
+            let nonce = boots.to_le_bytes();
+            let _ = world.register(&format!("node-{node}"), journal.as_bytes(), *boots, &nonce, false);
+        }
+        5 => drop(world.advance_ms(dice.roll(8_000))),
+        6 => {
+            let term = world.head().term + 1;
+            world.begin_term(term).unwrap();
+        }
+        7 => {
+            if let Some(lease) = dice.pick(&world.offered()) {
+                world.expire(lease);
+            }
+        }
+        8 | 9 => {
+            if let Some(lease) = dice.pick(&revoked(world)) {
+                world.confirm_revoked(lease).unwrap();
+            }
+        }
+        _ => {
+            if let Some(lease) = dice.pick(&world.offered()) {
+                let ends = [Outcome::Success, Outcome::Success, Outcome::Failed, Outcome::TimedOut, Outcome::Unknown];
+                world.report(lease, dice.pick(&ends).unwrap()).unwrap();
+            }
+        }
+    }
+}
+
+/// Whatever happened, once every node answers again everything ends.
+fn let_it_end(world: &mut World, boots: &mut u64) {
+    for node in 1..=NODES {
+        *boots += 1;
+        world.register(&format!("node-{node}"), b"the end", *boots, &boots.to_le_bytes(), false).unwrap();
+    }
+    for _ in 0..500 {
+        for lease in revoked(world) {
+            world.confirm_revoked(lease).unwrap();
+        }
+        world.succeed_all_offered();
+        world.advance_ms(40_000);
+        if world.state.jobs.is_empty() {
+            return;
+        }
+    }
+    panic!("these never end: {:?}", world.state.jobs.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn random_commands_keep_every_invariant_and_every_job_ends() {
+    for seed in 1..=300u64 {
+        let outcome = std::panic::catch_unwind(|| {
+            let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut world = World::with_nodes(NODES);
+            let (mut jobs, mut boots) = (Vec::new(), 10);
+            for _ in 0..150 {
+                step(&mut world, &mut dice, &mut jobs, &mut boots);
+            }
+            let_it_end(&mut world, &mut boots);
+            for job in &jobs {
+                check_rows(&world, *job);
+            }
+        });
+        assert!(outcome.is_ok(), "seed {seed}");
+    }
+}
+
+fn check_rows(world: &World, job: JobId) {
+    // `rows_of` itself checks that no row is both skipped and run, and that the counts agree.
+    let rows = world.rows_of(job);
+    let ended = world.job(job);
+    let whole = ended.expected.len() * ended.spec.step_count();
+    assert_eq!(rows.len(), whole, "I9: every (step, node) of {job} has an outcome");
+    assert!(rows.values().all(|outcome| outcome.is_settled()));
+    let mut attempts = BTreeSet::new();
+    for row in world.results_of(job) {
+        let settles_unknown = row.outcome != Outcome::Unknown;
+        let key = (row.step, row.node, row.attempt, row.outcome == Outcome::Unknown);
+        assert!(attempts.insert(key) || !settles_unknown, "I3: attempt {key:?} of {job} counted twice");
+    }
+}
