@@ -1,1 +1,27 @@
+//! The SQLite store: what `apply` changed, one transaction per applied batch, and every read of the API.
+//!
+//! ```text
+//!   State + Changes --Store::persist--> live tables | history | applied position      (one transaction, L3)
+//!   Store::open ------------------> Parts, position  (State::from_parts rebuilds the rest, I13)
+//!   Reader (a pool) --------------> documents of the API
+//! ```
+//!
+//! The log is the durability (L3): with `synchronous=NORMAL` a power cut may take the newest transactions, never the
+//! file's consistency, and the log replays them. Any write error is fatal to the process (L2): nothing here retries.
+//! Not here: what changes (`grid-core`), when a snapshot is due and where it lies (`grid-raft`), pruning of history.
 
+mod checkpoint;
+mod error;
+mod files;
+mod load;
+mod outputs;
+mod pool;
+mod read;
+mod schema;
+mod store;
+mod write;
+
+pub use error::StoreError;
+pub use load::Stored;
+pub use read::{Reader, Totals, time_text};
+pub use store::{Position, Store};

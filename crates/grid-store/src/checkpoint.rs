@@ -1,0 +1,128 @@
+//! The thread that moves the WAL into the database, so that no transaction waits for it.
+//!
+//! ```text
+//!   writer --commit--> frames in the WAL --4 MiB or 1 s--> passive checkpoint here
+//!                               \--64 MiB: the writer itself checkpoints and restarts the WAL
+//! ```
+//!
+//! A passive checkpoint waits for nobody, so under steady writes it may never catch up and the WAL would grow for
+//! ever: hence the cap. What fails here is logged and left: the WAL still holds the pages, and the writer meets the
+//! same disk at the cap.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::error::Fault;
+use crate::schema;
+
+const PAGE_BYTES: u64 = 4096;
+const DUE_FRAMES: u64 = 4 * 1024 * 1024 / PAGE_BYTES;
+const CAP_FRAMES: u64 = 64 * 1024 * 1024 / PAGE_BYTES;
+const EVERY: Duration = Duration::from_secs(1);
+/// How long the writer waits for readers when the WAL has reached its cap.
+pub(crate) const CAP_WAIT: Duration = Duration::from_millis(250);
+
+#[derive(Default)]
+struct Shared {
+    /// In the WAL after the last commit; 0 once they are all in the database.
+    frames: AtomicU64,
+    asked: Mutex<Asked>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Asked {
+    now: bool,
+    stop: bool,
+}
+
+/// Ends its thread when dropped.
+pub(crate) struct Checkpointer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The writer tries again when the WAL is this long.
+    next_cap: u64,
+}
+
+impl Checkpointer {
+    /// Watches the commits of `writer`.
+    pub fn start(path: &Path, writer: &mut Connection) -> Result<Self, Fault> {
+        let shared = Arc::new(Shared::default());
+        let watched = Arc::clone(&shared);
+        writer.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, frames: i32| {
+            let frames = u64::try_from(frames).unwrap_or(0);
+            watched.frames.store(frames, Ordering::Relaxed);
+            if frames >= DUE_FRAMES {
+                watched.asked.lock().unwrap_or_else(PoisonError::into_inner).now = true;
+                watched.wake.notify_one();
+            }
+            Ok(())
+        }))?;
+        let own = schema::writer(path, Duration::ZERO)?;
+        let served = Arc::clone(&shared);
+        let named = std::thread::Builder::new().name("store-checkpoint".to_owned());
+        let thread = named.spawn(move || run(&served, &own))?;
+        Ok(Self { shared, thread: Some(thread), next_cap: CAP_FRAMES })
+    }
+
+    /// After each commit: keeps the WAL within its cap. Readers that hold it back get it a quarter longer.
+    pub fn keep_cap(&mut self, writer: &Connection) -> Result<(), Fault> {
+        let frames = self.shared.frames.load(Ordering::Relaxed);
+        if frames < self.next_cap {
+            return Ok(());
+        }
+        let busy: i64 = writer.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
+        self.next_cap = if busy == 0 { CAP_FRAMES } else { frames + CAP_FRAMES / 4 };
+        if busy != 0 {
+            tracing::warn!(frames, "readers hold back the checkpoint of the store; its WAL grows past its cap");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the checkpoint thread of the store panicked");
+        }
+    }
+}
+
+fn run(shared: &Shared, own: &Connection) {
+    loop {
+        let asked = shared.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = |asked: &mut Asked| !asked.now && !asked.stop;
+        let (mut asked, _) = shared.wake.wait_timeout_while(asked, EVERY, idle).unwrap_or_else(PoisonError::into_inner);
+        if asked.stop {
+            return;
+        }
+        asked.now = false;
+        drop(asked);
+        let frames = shared.frames.load(Ordering::Relaxed);
+        if frames > 0 {
+            match passive(own) {
+                // Only if nothing was committed meanwhile.
+                Ok(true) => drop(shared.frames.compare_exchange(frames, 0, Ordering::Relaxed, Ordering::Relaxed)),
+                Ok(false) => {}
+                Err(e) => tracing::warn!("cannot checkpoint the store, will try again: {e}"),
+            }
+        }
+    }
+}
+
+/// Whether everything is in the database now.
+fn passive(own: &Connection) -> rusqlite::Result<bool> {
+    own.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+        let (busy, frames, moved): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(busy == 0 && frames == moved)
+    })
+}

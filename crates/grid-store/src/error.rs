@@ -1,0 +1,88 @@
+//! Why the store cannot go on, in words for the person who has to act on it.
+//!
+//! The cause is part of the message and not a `source`: whoever prints this prints one line.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    #[error("{} is not a store of grid, and was left as it is: name another data folder, or move this file away", .path.display())]
+    Foreign { path: PathBuf },
+    #[error(
+        "{} was written by a newer grid (store version {found}, this one knows {known}), and was left as it is: \
+         start that grid on this folder", .path.display()
+    )]
+    Newer { path: PathBuf, found: u32, known: u32 },
+    #[error(
+        "{0} is damaged ({problem}): move it and {0}-wal away and start again; \
+         it is rebuilt from the newest snapshot and the log", .path.display()
+    )]
+    Damaged { path: PathBuf, problem: String },
+    #[error("cannot {doing} {}: the disk is full; free some space and start again", .path.display())]
+    Full { path: PathBuf, doing: &'static str },
+    #[error("cannot {doing} {}: {problem}; see that its folder is there, writable and on a sound disk", .path.display())]
+    Failed { path: PathBuf, doing: &'static str, problem: String },
+    #[error("{0}; this is a fault of grid, please report it")]
+    Contradiction(String),
+}
+
+/// An error on its way to where the file's name is known.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sql(rusqlite::Error),
+    Io(std::io::Error),
+    /// A stored value that cannot be read back.
+    Value(String),
+    Contradiction(String),
+}
+
+impl Fault {
+    pub fn at(self, path: &Path, doing: &'static str) -> StoreError {
+        let path = path.to_owned();
+        let code = match &self {
+            Self::Sql(e) => e.sqlite_error_code(),
+            _ => None,
+        };
+        match (self, code) {
+            (Self::Sql(e), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) => {
+                StoreError::Damaged { path, problem: e.to_string() }
+            }
+            (Self::Sql(_), Some(ErrorCode::DiskFull)) => StoreError::Full { path, doing },
+            (Self::Io(e), _) if e.kind() == std::io::ErrorKind::StorageFull => StoreError::Full { path, doing },
+            // The schema is ours and fixed: a row that is missing or of another type is damage, too.
+            (
+                Self::Sql(
+                    e @ (rusqlite::Error::QueryReturnedNoRows
+                    | rusqlite::Error::InvalidColumnType(..)
+                    | rusqlite::Error::FromSqlConversionFailure(..)
+                    | rusqlite::Error::IntegralValueOutOfRange(..)),
+                ),
+                _,
+            ) => StoreError::Damaged { path, problem: e.to_string() },
+            (Self::Sql(e), _) => StoreError::Failed { path, doing, problem: e.to_string() },
+            (Self::Io(e), _) => StoreError::Failed { path, doing, problem: e.to_string() },
+            (Self::Value(problem), _) => StoreError::Damaged { path, problem },
+            (Self::Contradiction(what), _) => StoreError::Contradiction(what),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(e: rusqlite::Error) -> Self {
+        Self::Sql(e)
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(e: std::io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+impl From<minicbor::decode::Error> for Fault {
+    fn from(e: minicbor::decode::Error) -> Self {
+        Self::Value(format!("a stored value cannot be read: {e}"))
+    }
+}

@@ -1,0 +1,102 @@
+//! Reads the live tables back: everything `State::from_parts` needs, and where the log stood.
+
+use std::collections::BTreeMap;
+
+use grid_core::{Cell, JobHead, JobParts, KeyRow, Node, Parts, Stub};
+use grid_types::job::JobSpec;
+use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd};
+use rusqlite::{Connection, Row};
+
+use crate::error::Fault;
+use crate::store::Position;
+
+/// What a store holds of the live state.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stored {
+    pub parts: Parts,
+    /// Of the last entry it contains; none before the first.
+    pub applied: Option<Position>,
+    /// As it was handed to [`Store::persist`](crate::Store::persist) last.
+    pub membership: Option<Vec<u8>>,
+}
+
+const STATUSES: [JobStatus; 5] =
+    [JobStatus::Pending, JobStatus::Running, JobStatus::Completed, JobStatus::Failed, JobStatus::Cancelled];
+
+pub(crate) fn load(conn: &Connection) -> Result<Stored, Fault> {
+    let (meta, term, index, membership) =
+        conn.query_row("SELECT state, term, log_index, membership FROM meta", [], |row| {
+            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<i64>>(2)?, row.get(3)?))
+        })?;
+    let applied =
+        term.zip(index).map(|(term, index)| Position { term: term.cast_unsigned(), index: index.cast_unsigned() });
+    let parts = Parts {
+        meta: minicbor::decode(&meta)?,
+        nodes: rows(conn, "SELECT node FROM nodes ORDER BY ord", |row| blob::<Node>(row, 0))?,
+        jobs: jobs(conn)?,
+        stubs: rows(conn, "SELECT id, job_epoch, status FROM jobs WHERE live = 0 ORDER BY id", stub)?,
+        keys: rows(conn, "SELECT namespace, key, job, at_ms FROM keys ORDER BY job", key_row)?,
+    };
+    Ok(Stored { parts, applied, membership })
+}
+
+fn jobs(conn: &Connection) -> Result<Vec<JobParts>, Fault> {
+    let mut cells: BTreeMap<i64, Vec<(u32, Cell)>> = BTreeMap::new();
+    let all = rows(conn, "SELECT job, position, cell FROM cells ORDER BY job, position", |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, blob::<Cell>(row, 2)?))
+    })?;
+    for (job, position, cell) in all {
+        cells.entry(job).or_default().push((position, cell));
+    }
+    let live = "SELECT j.id, j.head, s.spec, e.nodes FROM jobs j
+                JOIN specs s ON s.job = j.id LEFT JOIN expected e ON e.job = j.id
+                WHERE j.live = 1 ORDER BY j.id";
+    rows(conn, live, |row| {
+        Ok(JobParts {
+            head: blob::<JobHead>(row, 1)?,
+            spec: blob::<JobSpec>(row, 2)?,
+            expected: optional_blob::<Vec<NodeOrd>>(row, 3)?.unwrap_or_default(),
+            cells: cells.remove(&row.get(0)?).unwrap_or_default(),
+        })
+    })
+}
+
+fn stub(row: &Row<'_>) -> Result<(JobId, Stub), Fault> {
+    let word: String = row.get(2)?;
+    let status = STATUSES.into_iter().find(|status| status.word() == word);
+    let status = status.ok_or_else(|| Fault::Value(format!("a job has the status {word:?}")))?;
+    Ok((JobId(row.get::<_, i64>(0)?.cast_unsigned()), Stub { epoch: JobEpoch(row.get(1)?), status }))
+}
+
+fn key_row(row: &Row<'_>) -> Result<KeyRow, Fault> {
+    let namespace: String = row.get(0)?;
+    let namespace: Name = namespace.parse().map_err(|e: grid_types::name::BadName| Fault::Value(e.to_string()))?;
+    Ok(KeyRow {
+        key: (namespace, row.get(1)?),
+        job: JobId(row.get::<_, i64>(2)?.cast_unsigned()),
+        at_ms: row.get::<_, i64>(3)?.cast_unsigned(),
+    })
+}
+
+fn rows<T>(conn: &Connection, sql: &str, mut read: impl FnMut(&Row<'_>) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+pub(crate) fn blob<T: for<'b> minicbor::Decode<'b, ()>>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
+    let bytes = row.get_ref(column)?.as_blob().map_err(|e| Fault::Value(e.to_string()))?;
+    Ok(minicbor::decode(bytes)?)
+}
+
+pub(crate) fn optional_blob<T: for<'b> minicbor::Decode<'b, ()>>(
+    row: &Row<'_>,
+    column: usize,
+) -> Result<Option<T>, Fault> {
+    let bytes = row.get_ref(column)?.as_blob_or_null().map_err(|e| Fault::Value(e.to_string()))?;
+    Ok(bytes.map(minicbor::decode).transpose()?)
+}

@@ -1,0 +1,137 @@
+//! Reads of the API: SQL on a small pool of read-only connections, each call on one consistent snapshot.
+//!
+//! All calls block; a caller on an async runtime moves them to a blocking thread. They are as fresh as the last
+//! committed batch.
+//! Not here: soft state of the leader (when a node was last heard), which the controller lays over these documents.
+
+mod job;
+mod nodes;
+mod outputs;
+mod results;
+mod roster;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use grid_types::api::{JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
+use grid_types::{JobId, JobStatus, NodeId, Outcome, StepIndex};
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use crate::error::{Fault, StoreError};
+use crate::pool::Pool;
+
+/// Shares its connections with its clones.
+#[derive(Clone)]
+pub struct Reader {
+    pool: Arc<Pool>,
+}
+
+/// How many there are of what, and how far the log is applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// By status word; every word is there.
+    pub nodes: BTreeMap<String, u64>,
+    pub jobs: BTreeMap<String, u64>,
+    /// 0 before the first entry.
+    pub applied_index: u64,
+}
+
+impl Reader {
+    pub(crate) fn new(pool: Arc<Pool>) -> Self {
+        Self { pool }
+    }
+
+    /// With `results` if they are at most 1,000 rows.
+    pub fn job(&self, namespace: &str, id: JobId) -> Result<Option<JobDoc>, StoreError> {
+        self.read(|conn| job::job(conn, namespace, id))
+    }
+
+    /// Newest first, older than `before`, without `results`.
+    pub fn jobs(
+        &self,
+        namespace: &str,
+        limit: u32,
+        before: Option<JobId>,
+        status: Option<JobStatus>,
+    ) -> Result<ListDoc<JobDoc>, StoreError> {
+        self.read(|conn| job::jobs(conn, namespace, limit, before, status))
+    }
+
+    /// By (step, node name), behind `after`; `next` is `STEP:NODE`. None: no such job.
+    pub fn results(
+        &self,
+        namespace: &str,
+        id: JobId,
+        limit: u32,
+        after: Option<(u32, String)>,
+        step: Option<u32>,
+        status: Option<Outcome>,
+    ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
+        self.read(|conn| results::page(conn, namespace, id, limit, after, step, status))
+    }
+
+    /// The stored end of the newest output there, and the length of the whole. None: no result there.
+    pub fn output(
+        &self,
+        namespace: &str,
+        id: JobId,
+        step: StepIndex,
+        node: &NodeId,
+    ) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+        self.read(|conn| outputs::of_node(conn, namespace, id, step, node))
+    }
+
+    /// Newest outputs of a step grouped by content, largest group first, at most 1,000 groups. None: no such job.
+    pub fn outputs(
+        &self,
+        namespace: &str,
+        id: JobId,
+        step: StepIndex,
+    ) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
+        self.read(|conn| outputs::groups(conn, namespace, id, step))
+    }
+
+    /// By name, behind `after`. `last_seen` is the last change of state.
+    pub fn nodes(&self, limit: u32, after: Option<&NodeId>) -> Result<ListDoc<NodeDoc>, StoreError> {
+        self.read(|conn| nodes::page(conn, limit, after))
+    }
+
+    pub fn node(&self, id: &NodeId) -> Result<Option<NodeDoc>, StoreError> {
+        self.read(|conn| nodes::node(conn, id))
+    }
+
+    pub fn totals(&self) -> Result<Totals, StoreError> {
+        self.read(nodes::totals)
+    }
+
+    /// In one read transaction: rows of two statements never contradict each other.
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+        let in_one = |conn: &mut Connection| {
+            let transaction = conn.transaction()?;
+            let found = read(&transaction)?;
+            transaction.commit()?;
+            Ok(found)
+        };
+        self.pool.lend(in_one).map_err(|e| e.at(self.pool.path(), "read"))
+    }
+}
+
+/// RFC 3339, UTC, milliseconds. A time that no calendar has is shown as the epoch: a clock may be wrong, a page may not fail.
+pub fn time_text(wall_ms: u64) -> String {
+    let time = i64::try_from(wall_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    format!("{:.3}", time.unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_text;
+
+    #[test]
+    fn times_are_rfc_3339_with_milliseconds() {
+        assert_eq!(time_text(1_790_000_000_007), "2026-09-21T14:13:20.007Z");
+        assert_eq!(time_text(1_790_000_000_000), "2026-09-21T14:13:20.000Z");
+        assert_eq!(time_text(u64::MAX), "1970-01-01T00:00:00.000Z");
+    }
+}

@@ -1,0 +1,124 @@
+//! Node documents, and totals.
+
+use std::collections::BTreeMap;
+
+use grid_core::{Cell, CellState, Node};
+use grid_types::api::{ListDoc, NodeDoc};
+use grid_types::node::NodeStatus;
+use grid_types::{JobStatus, NodeId, NodeOrd};
+use rusqlite::{Connection, params};
+
+use super::{Totals, time_text};
+use crate::error::Fault;
+use crate::load::blob;
+
+const NODE_WORDS: [NodeStatus; 6] = [
+    NodeStatus::Ready,
+    NodeStatus::Warning,
+    NodeStatus::Unhealthy,
+    NodeStatus::Dead,
+    NodeStatus::Draining,
+    NodeStatus::Left,
+];
+const JOB_WORDS: [JobStatus; 5] =
+    [JobStatus::Pending, JobStatus::Running, JobStatus::Completed, JobStatus::Failed, JobStatus::Cancelled];
+
+pub(super) fn page(conn: &Connection, limit: u32, after: Option<&NodeId>) -> Result<ListDoc<NodeDoc>, Fault> {
+    let after = after.map_or("", NodeId::as_str);
+    let mut list = conn.prepare_cached("SELECT node FROM nodes WHERE id > ?1 ORDER BY id LIMIT ?2")?;
+    let mut rows = list.query(params![after, i64::from(limit) + 1])?;
+    let mut found: Vec<Node> = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(blob(row, 0)?);
+    }
+    let more = found.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+    if more {
+        found.pop();
+    }
+    let next = found.last().filter(|_| more).map(|node| node.id.to_string());
+    Ok(ListDoc { items: documents(conn, found)?, next })
+}
+
+pub(super) fn node(conn: &Connection, id: &NodeId) -> Result<Option<NodeDoc>, Fault> {
+    let mut find = conn.prepare_cached("SELECT node FROM nodes WHERE id = ?1")?;
+    let mut rows = find.query([id.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let found: Node = blob(row, 0)?;
+    Ok(documents(conn, vec![found])?.pop())
+}
+
+fn documents(conn: &Connection, nodes: Vec<Node>) -> Result<Vec<NodeDoc>, Fault> {
+    let leases = leases_of(conn, &nodes)?;
+    let with_leases = |node: Node| {
+        let held = leases.get(&node.ord).copied().unwrap_or(0);
+        document(node, held)
+    };
+    Ok(nodes.into_iter().map(with_leases).collect())
+}
+
+/// What these nodes hold, from the cells of live jobs. A count in the node's own row would be a write per lease.
+fn leases_of(conn: &Connection, nodes: &[Node]) -> Result<BTreeMap<NodeOrd, u32>, Fault> {
+    let mut leases = BTreeMap::new();
+    let mut live =
+        conn.prepare_cached("SELECT j.id, e.nodes FROM jobs j JOIN expected e ON e.job = j.id WHERE j.live = 1")?;
+    let mut cell_at = conn.prepare_cached("SELECT cell FROM cells WHERE job = ?1 AND position = ?2")?;
+    let mut jobs = live.query([])?;
+    while let Some(job) = jobs.next()? {
+        let id: i64 = job.get(0)?;
+        let expected: Vec<NodeOrd> = blob(job, 1)?;
+        for node in nodes {
+            let Ok(position) = expected.binary_search(&node.ord) else { continue };
+            let mut cells = cell_at.query(params![id, position.cast_signed()])?;
+            if let Some(row) = cells.next()?
+                && matches!(blob::<Cell>(row, 0)?.state, CellState::Leased { .. })
+            {
+                *leases.entry(node.ord).or_default() += 1;
+            }
+        }
+    }
+    Ok(leases)
+}
+
+fn document(node: Node, leases: u32) -> NodeDoc {
+    let facts = node.facts;
+    let backends = facts.backends.into_iter().map(|(name, actions)| (name, actions.into_iter().collect()));
+    NodeDoc {
+        id: node.id.into(),
+        hostname: facts.hostname,
+        address: facts.address,
+        groups: facts.groups.into_iter().map(String::from).collect(),
+        labels: facts.labels,
+        backends: backends.collect(),
+        os: facts.os,
+        arch: facts.arch,
+        capacity: facts.capacity,
+        version: facts.version,
+        status: node.status.word().to_owned(),
+        state: node.status.word().to_owned(),
+        ordinal: node.ord.0,
+        session: node.session.0,
+        leases,
+        last_seen: time_text(node.changed_wall_ms),
+        registered_at: time_text(node.registered_wall_ms),
+        leader_epoch: node.leader_epoch.wire(),
+    }
+}
+
+pub(super) fn totals(conn: &Connection) -> Result<Totals, Fault> {
+    let index: Option<i64> = conn.prepare_cached("SELECT log_index FROM meta")?.query_one([], |row| row.get(0))?;
+    Ok(Totals {
+        nodes: by_word(conn, "SELECT status, count(*) FROM nodes GROUP BY status", &NODE_WORDS.map(NodeStatus::word))?,
+        jobs: by_word(conn, "SELECT status, jobs FROM job_totals", &JOB_WORDS.map(JobStatus::word))?,
+        applied_index: index.unwrap_or(0).cast_unsigned(),
+    })
+}
+
+fn by_word(conn: &Connection, sql: &str, words: &[&str]) -> Result<BTreeMap<String, u64>, Fault> {
+    let mut totals: BTreeMap<String, u64> = words.iter().map(|word| ((*word).to_owned(), 0)).collect();
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        totals.insert(row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned());
+    }
+    Ok(totals)
+}

@@ -1,0 +1,112 @@
+//! Outputs as they are stored: the end of each, equal ones once.
+//!
+//! Of each node the newest result's output counts, also while a retry of it runs: that one has none yet.
+
+use std::collections::HashMap;
+
+use grid_types::api::OutputGroupDoc;
+use grid_types::{JobId, NodeId, NodeOrd, StepIndex};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::job::exists;
+use crate::error::Fault;
+use crate::outputs::OutputHash;
+use crate::write::key;
+
+/// Bounds the answer to 16 MiB or so when no two nodes print the same; each node's own output stays readable.
+const MOST_GROUPS: usize = 1_000;
+
+pub(super) fn of_node(
+    conn: &Connection,
+    namespace: &str,
+    id: JobId,
+    step: StepIndex,
+    node: &NodeId,
+) -> Result<Option<(Vec<u8>, u64)>, Fault> {
+    if !exists(conn, namespace, id)? {
+        return Ok(None);
+    }
+    let mut newest = conn.prepare_cached(
+        "SELECT o.tail, r.output_bytes FROM results r LEFT JOIN outputs o ON o.id = r.output
+         WHERE r.job = ?1 AND r.step = ?2 AND r.node = (SELECT ord FROM nodes WHERE id = ?3)
+         ORDER BY r.job_epoch DESC, r.id DESC LIMIT 1",
+    )?;
+    let found = newest.query_row(params![key(id), step.0, node.as_str()], |row| {
+        let tail: Option<Vec<u8>> = row.get(0)?;
+        Ok((tail.unwrap_or_default(), row.get::<_, i64>(1)?.cast_unsigned()))
+    });
+    Ok(found.optional()?)
+}
+
+/// Output row and whole length.
+type Newest = (Option<i64>, u64);
+/// Equal content of equal length; an output that was cut differs from one that was not.
+type Content = (Option<OutputHash>, u64);
+
+pub(super) fn groups(
+    conn: &Connection,
+    namespace: &str,
+    id: JobId,
+    step: StepIndex,
+) -> Result<Option<Vec<OutputGroupDoc>>, Fault> {
+    if !exists(conn, namespace, id)? {
+        return Ok(None);
+    }
+    let mut groups: HashMap<Content, (Option<i64>, Vec<NodeOrd>)> = HashMap::new();
+    let mut hashes: HashMap<i64, OutputHash> = HashMap::new();
+    let mut hash_of = conn.prepare_cached("SELECT hash FROM outputs WHERE id = ?1")?;
+    for (node, (output, total)) in newest_of_step(conn, id, step)? {
+        let hash = match output {
+            None => None,
+            Some(row) => Some(match hashes.get(&row) {
+                Some(hash) => *hash,
+                None => *hashes.entry(row).or_insert(hash_of.query_row([row], |row| row.get(0))?),
+            }),
+        };
+        groups.entry((hash, total)).or_insert_with(|| (output, Vec::new())).1.push(node);
+    }
+    let mut groups: Vec<_> = groups.into_iter().map(|((_, total), (output, nodes))| (nodes, total, output)).collect();
+    groups.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.0.cmp(&b.0)));
+    groups.truncate(MOST_GROUPS);
+    groups
+        .into_iter()
+        .map(|(nodes, total, output)| group(conn, &nodes, total, output))
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+fn newest_of_step(conn: &Connection, id: JobId, step: StepIndex) -> Result<Vec<(NodeOrd, Newest)>, Fault> {
+    let mut all = conn.prepare_cached(
+        "SELECT node, output, output_bytes FROM results WHERE job = ?1 AND step = ?2 ORDER BY node, job_epoch, id",
+    )?;
+    let mut rows = all.query(params![key(id), step.0])?;
+    let mut newest: Vec<(NodeOrd, Newest)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let node = NodeOrd(row.get(0)?);
+        let output = (row.get(1)?, row.get::<_, i64>(2)?.cast_unsigned());
+        match newest.last_mut() {
+            Some((last, earlier)) if *last == node => *earlier = output,
+            _ => newest.push((node, output)),
+        }
+    }
+    Ok(newest)
+}
+
+fn group(conn: &Connection, nodes: &[NodeOrd], total: u64, output: Option<i64>) -> Result<OutputGroupDoc, Fault> {
+    let mut name_of = conn.prepare_cached("SELECT id FROM nodes WHERE ord = ?1")?;
+    let names: Result<Vec<String>, _> = nodes.iter().map(|ord| name_of.query_row([ord.0], |row| row.get(0))).collect();
+    let mut names = names?;
+    names.sort();
+    let tail = match output {
+        None => Vec::new(),
+        Some(row) => conn
+            .prepare_cached("SELECT tail FROM outputs WHERE id = ?1")?
+            .query_row([row], |row| row.get::<_, Vec<u8>>(0))?,
+    };
+    Ok(OutputGroupDoc {
+        count: u64::try_from(names.len()).unwrap_or(u64::MAX),
+        nodes: names,
+        output: String::from_utf8_lossy(&tail).into_owned(),
+        total_bytes: total,
+    })
+}

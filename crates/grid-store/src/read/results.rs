@@ -1,0 +1,91 @@
+//! A page of a job's rows, by (step, node name).
+//!
+//! Nothing but the page is read: nodes come in the order of their names from where the last page ended, and each row
+//! is looked up. A status that a step's counts do not have skips that step.
+
+use grid_types::api::{ListDoc, ResultRowDoc};
+use grid_types::{JobId, Outcome};
+use rusqlite::Connection;
+
+use super::job::JobRow;
+use super::roster::Roster;
+use super::view::View;
+use crate::error::Fault;
+
+/// Names fetched at once while looking for rows of a status.
+const CHUNK: usize = 1_000;
+
+pub(super) fn page(
+    conn: &Connection,
+    namespace: &str,
+    id: JobId,
+    limit: u32,
+    after: Option<(u32, String)>,
+    step: Option<u32>,
+    status: Option<Outcome>,
+) -> Result<Option<ListDoc<ResultRowDoc>>, Fault> {
+    let Some(job) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (from, mut name) = after.unwrap_or_default();
+    // One more than asked for tells whether there is a next page.
+    let mut search = Search { job: &job, status, most: limit.saturating_add(1), found: Vec::new() };
+    let roster = Roster::new(conn, &job.expected)?;
+    let mut view = View::new(conn, &job)?;
+    let steps = u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX);
+    for at in (from..steps).filter(|at| step.is_none_or(|only| only == *at)) {
+        let behind = if at == from { std::mem::take(&mut name) } else { String::new() };
+        search.step(&roster, &mut view, at, behind)?;
+        if search.is_full() {
+            break;
+        }
+    }
+    let more = search.is_full();
+    let mut items = search.found;
+    if more {
+        items.pop();
+    }
+    let next = items.last().filter(|_| more).map(|row| format!("{}:{}", row.step, row.node));
+    Ok(Some(ListDoc { items, next }))
+}
+
+struct Search<'a> {
+    job: &'a JobRow,
+    status: Option<Outcome>,
+    most: usize,
+    found: Vec<ResultRowDoc>,
+}
+
+impl Search<'_> {
+    fn is_full(&self) -> bool {
+        self.found.len() >= self.most
+    }
+
+    /// Rows of one step, of nodes behind a name.
+    fn step(&mut self, roster: &Roster<'_>, view: &mut View<'_>, step: u32, mut behind: String) -> Result<(), Fault> {
+        let before = self.found.len();
+        let there = self.rows_of(step);
+        while !self.is_full() && self.found.len() - before < there {
+            let missing = self.most - self.found.len();
+            let wanted = if self.status.is_some() { CHUNK } else { missing.min(CHUNK) };
+            let chunk = roster.after(&behind, wanted)?;
+            let Some((last, _)) = chunk.last() else { return Ok(()) };
+            behind.clone_from(last);
+            for (node, ord) in chunk {
+                let result = view.of(step, ord)?;
+                if self.status.is_none_or(|status| status == result.status) && !self.is_full() {
+                    self.found.push(ResultRowDoc { step, node, result });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows of the wanted status the step has, at most.
+    fn rows_of(&self, step: u32) -> usize {
+        let tally = self.job.head.tallies.get(usize::try_from(step).unwrap_or(usize::MAX));
+        match (self.status, tally) {
+            (Some(status), Some(tally)) => usize::try_from(tally.count(status)).unwrap_or(usize::MAX),
+            _ => self.job.expected.len(),
+        }
+    }
+}

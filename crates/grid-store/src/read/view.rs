@@ -1,0 +1,146 @@
+//! How one step stands on one node, from what is stored of it.
+//!
+//! ```text
+//!   a live cell at this step  >  its newest result or skip (J8)  >  pending
+//! ```
+//!
+//! A live cell is never settled, so that what an earlier attempt left behind says nothing against it: a retry that
+//! waits is `pending`, one that runs is `running`, both with the attempts made so far. Of stored rows the highest job
+//! epoch counts, and within it the newest: an `unknown` that the journal settled later has two (W8).
+
+use grid_core::{Cell, CellState, Meta, Revoked};
+use grid_types::api::ResultDoc;
+use grid_types::span::seconds_text;
+use grid_types::{NodeOrd, Outcome};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+
+use super::job::JobRow;
+use super::time_text;
+use crate::error::Fault;
+use crate::load::blob;
+use crate::write::key;
+
+pub(super) struct View<'a> {
+    job: &'a JobRow,
+    cell: CachedStatement<'a>,
+    result: CachedStatement<'a>,
+    skip: CachedStatement<'a>,
+    /// First step of the phase it is in.
+    first: u32,
+    /// How many steps that phase has; none if no cell can be out.
+    len: u32,
+    /// Wall time minus leader time, by the last entry.
+    wall_offset_ms: i64,
+}
+
+impl<'a> View<'a> {
+    pub fn new(conn: &'a Connection, job: &'a JobRow) -> Result<Self, Fault> {
+        let phase = usize::try_from(job.head.phase).unwrap_or(usize::MAX);
+        let tasks = job.spec.phases.get(phase).filter(|_| job.live).map_or(0, |phase| phase.tasks().len());
+        let mut meta = conn.prepare_cached("SELECT state FROM meta")?;
+        let mut rows = meta.query([])?;
+        let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let meta: Meta = blob(row, 0)?;
+        Ok(Self {
+            job,
+            cell: conn.prepare_cached("SELECT cell FROM cells WHERE job = ?1 AND position = ?2")?,
+            result: conn.prepare_cached(
+                "SELECT job_epoch, outcome, attempt, duration_ms, started_ms, reason, error FROM results
+                 WHERE job = ?1 AND step = ?2 AND node = ?3 ORDER BY job_epoch DESC, id DESC LIMIT 1",
+            )?,
+            skip: conn.prepare_cached(
+                "SELECT job_epoch, reason FROM skips
+                 WHERE job = ?1 AND node IN (0, ?2) AND from_step <= ?3 AND to_step > ?3
+                 ORDER BY job_epoch DESC, id DESC LIMIT 1",
+            )?,
+            first: job.spec.first_step(phase).0,
+            len: u32::try_from(tasks).unwrap_or(u32::MAX),
+            wall_offset_ms: meta.wall_ms.cast_signed().saturating_sub(meta.now_ms.cast_signed()),
+        })
+    }
+
+    pub fn of(&mut self, step: u32, node: NodeOrd) -> Result<ResultDoc, Fault> {
+        if let Some(cell) = self.cell_at(step, node)?
+            && let Some(doc) = self.of_cell(&cell)
+        {
+            return Ok(doc);
+        }
+        let job = key(self.job.head.id);
+        let result = self.result.query_row(params![job, step, node.0], |row| Ok((row.get(0)?, settled(row)?)));
+        let result: Option<(u32, ResultDoc)> = result.optional()?;
+        match result {
+            // Nothing can have superseded a result of the current epoch.
+            Some((epoch, doc)) if epoch == self.job.head.epoch.0 => return Ok(doc),
+            _ => {}
+        }
+        let skip = self.skip.query_row(params![job, node.0, step], |row| Ok((row.get(0)?, row.get(1)?)));
+        let skip: Option<(u32, String)> = skip.optional()?;
+        Ok(match (result, skip) {
+            (Some((epoch, doc)), Some((of, _))) if epoch >= of => doc,
+            (_, Some((_, reason))) => bare(Outcome::Skipped, Some(reason)),
+            (Some((_, doc)), None) => doc,
+            (None, None) => bare(Outcome::Pending, None),
+        })
+    }
+
+    fn cell_at(&mut self, step: u32, node: NodeOrd) -> Result<Option<Cell>, Fault> {
+        let Some(sub) = step.checked_sub(self.first).filter(|sub| *sub < self.len) else { return Ok(None) };
+        let Ok(position) = self.job.expected.binary_search(&node) else { return Ok(None) };
+        let mut rows = self.cell.query(params![key(self.job.head.id), position.cast_signed()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(Some(blob::<Cell>(row, 0)?).filter(|cell| cell.sub == sub))
+    }
+
+    fn of_cell(&self, cell: &Cell) -> Option<ResultDoc> {
+        let attempt = cell.attempt;
+        let waits = |reason: String| {
+            Some(ResultDoc { attempts: attempt.saturating_sub(1), ..bare(Outcome::Pending, Some(reason)) })
+        };
+        match cell.state {
+            CellState::Idle => None,
+            CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
+            CellState::Queued => waits("waiting for a free slot".to_owned()),
+            CellState::Backoff { until_ms } => {
+                let wall_ms = until_ms.saturating_add_signed(self.wall_offset_ms);
+                waits(format!("attempt {attempt} at {}", time_text(wall_ms)))
+            }
+            CellState::Leased { since_wall_ms, revoked, .. } => Some(ResultDoc {
+                attempts: attempt,
+                started_at: Some(time_text(since_wall_ms)),
+                ..bare(Outcome::Running, revoked.map(|why| being_stopped(why).to_owned()))
+            }),
+        }
+    }
+}
+
+fn being_stopped(why: Revoked) -> &'static str {
+    match why {
+        Revoked::Cancel => "job cancelled; waiting for the worker to confirm",
+        Revoked::JobTimeout => "job timeout; waiting for the worker to confirm",
+    }
+}
+
+fn settled(row: &Row<'_>) -> rusqlite::Result<ResultDoc> {
+    let (attempt, started_ms): (u32, i64) = (row.get(2)?, row.get(4)?);
+    let ran = attempt > 0 && started_ms > 0;
+    let duration_ms = row.get::<_, i64>(3)?.cast_unsigned();
+    Ok(ResultDoc {
+        status: outcome(row, 1)?,
+        duration: ran.then(|| seconds_text(duration_ms)),
+        // One that was revoked before it started is not an attempt that ran.
+        attempts: if ran { attempt } else { attempt.saturating_sub(1) },
+        error: row.get(6)?,
+        reason: row.get(5)?,
+        started_at: ran.then(|| time_text(started_ms.cast_unsigned())),
+    })
+}
+
+fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Outcome> {
+    let number: i64 = row.get(column)?;
+    let known = usize::try_from(number).ok().and_then(|at| Outcome::ALL.get(at)).copied();
+    known.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+fn bare(status: Outcome, reason: Option<String>) -> ResultDoc {
+    ResultDoc { status, duration: None, attempts: 0, error: None, reason, started_at: None }
+}

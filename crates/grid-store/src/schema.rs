@@ -1,0 +1,160 @@
+//! The tables, and how a connection is set up.
+//!
+//! ```text
+//!   live:     meta  nodes  jobs(live=1)+specs+expected+cells  keys
+//!   history:  jobs(live=0)  results  skips  outputs  events
+//! ```
+//!
+//! Written per batch are a job's head and its changed cells; `specs` and `expected` are tables of their own, so that
+//! this never rewrites what is large and does not change. History is keyed by arrival, and its indices are narrow:
+//! dirty pages are what a batch costs. Keys of the `keys` table are jobs for the same reason: client keys are random.
+//! Numbers of outcomes are those of `Outcome::ALL`. `leader_epoch` is the wire integer of who wrote the row.
+//! Values that only `grid-core` understands are CBOR blobs in its own encoding, beside the columns that queries need.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::Fault;
+
+/// "Grid", in the header of every file of ours.
+pub(crate) const APPLICATION_ID: u32 = 0x4772_6964;
+pub(crate) const VERSION: u32 = 1;
+
+/// `outputs` refers to nothing: a result names its output, and equal ones share it.
+const TABLES: &str = "
+CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    state BLOB NOT NULL,
+    term INTEGER,
+    log_index INTEGER,
+    membership BLOB
+) STRICT;
+
+CREATE TABLE nodes (
+    ord INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    node BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX nodes_by_id ON nodes (id);
+CREATE INDEX nodes_by_status ON nodes (status);
+
+CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY,
+    live INTEGER NOT NULL,
+    namespace TEXT NOT NULL,
+    status TEXT NOT NULL,
+    job_epoch INTEGER NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    owner TEXT,
+    created_ms INTEGER NOT NULL,
+    updated_ms INTEGER NOT NULL,
+    reason TEXT,
+    head BLOB NOT NULL
+) STRICT;
+CREATE INDEX jobs_by_namespace ON jobs (namespace);
+CREATE INDEX jobs_by_status ON jobs (namespace, status);
+CREATE INDEX jobs_live ON jobs (live) WHERE live = 1;
+
+CREATE TABLE job_totals (status TEXT PRIMARY KEY, jobs INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TRIGGER jobs_counted AFTER INSERT ON jobs BEGIN
+    INSERT INTO job_totals VALUES (NEW.status, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+END;
+CREATE TRIGGER jobs_moved AFTER UPDATE OF status ON jobs WHEN OLD.status <> NEW.status BEGIN
+    UPDATE job_totals SET jobs = jobs - 1 WHERE status = OLD.status;
+    INSERT INTO job_totals VALUES (NEW.status, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+END;
+
+CREATE TABLE specs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL) STRICT;
+CREATE TABLE expected (job INTEGER PRIMARY KEY, nodes BLOB NOT NULL) STRICT;
+CREATE TABLE cells (
+    job INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    cell BLOB NOT NULL,
+    PRIMARY KEY (job, position)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE keys (
+    job INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    key TEXT NOT NULL,
+    at_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE results (
+    id INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    node INTEGER NOT NULL,
+    job_epoch INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    outcome INTEGER NOT NULL,
+    duration_ms INTEGER NOT NULL,
+    started_ms INTEGER NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    output INTEGER,
+    output_bytes INTEGER NOT NULL,
+    reason TEXT,
+    error TEXT
+) STRICT;
+CREATE INDEX results_by_place ON results (job, step, node);
+
+-- node 0: every expected node that has no other outcome there.
+CREATE TABLE skips (
+    id INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    node INTEGER NOT NULL,
+    job_epoch INTEGER NOT NULL,
+    from_step INTEGER NOT NULL,
+    to_step INTEGER NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    reason TEXT NOT NULL
+) STRICT;
+CREATE INDEX skips_by_place ON skips (job, node);
+
+CREATE TABLE outputs (id INTEGER PRIMARY KEY, hash BLOB NOT NULL, tail BLOB NOT NULL) STRICT;
+
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY,
+    wall_ms INTEGER NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+";
+
+/// Fills an empty file. Called under a temporary name, so that a crash leaves no half of it behind.
+pub(crate) fn create(path: &Path, meta: &[u8]) -> Result<(), Fault> {
+    let conn = Connection::open(path)?;
+    conn.execute_batch(&format!("PRAGMA page_size = 4096; BEGIN; {TABLES}"))?;
+    conn.execute("INSERT INTO meta (one, state) VALUES (1, ?1)", [meta])?;
+    conn.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"))?;
+    conn.execute_batch("PRAGMA journal_mode = WAL;")?;
+    conn.close().map_err(|(_, e)| e)?;
+    Ok(())
+}
+
+/// One that writes or checkpoints. Checkpoints are a thread's own work: inline they cause the worst pauses.
+pub(crate) fn writer(path: &Path, busy: Duration) -> Result<Connection, Fault> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    conn.busy_timeout(busy)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    // 64 MiB each: a cache that holds the hot pages, and a WAL file that shrinks again after a burst.
+    conn.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;
+         PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;",
+    )?;
+    Ok(conn)
+}
+
+pub(crate) fn reader(path: &Path) -> Result<Connection, Fault> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    conn.busy_timeout(Duration::from_secs(5))?;
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.execute_batch("PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;")?;
+    Ok(conn)
+}

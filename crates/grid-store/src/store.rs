@@ -1,0 +1,164 @@
+//! The writer: one connection, one transaction per applied batch.
+//!
+//! L3: `persist` returns after the commit of rows, history and position together. L5, L6: a copy is fsynced, file and
+//! folder, before anyone hears of it; a copy is installed by renaming it over the store.
+//! The rename is L6's switch: `replace_by` first shuts the readers out and closes every connection, which leaves the
+//! old file whole and without a WAL, so that at any moment the one name stands for all of the old data or all of the
+//! new. A second name and a pointer to it would say the same with two files to keep in step.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use grid_core::{Changes, Meta, State};
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::checkpoint::{CAP_WAIT, Checkpointer};
+use crate::error::{Fault, StoreError};
+use crate::files;
+use crate::load::{self, Stored};
+use crate::pool::Pool;
+use crate::read::Reader;
+use crate::schema;
+use crate::write::{self, Written};
+
+/// The place of one entry in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub term: u64,
+    pub index: u64,
+}
+
+pub struct Store {
+    path: PathBuf,
+    /// None only while the file is being replaced, or after that failed.
+    open: Option<Open>,
+    pool: Arc<Pool>,
+}
+
+struct Open {
+    // Its thread ends before the writer closes: the last connection to close takes the WAL away.
+    checkpointer: Checkpointer,
+    writer: Connection,
+    written: Written,
+}
+
+impl Store {
+    /// Opens the store at `path`, or makes an empty one. A foreign or newer file is refused and stays as it is.
+    pub fn open(path: &Path) -> Result<(Self, Stored), StoreError> {
+        if !files::recognise(path)? {
+            let meta = minicbor::to_vec(Meta::default()).map_err(|e| StoreError::Contradiction(e.to_string()))?;
+            files::make(path, &meta).map_err(|e| e.at(path, "create"))?;
+        }
+        let (open, stored) = Open::at(path).map_err(|e| e.at(path, "open"))?;
+        let store = Self { path: path.to_owned(), open: Some(open), pool: Arc::new(Pool::new(path)) };
+        Ok((store, stored))
+    }
+
+    /// One transaction for entries that were applied together: what they changed, as it now is in `state`, their
+    /// history in order, the position of the last of them, and the membership if it changed.
+    ///
+    /// An error leaves the store unusable: the process must end (L2).
+    pub fn persist(
+        &mut self,
+        state: &State,
+        changes: &[Changes],
+        at: Position,
+        membership: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let open = self.open.as_mut().ok_or_else(|| closed(&self.path))?;
+        open.persist(state, changes, at, membership).map_err(|e| e.at(&self.path, "write"))
+    }
+
+    /// Writes a consistent copy to `path`, where nothing may be, and fsyncs it with its folder.
+    pub fn write_copy(&mut self, path: &Path) -> Result<(), StoreError> {
+        let open = self.open.as_ref().ok_or_else(|| closed(&self.path))?;
+        copy_to(&open.writer, path).map_err(|e| e.at(path, "write a copy of the store to"))
+    }
+
+    /// Replaces everything by the copy at `path`, which stays as it is. A crash leaves either the old data or the new.
+    pub fn replace_by(&mut self, path: &Path) -> Result<Stored, StoreError> {
+        if !files::recognise(path)? {
+            let problem = "it is not there".to_owned();
+            return Err(StoreError::Failed { path: path.to_owned(), doing: "install", problem });
+        }
+        let incoming = files::beside(&self.path, ".incoming");
+        // A damaged copy must not cost the data that is here: it is read once before the switch.
+        bring(path, &incoming).map_err(|e| e.at(path, "install"))?;
+        let gate = self.pool.shut();
+        if let Some(open) = self.open.take() {
+            open.close().map_err(|e| e.at(&self.path, "close"))?;
+        }
+        if fs::metadata(files::beside(&self.path, "-wal")).is_ok_and(|wal| wal.len() > 0) {
+            let problem = "another process has it open".to_owned();
+            return Err(StoreError::Failed { path: self.path.clone(), doing: "replace", problem });
+        }
+        files::publish(&incoming, &self.path).map_err(|e| e.at(&self.path, "replace"))?;
+        let (open, stored) = Open::at(&self.path).map_err(|e| e.at(&self.path, "open"))?;
+        self.open = Some(open);
+        drop(gate);
+        Ok(stored)
+    }
+
+    /// A handle for reads; clones share a small pool of connections.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader::new(Arc::clone(&self.pool))
+    }
+}
+
+impl Open {
+    fn at(path: &Path) -> Result<(Self, Stored), Fault> {
+        let mut writer = schema::writer(path, CAP_WAIT)?;
+        let stored = load::load(&writer)?;
+        let written = Written::load(&writer, &stored.parts)?;
+        let checkpointer = Checkpointer::start(path, &mut writer)?;
+        Ok((Self { checkpointer, writer, written }, stored))
+    }
+
+    fn persist(
+        &mut self,
+        state: &State,
+        changes: &[Changes],
+        at: Position,
+        membership: Option<&[u8]>,
+    ) -> Result<(), Fault> {
+        let transaction = self.writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        write::batch(&transaction, &mut self.written, state, changes, at, membership)?;
+        transaction.commit()?;
+        self.checkpointer.keep_cap(&self.writer)
+    }
+
+    fn close(self) -> Result<(), Fault> {
+        drop(self.checkpointer);
+        self.writer.close().map_err(|(_, e)| e.into())
+    }
+}
+
+fn copy_to(from: &Connection, path: &Path) -> Result<(), Fault> {
+    drop(File::create_new(path)?);
+    let mut copy = Connection::open(path)?;
+    // It is fsynced as a whole below; until then nobody relies on it.
+    copy.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
+    let step = Backup::new(from, &mut copy)?.step(-1)?;
+    if step != StepResult::Done {
+        return Err(Fault::Contradiction(format!("the copy of the store stopped at {step:?}")));
+    }
+    copy.close().map_err(|(_, e)| e)?;
+    File::open(path)?.sync_all()?;
+    files::sync_folder(path)
+}
+
+fn bring(path: &Path, incoming: &Path) -> Result<(), Fault> {
+    files::remove_with_companions(incoming)?;
+    fs::copy(path, incoming)?;
+    let copy = schema::writer(incoming, CAP_WAIT)?;
+    load::load(&copy)?;
+    copy.close().map_err(|(_, e)| e.into())
+}
+
+fn closed(path: &Path) -> StoreError {
+    let problem = "an earlier attempt to replace it failed".to_owned();
+    StoreError::Failed { path: path.to_owned(), doing: "use", problem }
+}

@@ -1,0 +1,226 @@
+//! Writes one applied batch: the newest value of every live thing it touched, and its history in order.
+//!
+//! Entries that were applied together are written together: ten changes of one row are one write, and what left the
+//! state meanwhile is in `Changes::retired`, whole.
+//! A cell that is back at its default is no row: the table holds what is outstanding, not what was. A phase that was
+//! entered rewrites all cells of its job, because entering it resets all of them, also those of nodes that take no
+//! part in it and are in nobody's `Changes::cells`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use grid_core::{Cell, Changes, Job, Parts, State};
+use grid_types::{JobId, JobStatus, NodeOrd};
+use minicbor::Encode;
+use rusqlite::{Connection, params};
+
+use crate::error::Fault;
+use crate::outputs::RecentOutputs;
+use crate::store::Position;
+
+mod history;
+
+/// What the writer knows of its tables without reading them. Wrong after a failed transaction, which ends the process.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Live jobs, as their rows are.
+    jobs: HashMap<JobId, (u32, JobStatus)>,
+    outputs: RecentOutputs,
+}
+
+impl Written {
+    pub fn load(conn: &Connection, parts: &Parts) -> Result<Self, Fault> {
+        let jobs = parts.jobs.iter().map(|job| (job.head.id, (job.head.phase, job.head.status)));
+        Ok(Self { jobs: jobs.collect(), outputs: RecentOutputs::load(conn)? })
+    }
+}
+
+/// Inside a transaction.
+pub(crate) fn batch(
+    conn: &Connection,
+    written: &mut Written,
+    state: &State,
+    changes: &[Changes],
+    at: Position,
+    membership: Option<&[u8]>,
+) -> Result<(), Fault> {
+    let touched = Touched::of(changes);
+    write_nodes(conn, state, &touched)?;
+    write_jobs(conn, written, state, &touched)?;
+    write_keys(conn, state, changes)?;
+    history::append(conn, &mut written.outputs, changes)?;
+    let mut meta = conn.prepare_cached(
+        "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)",
+    )?;
+    meta.execute(params![encoded(&state.meta)?, at.term.cast_signed(), at.index.cast_signed(), membership])?;
+    Ok(())
+}
+
+/// The keys of all changes of a batch, each once.
+#[derive(Default)]
+struct Touched<'a> {
+    nodes: BTreeSet<NodeOrd>,
+    jobs: BTreeSet<JobId>,
+    submitted: BTreeSet<JobId>,
+    started: BTreeSet<JobId>,
+    cells: BTreeSet<(JobId, u32)>,
+    retired: BTreeMap<JobId, &'a Job>,
+}
+
+impl<'a> Touched<'a> {
+    fn of(changes: &'a [Changes]) -> Self {
+        let mut touched = Self::default();
+        for one in changes {
+            touched.nodes.extend(&one.nodes);
+            touched.jobs.extend(&one.jobs);
+            touched.jobs.extend(&one.submitted);
+            touched.jobs.extend(&one.started);
+            touched.submitted.extend(&one.submitted);
+            touched.started.extend(&one.started);
+            touched.cells.extend(&one.cells);
+            // The last one counts: a job may leave, come back and leave again.
+            touched.retired.extend(one.retired.iter().map(|job| (job.head.id, job)));
+        }
+        touched.jobs.extend(touched.retired.keys());
+        touched
+    }
+
+    /// The newest value of a job, and whether it still lives.
+    fn job(&self, state: &'a State, id: JobId) -> Result<(&'a Job, bool), Fault> {
+        let live = state.jobs.get(&id).map(|job| (job, true));
+        let found = live.or_else(|| self.retired.get(&id).map(|job| (*job, false)));
+        found.ok_or_else(|| Fault::Contradiction(format!("{id} changed, but is neither live nor retired")))
+    }
+}
+
+fn write_nodes(conn: &Connection, state: &State, touched: &Touched<'_>) -> Result<(), Fault> {
+    let mut put = conn.prepare_cached(
+        "INSERT INTO nodes (ord, id, status, leader_epoch, node) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (ord) DO UPDATE
+         SET id = excluded.id, status = excluded.status, leader_epoch = excluded.leader_epoch, node = excluded.node",
+    )?;
+    for ord in &touched.nodes {
+        let node = state.nodes.get(ord);
+        let node = node.ok_or_else(|| Fault::Contradiction(format!("node number {ord} changed, but is not there")))?;
+        let epoch = node.leader_epoch.wire().cast_signed();
+        put.execute(params![ord.0, node.id.as_str(), node.status.word(), epoch, encoded(node)?])?;
+    }
+    Ok(())
+}
+
+fn write_jobs(conn: &Connection, written: &mut Written, state: &State, touched: &Touched<'_>) -> Result<(), Fault> {
+    let mut rewritten = BTreeSet::new();
+    for id in &touched.jobs {
+        let (job, live) = touched.job(state, *id)?;
+        let known = written.jobs.get(id).copied();
+        write_head(conn, state, job, live, known.map(|(_, status)| status))?;
+        if touched.submitted.contains(id) {
+            let mut put = conn.prepare_cached("INSERT OR REPLACE INTO specs (job, spec) VALUES (?1, ?2)")?;
+            put.execute(params![key(*id), encoded(job.spec.as_ref())?])?;
+        }
+        if touched.started.contains(id) {
+            let mut put = conn.prepare_cached("INSERT OR REPLACE INTO expected (job, nodes) VALUES (?1, ?2)")?;
+            put.execute(params![key(*id), encoded(&job.expected)?])?;
+        }
+        if !live || known.map(|(phase, _)| phase) != Some(job.head.phase) || touched.started.contains(id) {
+            conn.prepare_cached("DELETE FROM cells WHERE job = ?1")?.execute([key(*id)])?;
+            rewritten.insert(*id);
+        }
+        if live {
+            written.jobs.insert(*id, (job.head.phase, job.head.status));
+        } else {
+            written.jobs.remove(id);
+        }
+    }
+    write_cells(conn, state, touched, &rewritten)
+}
+
+fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Option<JobStatus>) -> Result<(), Fault> {
+    let head = &job.head;
+    let owner = state.meta.leadership.leader.as_ref().map(grid_types::Name::as_str);
+    let epochs = (head.epoch.0, head.leader_epoch.wire().cast_signed());
+    let updated_ms = head.updated_wall_ms.cast_signed();
+    if live && known == Some(head.status) {
+        // Names no column of an index, so that no index is written.
+        let mut put = conn.prepare_cached(
+            "UPDATE jobs SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, reason = ?6, head = ?7
+             WHERE id = ?1",
+        )?;
+        put.execute(params![key(head.id), epochs.0, epochs.1, owner, updated_ms, head.reason, encoded(head)?])?;
+        return Ok(());
+    }
+    let mut put = conn.prepare_cached(
+        "INSERT INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, reason, head,
+                           live, status, namespace, created_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+         ON CONFLICT (id) DO UPDATE
+         SET job_epoch = excluded.job_epoch, leader_epoch = excluded.leader_epoch, owner = excluded.owner,
+             updated_ms = excluded.updated_ms, reason = excluded.reason, head = excluded.head,
+             live = excluded.live, status = excluded.status",
+    )?;
+    put.execute(params![
+        key(head.id),
+        epochs.0,
+        epochs.1,
+        owner,
+        updated_ms,
+        head.reason,
+        encoded(head)?,
+        live,
+        head.status.word(),
+        head.namespace.as_str(),
+        head.created_wall_ms.cast_signed(),
+    ])?;
+    Ok(())
+}
+
+/// `rewritten`: jobs that have no rows now.
+fn write_cells(
+    conn: &Connection,
+    state: &State,
+    touched: &Touched<'_>,
+    rewritten: &BTreeSet<JobId>,
+) -> Result<(), Fault> {
+    let epoch = state.meta.leadership.epoch.wire().cast_signed();
+    let idle = Cell::default();
+    let mut put = conn
+        .prepare_cached("INSERT OR REPLACE INTO cells (job, position, leader_epoch, cell) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut drop = conn.prepare_cached("DELETE FROM cells WHERE job = ?1 AND position = ?2")?;
+    for job in rewritten.iter().filter_map(|id| state.jobs.get(id)) {
+        for (position, cell) in (0u32..).zip(&job.cells).filter(|(_, cell)| **cell != idle) {
+            put.execute(params![key(job.head.id), position, epoch, encoded(cell)?])?;
+        }
+    }
+    for (id, position) in touched.cells.iter().filter(|(id, _)| !rewritten.contains(id)) {
+        let at = usize::try_from(*position).unwrap_or(usize::MAX);
+        match state.jobs.get(id).and_then(|job| job.cells.get(at)).filter(|cell| **cell != idle) {
+            Some(cell) => put.execute(params![key(*id), position, epoch, encoded(cell)?])?,
+            None => drop.execute(params![key(*id), position])?,
+        };
+    }
+    Ok(())
+}
+
+/// A key added in this batch may be dropped in it, or dropped and added again for another job: rows are by job.
+fn write_keys(conn: &Connection, state: &State, changes: &[Changes]) -> Result<(), Fault> {
+    let mut put =
+        conn.prepare_cached("INSERT OR REPLACE INTO keys (job, namespace, key, at_ms) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut drop = conn.prepare_cached("DELETE FROM keys WHERE job = ?1")?;
+    let rows = changes.iter().flat_map(|one| one.keys_added.iter().chain(&one.keys_dropped));
+    for row in rows {
+        if state.keys.get(&row.key) == Some(row) {
+            put.execute(params![key(row.job), row.key.0.as_str(), row.key.1, row.at_ms.cast_signed()])?;
+        } else {
+            drop.execute([key(row.job)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Job ids leave the top bit free, for this.
+pub(crate) fn key(id: JobId) -> i64 {
+    id.0.cast_signed()
+}
+
+fn encoded<T: Encode<()>>(value: &T) -> Result<Vec<u8>, Fault> {
+    minicbor::to_vec(value).map_err(|e| Fault::Contradiction(format!("a value cannot be encoded: {e}")))
+}

@@ -1,0 +1,99 @@
+//! Appends history in the order in which it happened; equal outputs once.
+
+use grid_core::{Changes, EventRow, History, ResultRow, SkipRow};
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::key;
+use crate::error::Fault;
+use crate::outputs::{RecentOutputs, hash};
+
+struct Pens<'c> {
+    conn: &'c Connection,
+    result: CachedStatement<'c>,
+    output: CachedStatement<'c>,
+    skip: CachedStatement<'c>,
+    event: CachedStatement<'c>,
+}
+
+pub(super) fn append(conn: &Connection, recent: &mut RecentOutputs, changes: &[Changes]) -> Result<(), Fault> {
+    let mut pens = Pens {
+        conn,
+        result: conn.prepare_cached(
+            "INSERT INTO results (job, step, node, job_epoch, attempt, outcome, duration_ms, started_ms, leader_epoch,
+                                  output, output_bytes, reason, error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?,
+        output: conn.prepare_cached("INSERT INTO outputs (hash, tail) VALUES (?1, ?2)")?,
+        skip: conn.prepare_cached(
+            "INSERT INTO skips (job, node, job_epoch, from_step, to_step, leader_epoch, reason)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?,
+        event: conn.prepare_cached(
+            "INSERT INTO events (wall_ms, leader_epoch, kind, subject, text) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?,
+    };
+    for row in changes.iter().flat_map(|one| &one.history) {
+        match row {
+            History::Result(row) => pens.result(recent, row)?,
+            History::Skip(row) => pens.skip(row)?,
+            History::Event(row) => pens.event(row)?,
+        }
+    }
+    Ok(())
+}
+
+impl Pens<'_> {
+    fn result(&mut self, recent: &mut RecentOutputs, row: &ResultRow) -> Result<(), Fault> {
+        let output = self.output(recent, &row.output_tail)?;
+        self.result.execute(params![
+            key(row.job),
+            row.step.0,
+            row.node.0,
+            row.job_epoch.0,
+            row.attempt.0,
+            row.outcome as u8,
+            row.duration_ms.cast_signed(),
+            row.started_wall_ms.cast_signed(),
+            row.leader_epoch.wire().cast_signed(),
+            output,
+            row.output_bytes.cast_signed(),
+            row.reason,
+            row.error,
+        ])?;
+        Ok(())
+    }
+
+    fn output(&mut self, recent: &mut RecentOutputs, tail: &[u8]) -> Result<Option<i64>, Fault> {
+        if tail.is_empty() {
+            return Ok(None);
+        }
+        let hash = hash(tail);
+        if let Some(known) = recent.row_of(&hash) {
+            return Ok(Some(known));
+        }
+        self.output.execute(params![hash, tail])?;
+        let id = self.conn.last_insert_rowid();
+        recent.insert(hash, id);
+        Ok(Some(id))
+    }
+
+    fn skip(&mut self, row: &SkipRow) -> Result<(), Fault> {
+        self.skip.execute(params![
+            key(row.job),
+            // Node numbers begin at 1.
+            row.node.map_or(0, |node| node.0),
+            row.job_epoch.0,
+            row.from.0,
+            row.to.0,
+            row.leader_epoch.wire().cast_signed(),
+            row.reason,
+        ])?;
+        Ok(())
+    }
+
+    fn event(&mut self, row: &EventRow) -> Result<(), Fault> {
+        let epoch = row.leader_epoch.wire().cast_signed();
+        self.event.execute(params![row.wall_ms.cast_signed(), epoch, row.kind, row.subject, row.text])?;
+        Ok(())
+    }
+}

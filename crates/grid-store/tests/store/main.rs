@@ -1,0 +1,11 @@
+//! The store from outside: a state machine drives it, and what it gives back is compared with the state.
+
+mod copies;
+mod documents;
+mod files;
+mod outputs;
+mod pages;
+mod random;
+mod round_trip;
+mod together;
+mod world;

@@ -1,0 +1,316 @@
+//! A small world: a state, a leader's clock, a store in a temporary folder. Nothing is stored until `store` is called,
+//! so that a test decides which entries are one batch.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use grid_core::{
+    Applied, BeginTerm, CancelJob, Changes, Command, ConfirmRevoke, Effect, Entry, EntryHead, ExpireLease, FireTimers,
+    MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, State, SubmitJob, apply, pending_effects,
+};
+use grid_store::{Position, Reader, Store, Stored};
+use grid_types::api::{JobDoc, ResultDoc, ResultRowDoc};
+use grid_types::decl::builtin;
+use grid_types::job::{Condition, JobSpec, Phase, Strategy, Task};
+use grid_types::node::{Capacity, NodeFacts, NodeStatus};
+use grid_types::{JobId, LeaseKey, NodeOrd, Outcome};
+use tempfile::TempDir;
+
+pub type Lease = (NodeOrd, LeaseKey);
+
+pub const WALL_MS: u64 = 1_790_000_000_000;
+
+pub struct World {
+    pub state: State,
+    pub store: Store,
+    pub folder: TempDir,
+    pub now_ms: u64,
+    /// Applied, not yet stored.
+    pub unstored: Vec<Changes>,
+    pub index: u64,
+    pub membership: Option<Vec<u8>>,
+    next_job: u64,
+    pub strategy: Strategy,
+    pub namespace: &'static str,
+    pub slots: u32,
+    pub quotas: Quotas,
+}
+
+pub fn task(backend: &str, action: &str) -> Task {
+    let decl = builtin().iter().find(|b| b.name == backend).unwrap().action(action).unwrap();
+    Task {
+        backend: backend.to_owned(),
+        action: action.to_owned(),
+        params: BTreeMap::new(),
+        condition: Condition::Always,
+        max_retries: 0,
+        timeout: None,
+        timeout_ms: 300_000,
+        effect: decl.effect,
+    }
+}
+
+pub fn leaf(backend: &str, action: &str) -> Phase {
+    Phase::Leaf(task(backend, action))
+}
+
+pub fn retrying(max_retries: u32) -> Phase {
+    Phase::Leaf(Task { max_retries, ..task("test", "fail") })
+}
+
+pub fn pipeline(tasks: Vec<Task>) -> Phase {
+    Phase::Pipeline { condition: Condition::Always, tasks }
+}
+
+impl World {
+    pub fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let (store, stored) = Store::open(&folder.path().join("grid.db")).unwrap();
+        assert_eq!(stored, Stored::default());
+        let mut world = Self {
+            state: State::default(),
+            store,
+            folder,
+            now_ms: 0,
+            unstored: Vec::new(),
+            index: 0,
+            membership: None,
+            next_job: 100,
+            strategy: Strategy::FailFast,
+            namespace: "default",
+            slots: 4,
+            quotas: Quotas::default(),
+        };
+        world.begin_term(5);
+        world
+    }
+
+    /// `node-1` …, with every built-in backend.
+    pub fn with_nodes(count: u32) -> Self {
+        let mut world = Self::new();
+        world.add_nodes(count);
+        world
+    }
+
+    pub fn add_nodes(&mut self, count: u32) {
+        let first = self.state.meta.next_ord + 1;
+        let commands: Vec<_> =
+            (first..first + count).map(|i| self.register_command(&format!("node-{i}"), "journal", 1, true)).collect();
+        for chunk in commands.chunks(512) {
+            assert!(self.apply(chunk.to_vec()).replies.iter().all(Result::is_ok));
+        }
+        self.store();
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("grid.db")
+    }
+
+    pub fn reader(&self) -> Reader {
+        self.store.reader()
+    }
+
+    pub fn apply(&mut self, commands: Vec<Command>) -> Applied {
+        let term = self.state.meta.leadership.term;
+        self.apply_in(term, commands)
+    }
+
+    fn apply_in(&mut self, term: u64, commands: Vec<Command>) -> Applied {
+        let head = EntryHead {
+            epoch: self.state.meta.leadership.epoch,
+            term,
+            now_ms: self.now_ms,
+            wall_ms: WALL_MS + self.now_ms,
+            commands: u32::try_from(commands.len()).unwrap(),
+        };
+        let mut applied = apply(&mut self.state, &Entry { head, commands });
+        self.index += 1;
+        self.unstored.push(std::mem::take(&mut applied.changes));
+        applied
+    }
+
+    pub fn one(&mut self, command: Command) -> Result<Reply, Rejection> {
+        self.apply(vec![command]).replies.remove(0)
+    }
+
+    pub fn position(&self) -> Position {
+        Position { term: self.state.meta.leadership.term, index: self.index }
+    }
+
+    /// Everything applied since the last time, as one batch.
+    pub fn store(&mut self) {
+        let changes = std::mem::take(&mut self.unstored);
+        self.store.persist(&self.state, &changes, self.position(), self.membership.as_deref()).unwrap();
+    }
+
+    pub fn begin_term(&mut self, term: u64) {
+        let begin = Command::BeginTerm(BeginTerm {
+            term,
+            leader: format!("c{term}").parse().unwrap(),
+            api_url: "http://127.0.0.1:1".to_owned(),
+            grpc_addr: "127.0.0.1:2".to_owned(),
+            quotas: self.quotas,
+            cluster_id: "cluster".to_owned(),
+        });
+        assert!(self.apply_in(term, vec![begin]).replies[0].is_ok());
+    }
+
+    pub fn register_command(&self, id: &str, journal: &str, boot: u64, all_backends: bool) -> Command {
+        let backends = builtin().iter().filter(|b| all_backends || b.name == "ping").map(|b| {
+            let actions = b.actions.iter().map(|a| a.name.to_owned()).collect();
+            (b.name.to_owned(), actions)
+        });
+        Command::RegisterNode(RegisterNode {
+            id: id.parse().unwrap(),
+            facts: NodeFacts {
+                hostname: format!("{id}.example"),
+                groups: ["web".parse().unwrap()].into(),
+                labels: [("rack".to_owned(), "r1".to_owned())].into(),
+                backends: backends.collect(),
+                capacity: Capacity { slots: self.slots, ..Capacity::default() },
+                ..NodeFacts::default()
+            },
+            journal_id: format!("{journal}-{id}").into_bytes(),
+            boot,
+            nonce: boot.to_le_bytes().to_vec(),
+            known_session_lives: false,
+        })
+    }
+
+    pub fn try_submit(&mut self, target: &str, phases: Vec<Phase>, key: Option<String>) -> Result<Reply, Rejection> {
+        self.next_job += 1;
+        let spec = JobSpec { target: target.parse().unwrap(), phases, strategy: self.strategy, timeout: None };
+        let namespace = self.namespace.parse().unwrap();
+        self.one(Command::SubmitJob(SubmitJob { id: JobId(self.next_job), namespace, spec, key }))
+    }
+
+    pub fn submit(&mut self, target: &str, phases: Vec<Phase>) -> JobId {
+        match self.try_submit(target, phases, None) {
+            Ok(Reply::Submitted { job, .. }) => job,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn cancel(&mut self, job: JobId) -> Result<Reply, Rejection> {
+        self.one(Command::CancelJob(CancelJob { namespace: self.namespace.parse().unwrap(), job }))
+    }
+
+    /// Leases that are out: first those that count, then those that were revoked.
+    pub fn leases(&self) -> (Vec<Lease>, Vec<Lease>) {
+        let (mut offered, mut revoked) = (Vec::new(), Vec::new());
+        for effect in pending_effects(&self.state) {
+            match effect {
+                Effect::Offer(offer) => offered.push((offer.node, offer.lease)),
+                Effect::Revoke { node, lease } => revoked.push((node, lease)),
+                Effect::Forget { .. } | Effect::Deposed => {}
+            }
+        }
+        (offered, revoked)
+    }
+
+    pub fn offered(&self) -> Vec<Lease> {
+        self.leases().0
+    }
+
+    pub fn result_command(&self, (node, lease): Lease, outcome: Outcome, output: &[u8]) -> Command {
+        Command::RecordResult(RecordResult {
+            node,
+            session: self.state.nodes[&node].session,
+            lease,
+            outcome,
+            error: outcome.is_failure().then(|| format!("boom {}", lease.attempt)),
+            output_tail: output.to_vec(),
+            output_bytes: u64::try_from(output.len()).unwrap(),
+            duration_ms: 2_345,
+            started_wall_ms: WALL_MS + self.now_ms,
+        })
+    }
+
+    pub fn report_with(&mut self, lease: Lease, outcome: Outcome, output: &[u8]) {
+        self.one(self.result_command(lease, outcome, output)).unwrap();
+    }
+
+    pub fn report(&mut self, lease: Lease, outcome: Outcome) {
+        self.report_with(lease, outcome, b"out\n");
+    }
+
+    pub fn confirm_command(&self, (node, lease): Lease, ended: Option<Outcome>) -> Command {
+        Command::ConfirmRevoke(ConfirmRevoke {
+            node,
+            session: self.state.nodes[&node].session,
+            lease,
+            ended,
+            duration_ms: 10,
+            started_wall_ms: if ended.is_some() { WALL_MS } else { 0 },
+            output_tail: Vec::new(),
+            output_bytes: 0,
+        })
+    }
+
+    pub fn expire(&mut self, (node, lease): Lease) {
+        self.one(Command::ExpireLease(ExpireLease { node, lease })).unwrap();
+    }
+
+    pub fn mark_command(&self, node: NodeOrd, to: NodeStatus) -> Command {
+        let known = &self.state.nodes[&node];
+        let (session, from) = (known.session, known.status);
+        Command::MarkNode(MarkNode { node, session, from, to, reason: "test".to_owned() })
+    }
+
+    pub fn advance_ms(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.one(Command::FireTimers(FireTimers {})).unwrap();
+    }
+
+    /// Opens what lies on the disk now, as after a `kill -9`.
+    pub fn as_killed(&self) -> (TempDir, Store, Stored) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("grid.db");
+        copy_files(&self.path(), &path);
+        let (store, stored) = Store::open(&path).unwrap();
+        (folder, store, stored)
+    }
+
+    pub fn doc(&self, job: JobId) -> JobDoc {
+        self.reader().job(self.namespace, job).unwrap().unwrap()
+    }
+
+    /// One row of a stored job.
+    pub fn row(&self, job: JobId, step: u32, node: &str) -> ResultDoc {
+        self.doc(job).results.unwrap()[&step.to_string()][node].clone()
+    }
+
+    /// Every row of a job, page by page.
+    pub fn all_rows(&self, job: JobId, limit: u32, step: Option<u32>, status: Option<Outcome>) -> Vec<ResultRowDoc> {
+        all_rows(&self.reader(), self.namespace, job, limit, step, status)
+    }
+}
+
+pub fn all_rows(
+    reader: &Reader,
+    namespace: &str,
+    job: JobId,
+    limit: u32,
+    step: Option<u32>,
+    status: Option<Outcome>,
+) -> Vec<ResultRowDoc> {
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let page = reader.results(namespace, job, limit, after, step, status).unwrap().unwrap();
+        assert!(page.items.len() <= limit as usize);
+        assert!(page.next.is_none() || page.items.len() == limit as usize, "a page before the last is full");
+        rows.extend(page.items);
+        let Some(next) = page.next else { return rows };
+        let (step, node) = next.split_once(':').unwrap();
+        after = Some((step.parse().unwrap(), node.to_owned()));
+    }
+}
+
+/// The database before its WAL: what a checkpoint moves meanwhile is then in both.
+pub fn copy_files(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+    let wal = |path: &Path| PathBuf::from(format!("{}-wal", path.display()));
+    if wal(from).exists() {
+        std::fs::copy(wal(from), wal(to)).unwrap();
+    }
+}
