@@ -13,7 +13,7 @@ mod refusal;
 
 pub use grpc::{GrpcDialer, GrpcLink, ServeError, serve};
 pub use hub::Hub;
-pub use link::{Dialer, Downlink, Link, LinkError, Uplink};
+pub use link::{Dialer, Downlink, Link, LinkError, Slot, Uplink};
 pub use outbox::{Outbox, Overflow};
 pub use refusal::FabricRefusal;
 

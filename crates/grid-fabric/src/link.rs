@@ -61,16 +61,21 @@ impl Uplink {
         (Self { messages }, queue)
     }
 
-    /// Waits until a message can go out, then asks for it: what became ready in the meantime travels along.
-    /// `false`: the stream is broken.
-    pub async fn send(&self, make: impl FnOnce() -> v1::FromWorker) -> bool {
-        match self.messages.reserve().await {
-            Ok(permit) => {
-                permit.send(make());
-                true
-            }
-            Err(_) => false,
-        }
+    /// Waits until a message can go out; it is made only then, so that what became ready in the meantime travels along.
+    /// `None`: the stream is broken.
+    pub async fn reserve(&self) -> Option<Slot<'_>> {
+        self.messages.reserve().await.ok().map(|permit| Slot { permit })
+    }
+}
+
+/// The right to send one message.
+pub struct Slot<'a> {
+    permit: mpsc::Permit<'a, v1::FromWorker>,
+}
+
+impl Slot<'_> {
+    pub fn send(self, message: v1::FromWorker) {
+        self.permit.send(message);
     }
 }
 

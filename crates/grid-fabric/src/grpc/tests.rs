@@ -142,7 +142,7 @@ async fn a_session_is_opened_speaks_both_ways_and_is_closed_once() {
     let (uplink, mut downlink) = rig.link.open(beat(7, 1)).await.unwrap();
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 1));
-    assert!(uplink.send(|| beat(7, 2)).await);
+    uplink.reserve().await.unwrap().send(beat(7, 2));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 2));
     let outbox = rig.outbox();
     outbox.send(v1::ToWorker { leader_epoch: 3, ask_held: true, ..Default::default() }).unwrap();
@@ -182,7 +182,7 @@ async fn a_refused_session_hears_why_and_is_never_closed() {
 async fn a_message_of_another_session_ends_the_stream() {
     let mut rig = Rig::start(100).await;
     let (uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
-    assert!(uplink.send(|| beat(6, 9)).await);
+    uplink.reserve().await.unwrap().send(beat(6, 9));
     assert_eq!(hear_closing(&mut downlink).await.reason, closing::STALE_SESSION);
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
@@ -195,8 +195,8 @@ async fn the_next_message_waits_for_the_hub_while_the_leader_may_still_speak() {
     let (uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
-    assert!(uplink.send(|| beat(7, 1)).await);
-    assert!(uplink.send(|| beat(7, 2)).await);
+    uplink.reserve().await.unwrap().send(beat(7, 1));
+    uplink.reserve().await.unwrap().send(beat(7, 2));
     rig.outbox().send(v1::ToWorker { ask_held: true, ..Default::default() }).unwrap();
     assert!(hear(&mut downlink).await.unwrap().ask_held);
     assert!(rig.seen.try_recv().is_err(), "the hub was handed a message while it was busy");

@@ -1,0 +1,104 @@
+//! `test`: behaves and misbehaves on demand.
+//!
+//! `record` is the witness of the promise that a `once` attempt runs at most once: one line, written by one `write` with
+//! O_APPEND and fsynced, never split, never retried.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use grid_types::LeaseKey;
+use grid_types::decl::Params;
+
+use super::{Backend, Run, params};
+use crate::exec::LeaseContext;
+
+/// The duration is its argument and never part of the script. Ignored signals stay ignored in the programs it starts.
+const TREE: &str = r#"trap '' TERM; sleep "$1" & sleep "$1"; wait"#;
+
+/// Lines written between two chances for others to run.
+const OUTPUT_CHUNK_BYTES: usize = 64 * 1024;
+
+pub(super) struct Test;
+
+impl Backend for Test {
+    fn run(&self, context: Arc<LeaseContext>, action: String, given: Params) -> Run {
+        Box::pin(async move {
+            match action.as_str() {
+                "succeed" => succeed(&context, &given).await,
+                "fail" => fail(&given).await,
+                "sleep" => {
+                    let seconds = seconds(params::required_duration(&given, "duration")?);
+                    context.run("sleep", vec![seconds]).await
+                }
+                "flaky" => flaky(params::integer(&given, "rate")?),
+                "output" => output(&context, &given).await,
+                "record" => record(&context, &given).await,
+                "tree" => {
+                    let seconds = seconds(params::required_duration(&given, "duration")?);
+                    let args = ["-c", TREE, "sh", &seconds].map(str::to_owned);
+                    context.run("/bin/sh", args.to_vec()).await
+                }
+                other => Err(format!("test has no action {other}")),
+            }
+        })
+    }
+}
+
+async fn succeed(context: &LeaseContext, given: &Params) -> Result<(), String> {
+    tokio::time::sleep(params::duration(given, "delay")).await;
+    if let Some(message) = params::text(given, "message") {
+        context.write(format!("{message}\n").as_bytes());
+    }
+    Ok(())
+}
+
+async fn fail(given: &Params) -> Result<(), String> {
+    tokio::time::sleep(params::duration(given, "delay")).await;
+    Err(params::text(given, "message").unwrap_or("failed as asked").to_owned())
+}
+
+fn flaky(rate: u64) -> Result<(), String> {
+    let drawn = getrandom::u64().map_err(|error| format!("no randomness: {error}"))? % 100;
+    if drawn < rate { Err(format!("failed by chance ({rate}% do)")) } else { Ok(()) }
+}
+
+async fn output(context: &LeaseContext, given: &Params) -> Result<(), String> {
+    let lines = params::integer(given, "lines")?;
+    let width = usize::try_from(params::integer(given, "width")?).unwrap_or(usize::MAX);
+    let mut chunk = String::new();
+    for number in 1..=lines {
+        let begin = chunk.len();
+        chunk.push_str(&number.to_string());
+        let filler = width.saturating_sub(chunk.len() - begin);
+        chunk.extend(std::iter::repeat_n('.', filler));
+        chunk.push('\n');
+        if chunk.len() >= OUTPUT_CHUNK_BYTES {
+            context.write(chunk.as_bytes());
+            chunk.clear();
+            tokio::task::yield_now().await;
+        }
+    }
+    context.write(chunk.as_bytes());
+    Ok(())
+}
+
+async fn record(context: &LeaseContext, given: &Params) -> Result<(), String> {
+    let path = params::required_text(given, "path")?.to_owned();
+    let LeaseKey { job, step, attempt, .. } = context.lease();
+    let line = format!("{job} {step} {} {attempt}\n", context.node_id());
+    let append = move || {
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let written = file.write(line.as_bytes())?;
+        file.sync_all()?;
+        if written < line.len() { Err(std::io::ErrorKind::WriteZero.into()) } else { Ok(()) }
+    };
+    context.block(append).await?.map_err(|error: std::io::Error| format!("cannot record: {error}"))?;
+    tokio::time::sleep(params::duration(given, "delay")).await;
+    Ok(())
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{}.{:03}", duration.as_secs(), duration.subsec_millis())
+}

@@ -1,0 +1,355 @@
+//! The book: every lease this worker knows, and what is to be done about it. Synchronous, no I/O.
+//!
+//! ```text
+//!            offer                   on disk (once)
+//!   (none) --------> Queued --> Starting --------> Running --> Over --final answer--> settled --Forget--> tombstone
+//!      |                \           \                 |          ^
+//!      '---- revoke -----+-----------+--> Over        '-- stop --'
+//! ```
+//!
+//! Each call changes the book and leaves [`Effects`]: records for the journal first, then leases to start and to stop.
+//! The caller writes the records before it does the rest, and reports each sync with [`Book::synced`].
+//!
+//! - W2 nothing runs that is stale, revoked or already known. A revoke counts for its lease, not for the whole (job,
+//!   job_epoch): a timed-out job revokes leases and still runs its `on_failure` steps in the same epoch. A lease of an
+//!   older epoch than the newest known of its job counts as revoked.
+//! - W3 a `once` lease starts, and is reported, only when that is on disk.
+//! - W7 one lease of a job at a time, `slots` leases in all; the rest wait in order.
+//!
+//! Not here: sessions and reconnecting (`session`), running (`exec`), files (`journal`).
+//! The book keeps a bounded memory: a forgotten job shrinks to one tombstone for 24 h, and beyond [`MAX_SETTLED`] the
+//! oldest settled leases go even if their `Forget` never came, since it is a message that may be lost.
+
+mod entry;
+mod offers;
+mod replay;
+mod reports;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use grid_proto::v1;
+use grid_types::decl::EffectClass;
+use grid_types::{JobEpoch, JobId, LeaderEpoch, LeaseKey, SessionId};
+
+use crate::journal::{Ended, Group, Record, Status};
+use entry::{Entry, Phase, Settled};
+pub use offers::Heard;
+
+/// Leases settled but not forgotten, and tombstones of forgotten jobs.
+pub const MAX_SETTLED: usize = 50_000;
+/// W2: how long a forgotten job is still known.
+pub const TOMBSTONE_MS: u64 = 24 * 3600 * 1000;
+
+/// What a lease is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Work {
+    pub lease: LeaseKey,
+    /// As it came; checked by whoever runs it.
+    pub offer: v1::Offer,
+    pub started_at_ms: u64,
+}
+
+/// What the caller has to do, in this order.
+#[derive(Debug, Default, PartialEq)]
+pub struct Effects {
+    pub records: Vec<Record>,
+    /// The records matter to somebody who waits: sync, then call [`Book::synced`] with [`Book::written`].
+    pub sync: bool,
+    pub stop: Vec<LeaseKey>,
+    pub start: Vec<Work>,
+}
+
+/// Both clocks, read once per event (W6).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Now {
+    pub mono_ms: u64,
+    pub wall_ms: u64,
+}
+
+/// A lease whose run was cut off by the end of an earlier process of this worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interrupted {
+    pub lease: LeaseKey,
+    pub groups: Vec<Group>,
+}
+
+#[derive(Debug)]
+pub struct Book {
+    slots: usize,
+    session: SessionId,
+    /// Highest ever obeyed.
+    epoch: LeaderEpoch,
+    accepts_offers: bool,
+    /// Held leases (W5).
+    leases: BTreeMap<LeaseKey, Entry>,
+    settled: BTreeMap<LeaseKey, Settled>,
+    tombstones: BTreeMap<JobId, Tombstone>,
+    /// Wait for a slot or for another lease of their job.
+    queue: VecDeque<LeaseKey>,
+    /// Starting or running.
+    active: BTreeMap<JobId, LeaseKey>,
+    /// Wait for the disk, in order of their record.
+    awaiting_sync: VecDeque<(u64, LeaseKey)>,
+    written: u64,
+    on_disk: u64,
+    due: BTreeSet<LeaseKey>,
+    /// Reported but not answered, or answered with Retry.
+    again_at: BTreeSet<(u64, LeaseKey)>,
+    accepted: BTreeSet<LeaseKey>,
+    held_asked: bool,
+    effects: Effects,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tombstone {
+    epoch: JobEpoch,
+    at_ms: u64,
+}
+
+impl Book {
+    #[must_use]
+    pub fn new(slots: u32) -> Self {
+        Self {
+            slots: usize::try_from(slots).unwrap_or(usize::MAX).max(1),
+            session: SessionId(0),
+            epoch: LeaderEpoch::default(),
+            accepts_offers: true,
+            leases: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            queue: VecDeque::new(),
+            active: BTreeMap::new(),
+            awaiting_sync: VecDeque::new(),
+            written: 0,
+            on_disk: 0,
+            due: BTreeSet::new(),
+            again_at: BTreeSet::new(),
+            accepted: BTreeSet::new(),
+            held_asked: false,
+            effects: Effects::default(),
+        }
+    }
+
+    /// What has to be done now. Call until it is empty.
+    pub fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// How many records were ever handed out.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    #[must_use]
+    pub fn epoch(&self) -> LeaderEpoch {
+        self.epoch
+    }
+
+    #[must_use]
+    pub fn held_count(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Leases of which something runs, or is about to.
+    #[must_use]
+    pub fn active_count(&self) -> usize {
+        self.active.len()
+    }
+
+    #[must_use]
+    pub fn holds(&self, lease: &LeaseKey) -> bool {
+        self.leases.contains_key(lease)
+    }
+
+    /// Registered anew: everything unanswered is reported again, under the epoch of this session. `false`: this leader
+    /// is older than one this worker has already obeyed.
+    #[must_use]
+    pub fn begin_session(&mut self, session: SessionId, epoch: LeaderEpoch) -> bool {
+        if !self.obey(epoch) {
+            return false;
+        }
+        self.session = session;
+        self.again_at.clear();
+        self.accepted.clear();
+        self.due.clear();
+        for (lease, entry) in &mut self.leases {
+            entry.again_at_ms = None;
+            if entry.is_over() && entry.waits_for <= self.on_disk {
+                self.due.insert(*lease);
+            }
+        }
+        self.held_asked = true;
+        true
+    }
+
+    /// From now on offers are ignored; what is held goes on.
+    pub fn refuse_offers(&mut self) {
+        self.accepts_offers = false;
+    }
+
+    /// Ends everything at once: what runs is stopped, what waits fails without having run.
+    pub fn stop_all(&mut self, now: Now) {
+        self.accepts_offers = false;
+        self.queue.clear();
+        let mut unstarted = Vec::new();
+        for (lease, entry) in &self.leases {
+            match entry.phase {
+                Phase::Running => self.effects.stop.push(*lease),
+                Phase::Queued(_) | Phase::Starting(_) => unstarted.push(*lease),
+                Phase::Over => {}
+            }
+        }
+        for lease in unstarted {
+            let error = "the worker was stopped before it started";
+            self.over_at_once(lease, Ended::without_run(Status::Failed, error, now.wall_ms));
+            self.leave_slot(lease, now);
+        }
+    }
+
+    pub fn forked(&mut self, lease: LeaseKey, group: Group) {
+        if let Some(entry) = self.leases.get_mut(&lease) {
+            entry.groups.push(group);
+            self.write(Record::Forked { lease, group });
+        }
+    }
+
+    /// Nothing of the lease runs any more. Cancelled without a revoke: the worker itself was told to stop.
+    pub fn ended(&mut self, lease: LeaseKey, mut ended: Ended, tail: Vec<u8>, now: Now) {
+        let running = self.leases.get_mut(&lease).filter(|entry| matches!(entry.phase, Phase::Running));
+        let Some(entry) = running else { return };
+        if ended.status == Status::Cancelled && !entry.revoked {
+            // A killed `once` step may have done half of its work: never retried by itself (W8).
+            let once = entry.effect == EffectClass::Once;
+            ended.status = if once { Status::Unknown } else { Status::Failed };
+            "the worker was stopped while it ran".clone_into(&mut ended.error);
+        }
+        entry.finish(Some(ended.clone()), tail);
+        let durable = entry.effect == EffectClass::Once || entry.revoked;
+        self.write(Record::Ended { lease, ended });
+        if durable {
+            self.after_sync(lease);
+        } else {
+            self.say(lease);
+        }
+        self.leave_slot(lease, now);
+    }
+
+    /// Everything up to record `number` is on disk.
+    pub fn synced(&mut self, number: u64) {
+        self.on_disk = self.on_disk.max(number);
+        while let Some((_, lease)) = self.awaiting_sync.pop_front_if(|(waits_for, _)| *waits_for <= number) {
+            let ready = self.leases.get_mut(&lease).filter(|entry| entry.waits_for <= number);
+            let Some(entry) = ready else { continue };
+            match std::mem::replace(&mut entry.phase, Phase::Over) {
+                Phase::Starting(work) => {
+                    entry.phase = Phase::Running;
+                    self.effects.start.push(*work);
+                }
+                Phase::Over => {
+                    self.due.insert(lease);
+                }
+                other @ (Phase::Queued(_) | Phase::Running) => entry.phase = other,
+            }
+        }
+    }
+
+    fn write(&mut self, record: Record) {
+        self.written += 1;
+        self.effects.records.push(record);
+    }
+
+    /// The lease goes on when everything written so far is on disk.
+    fn after_sync(&mut self, lease: LeaseKey) {
+        self.effects.sync = true;
+        self.due.remove(&lease);
+        if let Some(entry) = self.leases.get_mut(&lease) {
+            entry.waits_for = self.written;
+            self.awaiting_sync.push_back((self.written, lease));
+        }
+    }
+
+    /// Said as soon as there is a session, or when the disk is ready.
+    fn say(&mut self, lease: LeaseKey) {
+        let Some(entry) = self.leases.get(&lease) else { return };
+        if entry.is_over() && entry.waits_for <= self.on_disk {
+            self.due.insert(lease);
+        }
+    }
+
+    fn say_again_at(&mut self, lease: LeaseKey, at_ms: u64) {
+        let Some(entry) = self.leases.get_mut(&lease) else { return };
+        if let Some(before) = entry.again_at_ms.replace(at_ms) {
+            self.again_at.remove(&(before, lease));
+        }
+        self.again_at.insert((at_ms, lease));
+    }
+
+    /// Takes a lease out of everything that refers to it.
+    fn remove(&mut self, lease: LeaseKey) -> Option<Entry> {
+        let entry = self.leases.remove(&lease)?;
+        self.due.remove(&lease);
+        self.accepted.remove(&lease);
+        if let Some(at_ms) = entry.again_at_ms {
+            self.again_at.remove(&(at_ms, lease));
+        }
+        Some(entry)
+    }
+
+    /// Over without having run.
+    fn over_at_once(&mut self, lease: LeaseKey, ended: Ended) {
+        let entry = self.leases.entry(lease).or_insert_with(Entry::unseen);
+        entry.finish(Some(ended.clone()), Vec::new());
+        self.write(Record::Ended { lease, ended });
+        self.after_sync(lease);
+    }
+
+    /// W2: epochs rise. `false`: from a deposed leader.
+    fn obey(&mut self, epoch: LeaderEpoch) -> bool {
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.write(Record::Epoch(epoch));
+        }
+        epoch == self.epoch
+    }
+
+    fn leave_slot(&mut self, lease: LeaseKey, now: Now) {
+        if self.active.get(&lease.job) == Some(&lease) {
+            self.active.remove(&lease.job);
+        }
+        self.fill_slots(now);
+    }
+
+    /// W7: starts what may start, oldest first.
+    fn fill_slots(&mut self, now: Now) {
+        let mut at = 0;
+        while at < self.queue.len() && self.active.len() < self.slots {
+            let lease = self.queue[at];
+            if self.active.contains_key(&lease.job) {
+                at += 1;
+                continue;
+            }
+            self.queue.remove(at);
+            self.start(lease, now);
+        }
+    }
+
+    fn start(&mut self, lease: LeaseKey, now: Now) {
+        let Some(entry) = self.leases.get_mut(&lease) else { return };
+        let Phase::Queued(mut work) = std::mem::replace(&mut entry.phase, Phase::Running) else { return };
+        let effect = entry.effect;
+        work.started_at_ms = now.wall_ms;
+        entry.started_at_ms = now.wall_ms;
+        self.active.insert(lease.job, lease);
+        if effect == EffectClass::Once {
+            entry.phase = Phase::Starting(work);
+            self.write(Record::Started { lease, effect, at_ms: now.wall_ms });
+            self.after_sync(lease);
+        } else {
+            self.write(Record::Started { lease, effect, at_ms: now.wall_ms });
+            self.effects.start.push(*work);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! One lease in the book.
+
+use grid_types::decl::EffectClass;
+
+use super::Work;
+use crate::journal::{Ended, Group};
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) phase: Phase,
+    pub(super) effect: EffectClass,
+    pub(super) started_at_ms: u64,
+    pub(super) revoked: bool,
+    /// `None` while it is not over, and for a lease that never started.
+    pub(super) ended: Option<Ended>,
+    /// The last bytes of the output; empty after a restart, when the file has them.
+    pub(super) tail: Option<Vec<u8>>,
+    /// Of an earlier process of this worker while it replays, otherwise of this one.
+    pub(super) groups: Vec<Group>,
+    /// Nothing is done or said about it before this record is on disk.
+    pub(super) waits_for: u64,
+    /// When it is to be said again.
+    pub(super) again_at_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    Queued(Box<Work>),
+    /// Waits until `started` is on disk.
+    Starting(Box<Work>),
+    Running,
+    /// Nothing runs; the leader's final answer is missing.
+    Over,
+}
+
+/// The leader's answer was final; kept so that the lease never runs again.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) ended: Option<Ended>,
+    pub(super) revoked: bool,
+    pub(super) at_ms: u64,
+}
+
+impl Entry {
+    pub(super) fn new(phase: Phase, effect: EffectClass) -> Self {
+        Self {
+            phase,
+            effect,
+            started_at_ms: 0,
+            revoked: false,
+            ended: None,
+            tail: None,
+            groups: Vec::new(),
+            waits_for: 0,
+            again_at_ms: None,
+        }
+    }
+
+    /// A lease of which nothing ran and nothing will.
+    pub(super) fn unseen() -> Self {
+        Self::new(Phase::Over, EffectClass::Once)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    pub(super) fn finish(&mut self, ended: Option<Ended>, tail: Vec<u8>) {
+        self.phase = Phase::Over;
+        self.ended = ended;
+        self.tail = Some(tail);
+        self.groups = Vec::new();
+    }
+}
+
+impl Settled {
+    /// The leader asks again.
+    pub(super) fn reopen(self) -> Entry {
+        let mut entry = Entry::unseen();
+        entry.started_at_ms = self.ended.as_ref().map_or(0, |ended| ended.started_at_ms);
+        entry.ended = self.ended;
+        entry.revoked = self.revoked;
+        entry
+    }
+}

@@ -1,0 +1,181 @@
+//! What the leader says: answers, revokes, forgets, then offers, in this order, so that an offer merged into one message
+//! with its own revoke never runs.
+
+use grid_proto::v1;
+use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, StepIndex};
+
+use super::entry::{Entry, Phase, Settled};
+use super::{Book, Now, Tombstone, Work};
+use crate::journal::{Ended, Record, Status};
+
+/// A Retry is reported again after this.
+const RETRY_MS: u64 = 200;
+/// Queued leases per slot; what is beyond is left to the leader, which offers it again.
+const QUEUE_PER_SLOT: usize = 2;
+
+/// What becomes of the session after a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    Go,
+    /// Register again: the reason, and the API URL of a controller that may know more.
+    Reconnect {
+        reason: String,
+        leader_url: Option<String>,
+    },
+}
+
+impl Book {
+    pub fn receive(&mut self, message: &v1::ToWorker, now: Now) -> Heard {
+        if let Some(closing) = &message.closing {
+            let reason = format!("the controller closed the session: {}", closing.reason);
+            let leader_url = Some(closing.leader_url.clone()).filter(|url| !url.is_empty());
+            return Heard::Reconnect { reason, leader_url };
+        }
+        if !self.obey(LeaderEpoch::from_wire(message.leader_epoch)) {
+            let reason = format!("leader epoch {} is over, {} is newer", message.leader_epoch, self.epoch);
+            return Heard::Reconnect { reason, leader_url: None };
+        }
+        for answer in &message.answers {
+            if let Some(lease) = answer.lease {
+                self.answered(lease.into(), answer.kind(), now);
+            }
+        }
+        for lease in &message.revokes {
+            self.revoke((*lease).into(), now);
+        }
+        for forget in &message.forgets {
+            self.forget(JobId(forget.job_id), now.wall_ms);
+        }
+        for offer in &message.offers {
+            self.offered(offer, now);
+        }
+        self.held_asked |= message.ask_held;
+        Heard::Go
+    }
+
+    /// W4.
+    fn answered(&mut self, lease: LeaseKey, kind: v1::AnswerKind, now: Now) {
+        use v1::AnswerKind::{Committed, Retry, SupersededAttempt, SupersededJob, SupersededSettled, Unspecified};
+        if !self.leases.get(&lease).is_some_and(Entry::is_over) {
+            return;
+        }
+        match kind {
+            Committed | SupersededJob | SupersededAttempt | SupersededSettled => self.settle(lease, now.wall_ms),
+            Retry => self.say_again_at(lease, now.mono_ms + RETRY_MS),
+            Unspecified => tracing::warn!(%lease, "an answer of no known kind is ignored"),
+        }
+    }
+
+    fn settle(&mut self, lease: LeaseKey, at_ms: u64) {
+        let Some(entry) = self.remove(lease) else { return };
+        self.settled.insert(lease, Settled { ended: entry.ended, revoked: entry.revoked, at_ms });
+        self.write(Record::Settled { lease, at_ms });
+        self.bound_memory();
+    }
+
+    fn revoke(&mut self, lease: LeaseKey, now: Now) {
+        if let Some(settled) = self.settled.remove(&lease) {
+            self.leases.insert(lease, settled.reopen());
+        }
+        let buried = self.tombstone_of(&lease).map(|_| forgotten(now));
+        let entry = self.leases.entry(lease).or_insert_with(|| Entry { ended: buried, ..Entry::unseen() });
+        if entry.revoked {
+            // The answer was lost on the way, or it is still being stopped.
+            self.say(lease);
+            return;
+        }
+        entry.revoked = true;
+        if matches!(entry.phase, Phase::Running) {
+            self.effects.stop.push(lease);
+            self.effects.sync = true;
+            self.write(Record::Revoked { lease });
+            return;
+        }
+        entry.phase = Phase::Over;
+        self.accepted.remove(&lease);
+        self.queue.retain(|queued| *queued != lease);
+        self.write(Record::Revoked { lease });
+        self.after_sync(lease);
+        self.leave_slot(lease, now);
+    }
+
+    /// The job ended: nobody will ask for its leases again. What still runs stays; the leader revokes it (W5).
+    fn forget(&mut self, job: JobId, at_ms: u64) {
+        let over = self.leases.range(of_job(job)).filter(|(_, entry)| entry.is_over()).map(|(lease, _)| *lease);
+        let over: Vec<_> = over.chain(self.settled.range(of_job(job)).map(|(lease, _)| *lease)).collect();
+        let Some(epoch) = over.iter().map(|lease| lease.job_epoch).max() else { return };
+        for lease in over {
+            self.remove(lease);
+            self.settled.remove(&lease);
+        }
+        self.bury(job, Tombstone { epoch, at_ms });
+        self.write(Record::Forgotten { job, epoch, at_ms });
+        self.bound_memory();
+    }
+
+    /// W2.
+    fn offered(&mut self, offer: &v1::Offer, now: Now) {
+        let Some(lease) = offer.lease.map(LeaseKey::from) else { return };
+        if offer.session != self.session.0 {
+            tracing::warn!(%lease, session = offer.session, "an offer of another session is ignored");
+            return;
+        }
+        if let Some(settled) = self.settled.remove(&lease) {
+            self.leases.insert(lease, settled.reopen());
+            self.say(lease);
+            return;
+        }
+        if let Some(entry) = self.leases.get(&lease) {
+            if entry.is_over() {
+                self.say(lease);
+            } else {
+                self.accepted.insert(lease);
+            }
+            return;
+        }
+        if self.tombstone_of(&lease).is_some() {
+            // It may have run here; nobody knows any more. An answer at least ends it.
+            self.over_at_once(lease, forgotten(now));
+        } else if self.newest_epoch(lease.job) > Some(lease.job_epoch) {
+            self.revoke(lease, now);
+        } else {
+            self.take(lease, offer, now);
+        }
+    }
+
+    fn take(&mut self, lease: LeaseKey, offer: &v1::Offer, now: Now) {
+        if !self.accepts_offers || self.queue.len() >= self.slots * QUEUE_PER_SLOT {
+            tracing::info!(%lease, "an offer is not taken: the worker drains or its queue is full");
+            return;
+        }
+        let effect = offer.effect().class();
+        let work = Work { lease, offer: offer.clone(), started_at_ms: 0 };
+        self.leases.insert(lease, Entry::new(Phase::Queued(Box::new(work)), effect));
+        self.accepted.insert(lease);
+        self.queue.push_back(lease);
+        self.fill_slots(now);
+    }
+
+    fn tombstone_of(&self, lease: &LeaseKey) -> Option<&Tombstone> {
+        self.tombstones.get(&lease.job).filter(|tombstone| tombstone.epoch >= lease.job_epoch)
+    }
+
+    fn newest_epoch(&self, job: JobId) -> Option<JobEpoch> {
+        let held = self.leases.range(of_job(job)).next_back().map(|(lease, _)| lease.job_epoch);
+        let settled = self.settled.range(of_job(job)).next_back().map(|(lease, _)| lease.job_epoch);
+        let buried = self.tombstones.get(&job).map(|tombstone| tombstone.epoch);
+        held.max(settled).max(buried)
+    }
+}
+
+fn forgotten(now: Now) -> Ended {
+    let error = "this worker has already forgotten the lease: it may have run";
+    Ended::without_run(Status::Unknown, error, now.wall_ms)
+}
+
+pub(super) fn of_job(job: JobId) -> std::ops::RangeInclusive<LeaseKey> {
+    let lowest = LeaseKey { job, job_epoch: JobEpoch(0), step: StepIndex(0), attempt: Attempt(0) };
+    let highest =
+        LeaseKey { job, job_epoch: JobEpoch(u32::MAX), step: StepIndex(u32::MAX), attempt: Attempt(u32::MAX) };
+    lowest..=highest
+}

@@ -1,0 +1,101 @@
+//! What the worker says: results, finished revokes, accepted offers, the held leases and their digest.
+//!
+//! W4, W5: a result or a finished revoke is said again until the leader's final answer, because any of them may be lost
+//! with the stream or with the leader. Everything that is ready travels in one message, within [`MESSAGE_BYTES`].
+
+use grid_proto::{held_digest, v1};
+use grid_types::{LeaseKey, SessionId};
+use prost::Message;
+
+use super::entry::Entry;
+use super::{Book, Now};
+
+/// A message is not filled beyond this; a quarter of what a controller accepts.
+const MESSAGE_BYTES: usize = 1024 * 1024;
+/// Without any answer, said again after this. An honest leader answers in milliseconds.
+const UNANSWERED_MS: u64 = 10_000;
+
+impl Book {
+    /// Whether [`Book::outgoing`] has anything to say now.
+    #[must_use]
+    pub fn has_outgoing(&self, now: Now) -> bool {
+        self.held_asked
+            || !self.due.is_empty()
+            || !self.accepted.is_empty()
+            || self.again_at.first().is_some_and(|(at, _)| *at <= now.mono_ms)
+    }
+
+    /// When something unanswered is to be said again.
+    #[must_use]
+    pub fn next_due_mono_ms(&self) -> Option<u64> {
+        self.again_at.first().map(|(at, _)| *at)
+    }
+
+    /// The next message. `tail` reads the end of an output that is no longer in memory.
+    pub fn outgoing(&mut self, now: Now, beat: bool, tail: impl Fn(&LeaseKey) -> Vec<u8>) -> v1::FromWorker {
+        while let Some((at, lease)) = self.again_at.first().copied().filter(|(at, _)| *at <= now.mono_ms) {
+            self.again_at.remove(&(at, lease));
+            if let Some(entry) = self.leases.get_mut(&lease) {
+                entry.again_at_ms = None;
+            }
+            self.say(lease);
+        }
+        let mut message = self.envelope();
+        message.accepted = std::mem::take(&mut self.accepted).into_iter().map(v1::Lease::from).collect();
+        if std::mem::take(&mut self.held_asked) {
+            message.held = Some(v1::HeldList { leases: self.leases.keys().map(|lease| (*lease).into()).collect() });
+        }
+        if beat || message.held.is_some() {
+            message.beat = Some(self.beat());
+        }
+        let mut bytes = message.encoded_len();
+        while let Some(lease) = self.due.pop_first() {
+            let Some(entry) = self.leases.get(&lease) else { continue };
+            bytes += report(&mut message, &lease, entry, &tail);
+            self.say_again_at(lease, now.mono_ms + UNANSWERED_MS);
+            if bytes >= MESSAGE_BYTES {
+                break;
+            }
+        }
+        message
+    }
+
+    fn envelope(&self) -> v1::FromWorker {
+        let SessionId(session) = self.session;
+        v1::FromWorker { session, leader_epoch: self.epoch.wire(), ..Default::default() }
+    }
+
+    fn beat(&self) -> v1::Beat {
+        let held_count = u32::try_from(self.leases.len()).unwrap_or(u32::MAX);
+        v1::Beat { held_digest: held_digest(self.leases.keys()), held_count }
+    }
+}
+
+/// Adds one report and returns its size.
+fn report(message: &mut v1::FromWorker, lease: &LeaseKey, entry: &Entry, tail: impl Fn(&LeaseKey) -> Vec<u8>) -> usize {
+    let ended = entry.ended.as_ref();
+    let output_bytes = ended.map_or(0, |ended| ended.output_bytes);
+    let output_tail = match &entry.tail {
+        Some(bytes) => bytes.clone(),
+        None if output_bytes > 0 => tail(lease),
+        None => Vec::new(),
+    };
+    let status = ended.map_or(v1::LeaseStatus::Unspecified, |ended| ended.status.into());
+    let duration_ms = ended.map_or(0, |ended| ended.duration_ms);
+    let started_at_ms = ended.map_or(0, |ended| ended.started_at_ms);
+    let lease = Some((*lease).into());
+    if entry.revoked {
+        let ended = status.into();
+        let done = v1::RevokeDone { lease, ended, duration_ms, started_at_ms, output_tail, output_bytes };
+        let bytes = done.encoded_len();
+        message.revokes_done.push(done);
+        bytes
+    } else {
+        let error = ended.map_or_else(String::new, |ended| ended.error.clone());
+        let status = status.into();
+        let result = v1::LeaseResult { lease, status, error, output_tail, output_bytes, duration_ms, started_at_ms };
+        let bytes = result.encoded_len();
+        message.results.push(result);
+        bytes
+    }
+}

@@ -1,0 +1,69 @@
+//! How a worker is told what to be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+
+use grid_types::limits::DEFAULT_SLOTS;
+use grid_types::{Name, NodeId, SessionId};
+
+use crate::journal::JournalError;
+
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// API URLs of controllers, any of them.
+    pub servers: Vec<String>,
+    /// Without one, an id is made once and kept in the data folder.
+    pub node_id: Option<NodeId>,
+    pub groups: BTreeSet<Name>,
+    pub labels: BTreeMap<String, String>,
+    pub data_dir: PathBuf,
+    /// On top of those that are on by default.
+    pub enable_backends: Vec<String>,
+    /// Leases at once.
+    pub slots: u32,
+    /// What others reach this machine by; without one, the address from which it reaches the controller.
+    pub address: Option<String>,
+    /// Give up everything the data folder knows (W1).
+    pub reset_journal: bool,
+}
+
+impl WorkerConfig {
+    #[must_use]
+    pub fn new(servers: Vec<String>, data_dir: PathBuf) -> Self {
+        Self {
+            servers,
+            node_id: None,
+            groups: BTreeSet::new(),
+            labels: BTreeMap::new(),
+            data_dir,
+            enable_backends: Vec::new(),
+            slots: DEFAULT_SLOTS,
+            address: None,
+            reset_journal: false,
+        }
+    }
+}
+
+/// Registered, with its session open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    pub node_id: NodeId,
+    pub session: SessionId,
+}
+
+/// Why a worker ended other than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error("{0}")]
+    Config(String),
+    #[error("data folder {}: {problem}", path.display())]
+    Folder { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("journal: cannot be synced, so nothing can be promised any more: {0}")]
+    Sync(io::Error),
+    /// The leader's own words.
+    #[error("the controller refuses this worker: {0}")]
+    Refused(String),
+}

@@ -1,0 +1,187 @@
+//! What a backend may do for its lease: write output, wait, run a program, block. Whatever it started through this is
+//! known, and gone when [`LeaseContext::clear`] returns.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use grid_types::{LeaseKey, NodeId};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::{RwLock, mpsc};
+use tokio::task::JoinHandle;
+
+use super::{Event, Surroundings};
+use crate::book::Work;
+use crate::output::Sink;
+use crate::process::{Exit, Group, Program, Signal, Spawned};
+
+/// How long the last bytes of an output may take once no process of the lease is left.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+const READ_BYTES: usize = 16 * 1024;
+/// How often a SIGKILL that has no effect (yet) is repeated.
+const KILL_LIMIT: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+pub struct LeaseContext {
+    lease: LeaseKey,
+    surroundings: Arc<Surroundings>,
+    events: mpsc::Sender<Event>,
+    sink: Arc<Mutex<Sink>>,
+    started: Mutex<Started>,
+    /// Held for reading by blocking calls: they cannot be dropped in the middle.
+    blocking: Arc<RwLock<()>>,
+}
+
+#[derive(Default)]
+struct Started {
+    groups: Vec<Group>,
+    pumps: Vec<JoinHandle<()>>,
+}
+
+impl LeaseContext {
+    pub(super) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<Event>) -> Self {
+        let sink = Arc::new(Mutex::new(surroundings.outputs.open(work.lease)));
+        Self { lease: work.lease, surroundings, events, sink, started: Mutex::default(), blocking: Arc::default() }
+    }
+
+    #[must_use]
+    pub fn lease(&self) -> LeaseKey {
+        self.lease
+    }
+
+    #[must_use]
+    pub fn node_id(&self) -> &NodeId {
+        &self.surroundings.node_id
+    }
+
+    /// Appends to the lease's output.
+    pub fn write(&self, bytes: &[u8]) {
+        locked(&self.sink).write(bytes);
+    }
+
+    /// Runs `work` where it may block. It always runs to its end, even if the lease is stopped meanwhile.
+    pub async fn block<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+        let guard = Arc::clone(&self.blocking).read_owned().await;
+        let task = tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(guard);
+            result
+        });
+        task.await.map_err(|error| format!("an internal task failed: {error}"))
+    }
+
+    /// Runs a program to its end; anything but exit code 0 is a failure.
+    pub async fn run(&self, program: &str, args: Vec<String>) -> Result<(), String> {
+        let spawned = self.spawn(program, args)?;
+        // Best effort: the mark finds the process as well.
+        let _ = self.events.send(Event::Forked { lease: self.lease, group: spawned.group }).await;
+        match spawned.exit.await {
+            Ok(Exit::Code(0)) => Ok(()),
+            Ok(Exit::Code(code)) => Err(format!("{program} exited with code {code}")),
+            Ok(Exit::Signal(signal)) => Err(format!("{program} was killed by signal {signal}")),
+            Err(error) => Err(format!("{program}: cannot wait for it: {error}")),
+        }
+    }
+
+    /// Not async: between the fork and the entry in `started` nothing can interrupt.
+    fn spawn(&self, program: &str, args: Vec<String>) -> Result<Spawned, String> {
+        let LeaseKey { job, step, attempt, .. } = self.lease;
+        let env = vec![
+            ("GRID_JOB".to_owned(), job.to_string()),
+            ("GRID_STEP".to_owned(), step.to_string()),
+            ("GRID_ATTEMPT".to_owned(), attempt.to_string()),
+            ("GRID_NODE".to_owned(), self.node_id().to_string()),
+        ];
+        let mark = self.surroundings.mark(&self.lease);
+        let wanted = Program { program: program.to_owned(), args, env, mark };
+        let spawned = self.surroundings.processes.spawn(&wanted);
+        let mut spawned = spawned.map_err(|error| format!("cannot start {program}: {error}"))?;
+        let output = std::mem::replace(&mut spawned.output, Box::pin(tokio::io::empty()));
+        let pump = tokio::spawn(pump(output, Arc::clone(&self.sink)));
+        let mut started = locked(&self.started);
+        started.groups.push(spawned.group);
+        started.pumps.push(pump);
+        drop(started);
+        Ok(spawned)
+    }
+
+    /// Returns when nothing of the lease runs any more: SIGTERM first if there is a `grace`, SIGKILL after it.
+    pub(super) async fn clear(&self, grace: Duration) {
+        drop(self.blocking.write().await);
+        let Started { groups, pumps } = std::mem::take(&mut *locked(&self.started));
+        for group in groups {
+            if grace.is_zero() {
+                // What a successful lease moved out of its group, a daemon, is left alone.
+                self.kill(group, None).await;
+            } else {
+                let mark = self.surroundings.mark(&self.lease);
+                self.signal(group, Some(mark.clone()), Signal::Term).await;
+                if !self.is_gone_within(group, Some(mark.clone()), grace).await {
+                    self.kill(group, Some(mark)).await;
+                }
+            }
+        }
+        for mut pump in pumps {
+            if tokio::time::timeout(DRAIN_LIMIT, &mut pump).await.is_err() {
+                // A daemon that a successful lease left behind on purpose still holds the pipe.
+                pump.abort();
+            }
+        }
+    }
+
+    /// The last bytes and the size of the output.
+    pub(super) fn output_end(&self) -> (u64, Vec<u8>) {
+        let sink = locked(&self.sink);
+        (sink.total_bytes(), sink.tail())
+    }
+
+    async fn kill(&self, group: Group, mark: Option<String>) {
+        while !self.is_gone_within(group, mark.clone(), Duration::ZERO).await {
+            self.signal(group, mark.clone(), Signal::Kill).await;
+            if self.is_gone_within(group, mark.clone(), KILL_LIMIT).await {
+                return;
+            }
+            tracing::warn!(lease = %self.lease, pgid = group.pgid, "processes of a lease do not die of SIGKILL");
+        }
+    }
+
+    async fn is_gone_within(&self, group: Group, mark: Option<String>, limit: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + limit;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let mark = mark.clone();
+            let processes = Arc::clone(&self.surroundings.processes);
+            let alive = off_runtime(move || processes.is_alive(group, mark.as_deref())).await;
+            if alive == Some(false) || tokio::time::Instant::now() >= deadline {
+                return alive == Some(false);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn signal(&self, group: Group, mark: Option<String>, signal: Signal) {
+        let processes = Arc::clone(&self.surroundings.processes);
+        off_runtime(move || processes.signal(group, mark.as_deref(), signal)).await;
+    }
+}
+
+/// A look through `/proc` may take milliseconds. `None`: the runtime is shutting down.
+async fn off_runtime<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(look).await.ok()
+}
+
+async fn pump(mut output: Pin<Box<dyn AsyncRead + Send>>, sink: Arc<Mutex<Sink>>) {
+    let mut buffer = vec![0; READ_BYTES];
+    while let Ok(count) = output.read(&mut buffer).await {
+        if count == 0 {
+            return;
+        }
+        locked(&sink).write(&buffer[..count]);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

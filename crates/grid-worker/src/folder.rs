@@ -1,0 +1,224 @@
+//! The data folder: who this worker is across restarts (W1), and the proof that only one process uses it.
+//!
+//! `identity` is written whole or not at all. The journal belongs to the `journal_id`: if the journal is gone, so is
+//! what it knew, and a new id says so to the leader, which then counts outstanding `once` leases as unknown.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use grid_types::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::config::WorkerError;
+use crate::journal::write_whole;
+
+const RANDOM_CHARS: usize = 5;
+const LONGEST_HOST: usize = 63 - 1 - RANDOM_CHARS;
+
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    identity: Identity,
+    /// Before this start; another one than now after a reset.
+    previous_journal_id: Option<String>,
+    _lock: File,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    node_id: NodeId,
+    /// 16 random bytes in hex.
+    journal_id: String,
+    boot: u64,
+    /// Empty until the first registration.
+    cluster_id: String,
+}
+
+impl Folder {
+    /// Locks the folder and raises the boot counter, on disk.
+    pub(crate) fn open(path: &Path, given: Option<&NodeId>, reset: bool) -> Result<Self, WorkerError> {
+        let fault = |problem: String| WorkerError::Folder { path: path.to_owned(), problem };
+        let io = |error: std::io::Error| fault(error.to_string());
+        std::fs::create_dir_all(path).map_err(io)?;
+        let lock = File::create(path.join("lock")).map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(fault("another worker process uses it; stop that one or name another folder".to_owned()));
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        let known = read_identity(path).map_err(fault)?;
+        let previous_journal_id = known.as_ref().map(|known| known.journal_id.clone());
+        let identity = next_identity(path, known, given, reset).map_err(fault)?;
+        let folder = Self { path: path.to_owned(), identity, previous_journal_id, _lock: lock };
+        folder.save().map_err(io)?;
+        Ok(folder)
+    }
+
+    pub(crate) fn node_id(&self) -> &NodeId {
+        &self.identity.node_id
+    }
+
+    pub(crate) fn boot(&self) -> u64 {
+        self.identity.boot
+    }
+
+    pub(crate) fn journal_id(&self) -> &str {
+        &self.identity.journal_id
+    }
+
+    pub(crate) fn journal_id_bytes(&self) -> Vec<u8> {
+        let digits = self.identity.journal_id.as_bytes().chunks(2);
+        digits.filter_map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
+    }
+
+    /// The id under which the journal in this folder was written, if it is not the one of now.
+    pub(crate) fn replaced_journal_id(&self) -> Option<&str> {
+        self.previous_journal_id.as_deref().filter(|previous| *previous != self.identity.journal_id)
+    }
+
+    pub(crate) fn cluster_id(&self) -> &str {
+        &self.identity.cluster_id
+    }
+
+    /// Learned at the first registration, and from then on required (E3).
+    pub(crate) fn set_cluster_id(&mut self, cluster_id: &str) -> Result<(), WorkerError> {
+        if self.identity.cluster_id != cluster_id {
+            cluster_id.clone_into(&mut self.identity.cluster_id);
+            self.save().map_err(|e| WorkerError::Folder { path: self.path.clone(), problem: e.to_string() })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn journal_path(&self) -> PathBuf {
+        journal_path(&self.path)
+    }
+
+    fn save(&self) -> std::io::Result<()> {
+        let text = serde_json::to_vec_pretty(&self.identity)?;
+        write_whole(&self.path.join("identity"), &text)
+    }
+}
+
+fn journal_path(folder: &Path) -> PathBuf {
+    folder.join("journal")
+}
+
+fn read_identity(folder: &Path) -> Result<Option<Identity>, String> {
+    let bytes = match std::fs::read(folder.join("identity")) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        format!(
+            "its file `identity` is damaged ({error}); restore it, or remove the whole folder to start as a new node"
+        )
+    })
+}
+
+fn next_identity(
+    folder: &Path,
+    known: Option<Identity>,
+    given: Option<&NodeId>,
+    reset: bool,
+) -> Result<Identity, String> {
+    let Some(known) = known else {
+        let node_id = given.cloned().map_or_else(|| make_node_id(&crate::facts::hostname()), Ok)?;
+        return Ok(Identity { node_id, journal_id: random_hex()?, boot: 1, cluster_id: String::new() });
+    };
+    let node_id = given.cloned().unwrap_or_else(|| known.node_id.clone());
+    if reset {
+        return Ok(Identity { node_id, journal_id: random_hex()?, boot: known.boot + 1, cluster_id: String::new() });
+    }
+    if node_id != known.node_id {
+        return Err(format!(
+            "it belongs to node {}, not to {node_id}; use that id, another folder, or --reset-journal",
+            known.node_id
+        ));
+    }
+    let journal_is_there = journal_path(folder).exists();
+    let journal_id = if journal_is_there { known.journal_id } else { random_hex()? };
+    Ok(Identity { node_id, journal_id, boot: known.boot + 1, cluster_id: known.cluster_id })
+}
+
+/// The host name, bent to the rule for names, and a few random characters.
+fn make_node_id(hostname: &str) -> Result<NodeId, String> {
+    let first_label = hostname.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let bent: String = first_label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let host = bent.trim_matches('-');
+    let host = if host.is_empty() { "node" } else { &host[..host.len().min(LONGEST_HOST)] };
+    let random = &random_hex()?[..RANDOM_CHARS];
+    format!("{}-{random}", host.trim_end_matches('-'))
+        .parse()
+        .map_err(|error| format!("cannot make a node id: {error}"))
+}
+
+pub(crate) fn random_bytes() -> Result<[u8; 16], String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no randomness: {error}"))?;
+    Ok(bytes)
+}
+
+fn random_hex() -> Result<String, String> {
+    Ok(random_bytes()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Folder, make_node_id};
+    use grid_types::NodeId;
+
+    #[test]
+    fn w1_the_boot_counter_rises_and_the_rest_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = Folder::open(dir.path(), None, false).unwrap();
+        first.set_cluster_id("c1").unwrap();
+        std::fs::write(first.journal_path(), b"").unwrap();
+        let (node, journal) = (first.node_id().clone(), first.journal_id().to_owned());
+        assert_eq!((first.boot(), first.journal_id_bytes().len()), (1, 16));
+        drop(first);
+        let second = Folder::open(dir.path(), Some(&node), false).unwrap();
+        assert_eq!((second.node_id(), second.journal_id(), second.boot()), (&node, journal.as_str(), 2));
+        assert_eq!((second.cluster_id(), second.replaced_journal_id()), ("c1", None));
+    }
+
+    #[test]
+    fn w1_a_lost_or_reset_journal_gets_another_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Folder::open(dir.path(), None, false).unwrap().journal_id().to_owned();
+        let lost = Folder::open(dir.path(), None, false).unwrap();
+        assert_ne!(lost.journal_id(), journal, "its journal was never there");
+        std::fs::write(lost.journal_path(), b"").unwrap();
+        let journal = lost.journal_id().to_owned();
+        drop(lost);
+        let reset = Folder::open(dir.path(), None, true).unwrap();
+        assert_ne!(reset.journal_id(), journal);
+        assert_eq!(reset.replaced_journal_id(), Some(journal.as_str()));
+    }
+
+    #[test]
+    fn a_folder_serves_one_process_and_one_node() {
+        let dir = tempfile::tempdir().unwrap();
+        let web: NodeId = "web-01".parse().unwrap();
+        let db: NodeId = "db-01".parse().unwrap();
+        let first = Folder::open(dir.path(), Some(&web), false).unwrap();
+        let refused = Folder::open(dir.path(), Some(&web), false).unwrap_err().to_string();
+        assert!(refused.contains("another worker process"), "{refused}");
+        drop(first);
+        let refused = Folder::open(dir.path(), Some(&db), false).unwrap_err().to_string();
+        assert!(refused.contains("belongs to node web-01"), "{refused}");
+        Folder::open(dir.path(), Some(&db), true).unwrap();
+    }
+
+    #[test]
+    fn any_hostname_makes_a_node_id() {
+        for (host, start) in
+            [("Web_01.example.org", "web-01-"), ("", "node-"), ("-ü-", "node-"), (&"x".repeat(80), "xxx")]
+        {
+            let id = make_node_id(host).unwrap();
+            assert!(id.as_str().starts_with(start) && id.as_str().len() <= 63, "{id}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The journal: what this worker must still know after a `kill -9` or a power cut.
+//!
+//! Append-only, one frame per record. Appending is a plain `write`, which survives the death of the process; whoever
+//! needs it to survive the machine asks for a sync and goes on when it is reported. Many leases share one fsync (group
+//! commit), made by a thread of its own so that the worker keeps talking meanwhile.
+//! A write or fsync that fails ends the worker: after that nobody knows what is on disk.
+//! Compaction writes what still matters into a new file and renames it over the old one. It blocks the caller; it
+//! happens each time the file has doubled, so its cost is spread over as many appends.
+//! Not here: what records mean (`book`).
+
+mod disk;
+mod frame;
+mod record;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+pub(crate) use disk::write_whole;
+pub use disk::{Disk, FileDisk, SyncFile};
+pub use frame::Corrupt;
+pub use record::{Ended, Group, Record, Status};
+use sync::SyncThread;
+
+/// Below this size compaction gains nothing worth an fsync.
+const COMPACT_MIN_BYTES: u64 = 4 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error("journal: {0}")]
+    Io(#[from] io::Error),
+    #[error("journal: {0}; {WAY_OUT}")]
+    Corrupt(#[from] Corrupt),
+    #[error("journal: a record at byte {offset} is of no kind this version knows ({problem}); {WAY_OUT}")]
+    Foreign { offset: u64, problem: String },
+}
+
+const WAY_OUT: &str = "restore the data folder, or start once with --reset-journal: outstanding once-only steps of this node \
+                       then count as unknown";
+
+/// An open journal.
+pub struct Journal<D: Disk> {
+    disk: D,
+    seed: u64,
+    len_bytes: u64,
+    /// Size right after the last compaction, or at the start.
+    base_bytes: u64,
+    sync: SyncThread,
+}
+
+impl<D: Disk> Journal<D> {
+    /// Reads every record, cuts off a torn tail and opens the journal for appending. `synced` is told, from another
+    /// thread, up to which number everything is on disk.
+    pub fn open(
+        mut disk: D,
+        synced: impl Fn(io::Result<u64>) + Send + 'static,
+    ) -> Result<(Self, Vec<Record>), JournalError> {
+        let bytes = disk.read()?;
+        let sync = SyncThread::start(synced)?;
+        let Some(scan) = frame::scan(&bytes)? else {
+            let mut journal = Self { disk, seed: 0, len_bytes: 0, base_bytes: 0, sync };
+            journal.compact(std::iter::empty())?;
+            return Ok((journal, Vec::new()));
+        };
+        let mut records = Vec::with_capacity(scan.payloads.len());
+        for range in scan.payloads {
+            let offset = range.start as u64;
+            let decoded = minicbor::decode(&bytes[range]);
+            records.push(decoded.map_err(|e| JournalError::Foreign { offset, problem: e.to_string() })?);
+        }
+        let len_bytes = scan.good_bytes as u64;
+        if scan.good_bytes < bytes.len() {
+            tracing::warn!(
+                dropped = bytes.len() - scan.good_bytes,
+                "the journal ends in a torn record, which is dropped"
+            );
+            disk.truncate(len_bytes)?;
+        }
+        Ok((Self { disk, seed: scan.seed, len_bytes, base_bytes: len_bytes, sync }, records))
+    }
+
+    /// What can still be read of a journal that is given up.
+    pub fn salvage(mut disk: D) -> Vec<Record> {
+        let bytes = disk.read().unwrap_or_default();
+        frame::readable(&bytes).into_iter().map_while(|range| minicbor::decode(&bytes[range]).ok()).collect()
+    }
+
+    /// After this the records survive the process, not yet the machine.
+    pub fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+        let mut bytes = Vec::with_capacity(records.len() * 64);
+        for record in records {
+            frame::encode(&mut bytes, self.seed, self.len_bytes, record);
+        }
+        self.disk.append(&bytes)?;
+        self.len_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Asks for everything appended so far to be put on disk; `number` comes back through `synced`.
+    pub fn sync(&self, number: u64) -> Result<(), JournalError> {
+        self.sync.request(number, self.disk.sync_file()?);
+        Ok(())
+    }
+
+    pub fn wants_compaction(&self) -> bool {
+        self.len_bytes >= COMPACT_MIN_BYTES && self.len_bytes >= 2 * self.base_bytes
+    }
+
+    /// Replaces everything by `records`. Afterwards all of them are on disk.
+    pub fn compact(&mut self, records: impl Iterator<Item = Record>) -> Result<(), JournalError> {
+        let seed = random_seed()?;
+        let mut bytes = frame::header(seed);
+        for record in records {
+            frame::encode(&mut bytes, seed, 0, &record);
+        }
+        self.disk.replace(&bytes)?;
+        self.seed = seed;
+        self.len_bytes = bytes.len() as u64;
+        self.base_bytes = self.len_bytes;
+        Ok(())
+    }
+}
+
+fn random_seed() -> io::Result<u64> {
+    getrandom::u64().map_err(io::Error::other)
+}

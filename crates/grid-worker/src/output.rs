@@ -1,0 +1,154 @@
+//! Outputs of leases: one file each under `output/<job>/<step>-<attempt>-e<epoch>`, its last bytes in memory.
+//!
+//! A file is made with the first byte, since most actions say little or nothing. It is not synced: the result that
+//! counts carries the last bytes. At most [`OUTPUT_CAP_BYTES`] of a lease are kept, in total [`TOTAL_BYTES`] for
+//! [`KEEP_FOR`], oldest first.
+//! Not here: sending outputs to a controller (`logs`).
+
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use grid_types::LeaseKey;
+use grid_types::limits::{OUTPUT_CAP_BYTES, OUTPUT_TAIL_BYTES};
+
+pub use sink::Sink;
+
+const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+const TOTAL_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+#[derive(Debug)]
+pub struct Outputs {
+    dir: PathBuf,
+    cap_bytes: u64,
+    total_bytes: u64,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tail_bytes: usize,
+    /// Leases that still write.
+    open: BTreeSet<LeaseKey>,
+}
+
+impl Outputs {
+    #[must_use]
+    pub fn new(data_dir: &Path) -> Self {
+        let shared = Shared { tail_bytes: OUTPUT_TAIL_BYTES, open: BTreeSet::new() };
+        Self {
+            dir: data_dir.join("output"),
+            cap_bytes: OUTPUT_CAP_BYTES,
+            total_bytes: TOTAL_BYTES,
+            shared: Mutex::new(shared),
+        }
+    }
+
+    /// As the leader asked for at registration.
+    pub fn set_tail_bytes(&self, tail_bytes: u32) {
+        let bounded = usize::try_from(tail_bytes).unwrap_or(usize::MAX).min(4 * OUTPUT_TAIL_BYTES);
+        if bounded > 0 {
+            self.lock().tail_bytes = bounded;
+        }
+    }
+
+    /// Starts the output of a lease; one of an earlier, interrupted run is dropped.
+    pub fn open(self: &Arc<Self>, lease: LeaseKey) -> Sink {
+        let path = self.path(&lease);
+        // Usually there is none.
+        let _ = fs::remove_file(&path);
+        let mut shared = self.lock();
+        shared.open.insert(lease);
+        Sink::new(Arc::clone(self), lease, path, self.cap_bytes, shared.tail_bytes)
+    }
+
+    /// Whether more may still come.
+    #[must_use]
+    pub fn is_open(&self, lease: &LeaseKey) -> bool {
+        self.lock().open.contains(lease)
+    }
+
+    /// The last bytes of an output, from its file; empty if it is gone.
+    #[must_use]
+    pub fn tail(&self, lease: &LeaseKey) -> Vec<u8> {
+        let tail_bytes = self.lock().tail_bytes as u64;
+        let read = || -> io::Result<Vec<u8>> {
+            let mut file = File::open(self.path(lease))?;
+            let len = file.metadata()?.len();
+            file.seek(SeekFrom::Start(len.saturating_sub(tail_bytes)))?;
+            let mut bytes = Vec::new();
+            file.take(tail_bytes).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn path(&self, lease: &LeaseKey) -> PathBuf {
+        let LeaseKey { job, job_epoch, step, attempt } = lease;
+        self.dir.join(job.to_string()).join(format!("{step}-{attempt}-e{job_epoch}"))
+    }
+
+    /// Removes what is too old or too much. Blocks; call it from a thread for that.
+    pub fn prune(&self, now: SystemTime) -> io::Result<()> {
+        let mut files = self.files()?;
+        files.sort_by_key(|file| file.modified);
+        let mut total: u64 = files.iter().map(|file| file.bytes).sum();
+        let open: BTreeSet<PathBuf> = self.lock().open.iter().map(|lease| self.path(lease)).collect();
+        for file in files.iter().filter(|file| !open.contains(&file.path)) {
+            let age = now.duration_since(file.modified).unwrap_or_default();
+            if age < KEEP_FOR && total <= self.total_bytes {
+                break;
+            }
+            fs::remove_file(&file.path)?;
+            total -= file.bytes;
+            if let Some(job_dir) = file.path.parent() {
+                // Fails while other outputs of the job are there.
+                let _ = fs::remove_dir(job_dir);
+            }
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> io::Result<Vec<Kept>> {
+        let jobs = match fs::read_dir(&self.dir) {
+            Ok(jobs) => jobs,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut files = Vec::new();
+        for job in jobs {
+            let job = job?;
+            if !job.file_type()?.is_dir() {
+                continue;
+            }
+            for output in fs::read_dir(job.path())? {
+                let output = output?;
+                let metadata = output.metadata()?;
+                files.push(Kept { path: output.path(), bytes: metadata.len(), modified: metadata.modified()? });
+            }
+        }
+        Ok(files)
+    }
+
+    fn close(&self, lease: &LeaseKey) {
+        self.lock().open.remove(lease);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Kept {
+    path: PathBuf,
+    bytes: u64,
+    modified: SystemTime,
+}

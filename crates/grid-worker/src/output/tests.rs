@@ -1,0 +1,74 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
+
+use super::{KEEP_FOR, Outputs};
+
+fn lease(job: u64) -> LeaseKey {
+    LeaseKey { job: JobId(job), job_epoch: JobEpoch(2), step: StepIndex(3), attempt: Attempt(1) }
+}
+
+fn outputs(dir: &tempfile::TempDir) -> Arc<Outputs> {
+    let mut outputs = Outputs::new(dir.path());
+    outputs.cap_bytes = 100;
+    outputs.total_bytes = 250;
+    Arc::new(outputs)
+}
+
+#[test]
+fn the_file_has_the_beginning_the_tail_has_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let outputs = outputs(&dir);
+    outputs.set_tail_bytes(10);
+    let mut sink = outputs.open(lease(1));
+    assert!(!outputs.path(&lease(1)).exists(), "no byte, no file");
+    for i in 0..30 {
+        sink.write(format!("line {i}\n").as_bytes());
+    }
+    assert_eq!(sink.tail(), b"8\nline 29\n");
+    let whole: String = (0..30).map(|i| format!("line {i}\n")).collect();
+    assert_eq!(sink.total_bytes(), whole.len() as u64);
+    let kept = std::fs::read_to_string(outputs.path(&lease(1))).unwrap();
+    assert!(kept.starts_with(&whole[..100]) && kept[100..].contains("was dropped"), "{kept}");
+    assert_eq!(kept.matches("dropped").count(), 1);
+    assert!(outputs.is_open(&lease(1)));
+    drop(sink);
+    assert!(!outputs.is_open(&lease(1)));
+    assert_eq!(outputs.tail(&lease(1)), kept.as_bytes()[kept.len() - 10..]);
+    assert_eq!(outputs.tail(&lease(9)), b"");
+}
+
+#[test]
+fn a_second_run_of_a_lease_starts_its_output_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let outputs = outputs(&dir);
+    outputs.open(lease(1)).write(b"interrupted");
+    let mut sink = outputs.open(lease(1));
+    assert!(!outputs.path(&lease(1)).exists());
+    sink.write(b"again");
+    assert_eq!(outputs.tail(&lease(1)), b"again");
+}
+
+#[test]
+fn old_and_surplus_outputs_are_pruned_oldest_first_but_never_an_open_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let outputs = outputs(&dir);
+    let now = SystemTime::now();
+    let mut sinks = Vec::new();
+    for job in 1..=5 {
+        let mut sink = outputs.open(lease(job));
+        sink.write(&[b'x'; 90]);
+        let modified = now - Duration::from_secs(100 - job);
+        std::fs::File::options().write(true).open(outputs.path(&lease(job))).unwrap().set_modified(modified).unwrap();
+        sinks.push(sink);
+    }
+    let oldest = sinks.remove(0);
+    drop(sinks);
+    outputs.prune(now).unwrap();
+    let left: Vec<_> = (1..=5).filter(|job| outputs.path(&lease(*job)).exists()).collect();
+    assert_eq!(left, [1, 5], "the total is 250, the first is still open");
+    drop(oldest);
+    outputs.prune(now + KEEP_FOR).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path().join("output")).unwrap().count(), 0);
+}

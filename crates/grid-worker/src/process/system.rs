@@ -1,0 +1,134 @@
+//! The machine's processes.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::process::Stdio;
+
+use rustix::process::{Pid, kill_process, kill_process_group, test_kill_process_group};
+use tokio::net::unix::pipe;
+use tokio::process::Command;
+
+use super::procfs::{self, Stat};
+use super::{Exit, Group, MARK, Processes, Program, Signal, Spawned};
+
+#[derive(Debug, Clone, Copy)]
+pub struct SystemProcesses {
+    machine_boot: u64,
+}
+
+impl SystemProcesses {
+    #[must_use]
+    pub fn new() -> Self {
+        Self { machine_boot: procfs::machine_boot() }
+    }
+}
+
+impl Default for SystemProcesses {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Processes for SystemProcesses {
+    fn spawn(&self, program: &Program) -> io::Result<Spawned> {
+        let (reader, writer) = io::pipe()?;
+        let mut command = Command::new(&program.program);
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"GRID_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(&program.args)
+            .envs(program.env.iter().map(|(name, value)| (name, value)))
+            .env(MARK, &program.mark)
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .process_group(0);
+        let mut child = command.spawn()?;
+        // The command holds the writing ends; the reader sees the end only when all of them are gone.
+        drop(command);
+        let pgid = child.id().ok_or_else(|| io::Error::other("the process ended before it had an id"))?;
+        let start_ticks = procfs::stat(pgid).map_or(0, |stat| stat.start_ticks);
+        let output = Box::pin(pipe::Receiver::from_owned_fd(reader.into())?);
+        // Reaped even if nobody waits, so that a stopped lease leaves no zombie.
+        let waiting = tokio::spawn(async move { child.wait().await });
+        let exit = Box::pin(async move { waiting.await.map_err(io::Error::other)?.map(exit_of) });
+        Ok(Spawned { group: Group { pgid, start_ticks, machine_boot: self.machine_boot }, output, exit })
+    }
+
+    fn signal(&self, group: Group, mark: Option<&str>, signal: Signal) {
+        let signal = system_signal(signal);
+        if let Some(pgid) = raw(group.pgid) {
+            // The only expected error is that nobody is left, which is what is wanted.
+            let _ = kill_process_group(pgid, signal);
+        }
+        for stray in marked(&mark.into_iter().collect()).iter().filter(|stat| stat.pgid != group.pgid) {
+            kill(stray, signal);
+        }
+    }
+
+    fn is_alive(&self, group: Group, mark: Option<&str>) -> bool {
+        // A zombie answers a signal, too, hence the second look.
+        let answers = raw(group.pgid).is_some_and(|pgid| test_kill_process_group(pgid).is_ok());
+        (answers && group_lives(group.pgid)) || !marked(&mark.into_iter().collect()).is_empty()
+    }
+
+    fn kill_left_over(&self, groups: &[Group], marks: &[String]) -> usize {
+        let marks: BTreeSet<&str> = marks.iter().map(String::as_str).collect();
+        let mut left = marked(&marks);
+        let living = procfs::living();
+        for group in groups.iter().filter(|group| group.machine_boot == self.machine_boot) {
+            // Another first process with this number: the old group is gone.
+            let same = living.iter().any(|stat| stat.pid == group.pgid && stat.start_ticks == group.start_ticks);
+            left.extend(living.iter().filter(|stat| same && stat.pgid == group.pgid));
+            if let (true, Some(pgid)) = (same, raw(group.pgid)) {
+                // As a group, so that no fork slips through.
+                let _ = kill_process_group(pgid, rustix::process::Signal::KILL);
+            }
+        }
+        for stat in &left {
+            kill(stat, rustix::process::Signal::KILL);
+        }
+        left.len()
+    }
+}
+
+fn marked(marks: &BTreeSet<&str>) -> Vec<Stat> {
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let is_marked = |stat: &Stat| procfs::env_value(stat.pid, MARK).is_some_and(|mark| marks.contains(mark.as_str()));
+    procfs::living().into_iter().filter(is_marked).collect()
+}
+
+fn group_lives(pgid: u32) -> bool {
+    let first = procfs::stat(pgid).is_some_and(|stat| stat.pgid == pgid && !stat.zombie);
+    first || procfs::living().iter().any(|stat| stat.pgid == pgid)
+}
+
+fn kill(stat: &Stat, signal: rustix::process::Signal) {
+    if let Some(pid) = stat.raw_pid() {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn raw(pgid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pgid).ok()?)
+}
+
+fn system_signal(signal: Signal) -> rustix::process::Signal {
+    match signal {
+        Signal::Term => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+    }
+}
+
+fn exit_of(status: std::process::ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    match status.code() {
+        Some(code) => Exit::Code(code),
+        None => Exit::Signal(status.signal().unwrap_or(0)),
+    }
+}

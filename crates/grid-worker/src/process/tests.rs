@@ -1,0 +1,94 @@
+use std::time::Duration;
+
+use super::{Exit, MARK, Processes, Program, Signal, SystemProcesses};
+
+fn shell(script: &str, mark: &str) -> Program {
+    let args = vec!["-c".to_owned(), script.to_owned()];
+    Program { program: "/bin/sh".to_owned(), args, env: Vec::new(), mark: mark.to_owned() }
+}
+
+fn own_mark(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+/// A stray may fork between the look at it and the signal, hence more than one try.
+async fn kill_until_gone(processes: &SystemProcesses, group: super::Group, mark: &str) {
+    let gone = async {
+        while processes.is_alive(group, Some(mark)) {
+            processes.signal(group, Some(mark), Signal::Kill);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("something survives");
+}
+
+async fn text(mut output: impl tokio::io::AsyncRead + Unpin) -> String {
+    let mut text = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut output, &mut text).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn both_outputs_arrive_in_order_and_the_exit_is_told() {
+    let processes = SystemProcesses::new();
+    let mark = own_mark("order");
+    let spawned = processes.spawn(&shell("echo out; echo err >&2; cat; exit 7", &mark)).unwrap();
+    assert_eq!(text(spawned.output).await, "out\nerr\n");
+    assert_eq!(spawned.exit.await.unwrap(), Exit::Code(7));
+    let missing = Program { program: "/no/such/program".to_owned(), ..shell("", &mark) };
+    assert!(processes.spawn(&missing).is_err());
+}
+
+#[tokio::test]
+async fn w9_a_group_that_ignores_sigterm_dies_of_sigkill_with_its_children() {
+    let processes = SystemProcesses::new();
+    let mark = own_mark("stubborn");
+    let script = "trap '' TERM; sleep 600 & echo ready; sleep 600";
+    let mut spawned = processes.spawn(&shell(script, &mark)).unwrap();
+    let mut ready = [0; 6];
+    tokio::io::AsyncReadExt::read_exact(&mut spawned.output, &mut ready).await.unwrap();
+    processes.signal(spawned.group, Some(&mark), Signal::Term);
+    assert!(processes.is_alive(spawned.group, Some(&mark)));
+    kill_until_gone(&processes, spawned.group, &mark).await;
+    assert_eq!(spawned.exit.await.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn w9_a_child_that_left_the_group_is_found_by_its_mark() {
+    let processes = SystemProcesses::new();
+    let mark = own_mark("stray");
+    let spawned = processes.spawn(&shell("setsid sh -c 'echo away; sleep 600' & wait", &mark)).unwrap();
+    let mut output = spawned.output;
+    let mut away = [0; 5];
+    tokio::io::AsyncReadExt::read_exact(&mut output, &mut away).await.unwrap();
+    kill_until_gone(&processes, spawned.group, &mark).await;
+}
+
+#[tokio::test]
+async fn what_an_earlier_worker_left_is_killed_by_group_or_by_mark() {
+    let processes = SystemProcesses::new();
+    let (by_group, by_mark) = (own_mark("left-group"), own_mark("left-mark"));
+    let first = processes.spawn(&shell("sleep 600 & sleep 600", &by_group)).unwrap();
+    let second = processes.spawn(&shell("sleep 600", &by_mark)).unwrap();
+    let other = super::Group { start_ticks: first.group.start_ticks + 1, ..first.group };
+    assert_eq!(processes.kill_left_over(&[other], &[]), 0, "a later group with the same number is somebody else's");
+    let marks = [by_mark.clone()];
+    assert!(processes.kill_left_over(&[first.group], &marks) >= 2);
+    let gone = async {
+        while processes.kill_left_over(&[first.group], &marks) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("something survives");
+    assert!(!processes.is_alive(first.group, Some(&by_group)) && !processes.is_alive(second.group, Some(&by_mark)));
+}
+
+#[tokio::test]
+async fn a_process_gets_the_mark_and_what_it_is_given() {
+    let mark = own_mark("env");
+    let mut program = shell("echo \"$GRID_LEASE $GRID_JOB\"", &mark);
+    program.env.push(("GRID_JOB".to_owned(), "job-1".to_owned()));
+    let spawned = SystemProcesses::new().spawn(&program).unwrap();
+    assert_eq!(text(spawned.output).await, format!("{mark} job-1\n"));
+    assert_eq!(MARK, "GRID_LEASE");
+}

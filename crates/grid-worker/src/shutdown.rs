@@ -1,0 +1,53 @@
+//! How a worker is told to end: once to drain, twice to stop what runs.
+
+use tokio::sync::watch;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stop {
+    No,
+    /// Finish what is held, then leave.
+    Drain,
+    /// Stop what runs, report it, then leave.
+    Now,
+}
+
+/// Tells a worker to end. Dropping it tells nothing.
+#[derive(Debug)]
+pub struct ShutdownHandle {
+    stop: watch::Sender<Stop>,
+}
+
+impl ShutdownHandle {
+    /// The first call drains, the second stops.
+    pub fn signal(&self) {
+        self.stop.send_modify(|stop| {
+            *stop = match stop {
+                Stop::No => Stop::Drain,
+                Stop::Drain | Stop::Now => Stop::Now,
+            }
+        });
+    }
+}
+
+/// What a worker listens to.
+#[derive(Debug, Clone)]
+pub struct Shutdown {
+    stop: watch::Receiver<Stop>,
+}
+
+impl Shutdown {
+    #[must_use]
+    #[expect(clippy::new_ret_no_self, reason = "a pair, like a channel")]
+    pub fn new() -> (ShutdownHandle, Self) {
+        let (sender, stop) = watch::channel(Stop::No);
+        (ShutdownHandle { stop: sender }, Self { stop })
+    }
+
+    /// The next, stronger word.
+    pub(crate) async fn next(&mut self) -> Stop {
+        match self.stop.changed().await {
+            Ok(()) => *self.stop.borrow_and_update(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

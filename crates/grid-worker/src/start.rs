@@ -1,0 +1,157 @@
+//! From a configuration to a running worker: lock the folder, read the journal, end what an earlier process left, go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use grid_fabric::{Dialer, GrpcDialer};
+use grid_types::clock::{Clock, SystemClock};
+use tokio::sync::mpsc;
+
+use crate::backends::Backends;
+use crate::book::{Book, Interrupted};
+use crate::config::{Ready, WorkerConfig, WorkerError};
+use crate::connect::Connector;
+use crate::directory::{Directory, HttpDirectory};
+use crate::exec::{Executor, Surroundings, mark};
+use crate::facts;
+use crate::folder::{Folder, random_bytes};
+use crate::inbox::Inbox;
+use crate::journal::{FileDisk, Journal, JournalError, Record};
+use crate::logs::LogDesk;
+use crate::output::Outputs;
+use crate::process::{Processes, SystemProcesses};
+use crate::shutdown::{Shutdown, Stop};
+use crate::worker::Worker;
+
+/// Events of leases that wait for the loop.
+const EVENTS: usize = 1024;
+/// SIGKILL takes effect in no time, unless a process hangs in the kernel.
+const LEFT_OVER_LIMIT: Duration = Duration::from_secs(10);
+const LEFT_OVER_PAUSE: Duration = Duration::from_millis(5);
+
+/// What a worker reaches the world through.
+pub struct Seams<D, R> {
+    pub clock: Arc<dyn Clock>,
+    pub processes: Arc<dyn Processes>,
+    pub dialer: D,
+    pub directory: R,
+}
+
+/// Runs a worker on this machine until it is told to end. `ready` is called once, when it is registered.
+pub async fn run(
+    config: WorkerConfig,
+    shutdown: Shutdown,
+    ready: impl FnOnce(Ready) + Send + 'static,
+) -> Result<(), WorkerError> {
+    let seams = Seams {
+        clock: Arc::new(SystemClock::new()),
+        processes: Arc::new(SystemProcesses::new()),
+        dialer: GrpcDialer,
+        directory: HttpDirectory,
+    };
+    run_with(config, seams, shutdown, ready).await
+}
+
+/// Runs a worker through the given seams.
+pub async fn run_with<D: Dialer, R: Directory>(
+    config: WorkerConfig,
+    seams: Seams<D, R>,
+    shutdown: Shutdown,
+    ready: impl FnOnce(Ready) + Send + 'static,
+) -> Result<(), WorkerError> {
+    let backends = Backends::new(&config.enable_backends).map_err(WorkerError::Config)?;
+    if config.servers.is_empty() {
+        return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
+    }
+    let nonce = random_bytes().map_err(WorkerError::Config)?;
+    let folder = Folder::open(&config.data_dir, config.node_id.as_ref(), config.reset_journal)?;
+    let facts = facts::gather(&config, &backends);
+    let mut book = Book::new(facts.capacity.slots);
+    let (sender, synced) = mpsc::unbounded_channel();
+    let journal = open_journal(&folder, &mut book, &seams.processes, move |done| {
+        // Nobody listens only when the worker is gone.
+        let _ = sender.send(done);
+    })
+    .await?;
+    book.recover();
+
+    let outputs = Arc::new(Outputs::new(&config.data_dir));
+    let surroundings = Arc::new(Surroundings {
+        node_id: folder.node_id().clone(),
+        folder_mark: folder.journal_id().to_owned(),
+        backends,
+        processes: seams.processes,
+        outputs: Arc::clone(&outputs),
+        clock: Arc::clone(&seams.clock),
+    });
+    let (events_in, events) = mpsc::channel(EVENTS);
+    let worker = Worker {
+        folder,
+        facts,
+        nonce,
+        connector: Arc::new(Connector { dialer: seams.dialer, directory: seams.directory, servers: config.servers }),
+        book,
+        journal,
+        executor: Executor::new(surroundings, events_in),
+        inbox: Inbox { events, synced, shutdown },
+        logs: LogDesk::new(Arc::clone(&outputs)),
+        outputs,
+        clock: seams.clock,
+        ready: Some(Box::new(ready)),
+        stop: Stop::No,
+        idle_since: None,
+        chores_at_ms: 0,
+    };
+    worker.run().await
+}
+
+/// Fills the book, and returns only when no process of an earlier run is left.
+async fn open_journal(
+    folder: &Folder,
+    book: &mut Book,
+    processes: &Arc<dyn Processes>,
+    synced: impl Fn(std::io::Result<u64>) + Send + 'static,
+) -> Result<Journal<FileDisk>, WorkerError> {
+    let path = folder.journal_path();
+    if let Some(previous) = folder.replaced_journal_id() {
+        // The new id is on disk already: from here on this is another journal, whatever happens.
+        let mut given_up = Book::new(1);
+        replay(&mut given_up, Journal::salvage(FileDisk::new(path.clone())));
+        end_left_over(processes, previous, &given_up.interrupted()).await?;
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(JournalError::Io(error).into()),
+            _ => {}
+        }
+    }
+    let (journal, records) = Journal::open(FileDisk::new(path), synced)?;
+    replay(book, records);
+    end_left_over(processes, folder.journal_id(), &book.interrupted()).await?;
+    Ok(journal)
+}
+
+fn replay(book: &mut Book, records: Vec<Record>) {
+    for record in records {
+        book.replay(record);
+    }
+}
+
+async fn end_left_over(
+    processes: &Arc<dyn Processes>,
+    journal_id: &str,
+    interrupted: &[Interrupted],
+) -> Result<(), WorkerError> {
+    if interrupted.is_empty() {
+        return Ok(());
+    }
+    let groups: Vec<_> = interrupted.iter().flat_map(|lease| lease.groups.iter().copied()).collect();
+    let marks: Vec<_> = interrupted.iter().map(|interrupted| mark(journal_id, &interrupted.lease)).collect();
+    let deadline = tokio::time::Instant::now() + LEFT_OVER_LIMIT;
+    while processes.kill_left_over(&groups, &marks) > 0 {
+        if tokio::time::Instant::now() >= deadline {
+            let problem = "a process of an earlier run does not die of SIGKILL; end it by hand, then start again";
+            return Err(WorkerError::Config(problem.to_owned()));
+        }
+        tokio::time::sleep(LEFT_OVER_PAUSE).await;
+    }
+    Ok(())
+}
