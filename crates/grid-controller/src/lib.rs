@@ -1,5 +1,31 @@
-//! The leader's runtime: proposer, dispatcher, timers, leadership.
+//! The leader's runtime: everything between the API and the fabric on one side, the log and the store on the other.
+//!
+//! ```text
+//!   Control (API) ─┐                              ┌─► machine: core::apply + store ─► effects ─► dispatch ─► sessions
+//!   FabricHub ─────┼─► proposer ─► raft (fsync) ──┘
+//!   ticker ────────┘      ▲
+//!                    leader: opens and closes the term
+//! ```
+//!
+//! State changes in one way only: a command, through the proposer. Sessions, liveness and the backstop are soft: they
+//! are gone with the term, and everything they lead to is a command again.
 
 mod control;
+mod controller;
+mod dispatch;
+mod hub;
+mod leader;
+mod machine;
+mod proposer;
+mod reconcile;
+mod sessions;
+mod shared;
+mod term;
+mod ticker;
 
 pub use control::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
+pub use controller::{Controller, OpenError, Opening};
+pub use grid_core::Quotas;
+pub use grid_plan::Thresholds;
+pub use hub::FabricHub;
+pub use shared::Settings;

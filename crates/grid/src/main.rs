@@ -1,1 +1,57 @@
-fn main() {}
+//! `grid`: the binary that runs things. Wiring only: it reads the command line, opens sockets and folders, and connects
+//! the parts; what they do is decided in their own crates.
+
+mod cli;
+mod demo;
+mod dev;
+mod net;
+mod ready;
+mod server;
+mod signals;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Verb};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let quiet = matches!(cli.verb, Verb::Demo(_));
+    start_log(quiet);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("error: cannot start: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = runtime.block_on(async {
+        match cli.verb {
+            Verb::Demo(args) => demo::run(args).await,
+            Verb::Dev(args) => dev::run(args).await,
+            Verb::Server(args) => server::run(args).await,
+            Verb::Worker(args) => worker::run(args).await,
+        }
+    });
+    // A blocked read of a signal or a pipe must not keep the process.
+    runtime.shutdown_background();
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs go to stderr: stdout is data. `GRID_LOG` takes filters like `info,grid_worker=debug`.
+fn start_log(quiet: bool) {
+    use std::io::IsTerminal;
+    let default = if quiet { "error" } else { "info,openraft=error" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("GRID_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+}

@@ -1,0 +1,60 @@
+//! Effects become messages. Followers drop them; a leader sends each to the session it is for, if that is open, and
+//! relies on `reconcile` for the rest.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use grid_core::{Effect, Offer};
+use grid_proto::v1;
+use grid_types::NodeOrd;
+use tokio::sync::{Notify, mpsc};
+
+use crate::reconcile::offer_message;
+use crate::shared::Shared;
+
+pub async fn dispatch(shared: Arc<Shared>, mut effects: mpsc::UnboundedReceiver<Vec<Effect>>, deposed: Arc<Notify>) {
+    while let Some(batch) = effects.recv().await {
+        if batch.contains(&Effect::Deposed) {
+            deposed.notify_one();
+        }
+        if shared.current_term().is_some() {
+            send(&shared, batch);
+        }
+    }
+}
+
+fn send(shared: &Shared, effects: Vec<Effect>) {
+    let now_mono_ms = shared.clock.mono_ms();
+    let mut sessions = shared.sessions();
+    let mut messages: HashMap<NodeOrd, v1::ToWorker> = HashMap::new();
+    for effect in effects {
+        match effect {
+            Effect::Offer(offer) => {
+                let Some(session) = sessions.get_mut(offer.session).filter(|session| session.outbox.is_some()) else {
+                    continue;
+                };
+                session.offered_mono_ms.insert(offer.lease, now_mono_ms);
+                add_offer(&mut messages, &offer);
+            }
+            Effect::Revoke { node, lease } => messages.entry(node).or_default().revokes.push(lease.into()),
+            Effect::Forget { job, nodes } => {
+                for node in nodes {
+                    if let Some(session) = sessions.of_node(node) {
+                        session.forget(job);
+                        messages.entry(node).or_default().forgets.push(v1::Forget { job_id: job.0 });
+                    }
+                }
+            }
+            Effect::Deposed => {}
+        }
+    }
+    for (node, message) in messages {
+        if let Some(session) = sessions.of_node(node) {
+            session.send(message);
+        }
+    }
+}
+
+fn add_offer(messages: &mut HashMap<NodeOrd, v1::ToWorker>, offer: &Offer) {
+    messages.entry(offer.node).or_default().offers.extend(offer_message(offer));
+}

@@ -1,0 +1,287 @@
+//! The controller's answers to its workers: registration through the log, and the messages of their sessions.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use grid_core::{
+    Answer, Command, ConfirmRevoke, DrainNode, LeaveNode, RecordResult, RegisterNode, Rejection, Reply, Stale,
+};
+use grid_fabric::{FabricRefusal, Hub, Outbox, closing};
+use grid_proto::v1;
+use grid_types::limits::OUTPUT_TAIL_BYTES;
+use grid_types::node::NodeFacts;
+use grid_types::{Code, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
+
+use crate::proposer::NoReply;
+use crate::reconcile::{expected_digest, reconcile};
+use crate::sessions::say;
+use crate::shared::Shared;
+
+pub struct FabricHub {
+    shared: Arc<Shared>,
+}
+
+impl FabricHub {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    fn not_leader(&self) -> FabricRefusal {
+        let leader_url = self.shared.role().leader_url;
+        FabricRefusal { leader_url, ..FabricRefusal::new(Code::NotLeader, "this controller is not the leader") }
+    }
+
+    fn refusal(&self, no_reply: NoReply) -> FabricRefusal {
+        match no_reply {
+            NoReply::NotLeader => self.not_leader(),
+            NoReply::OutcomeUnknown(why) => FabricRefusal::new(Code::OutcomeUnknown, why),
+            NoReply::Rejected(rejection) => {
+                let code = match &rejection {
+                    Rejection::DuplicateNode(_) => Code::DuplicateNode,
+                    Rejection::NoNode(_) => Code::NotFound,
+                    _ => Code::Conflict,
+                };
+                FabricRefusal::new(code, rejection.to_string())
+            }
+        }
+    }
+
+    fn registration(
+        &self,
+        request: v1::RegisterNodeRequest,
+        peer: Option<SocketAddr>,
+    ) -> Result<RegisterNode, FabricRefusal> {
+        let bad = |why: String| FabricRefusal::new(Code::Invalid, why);
+        let id: NodeId = request.node_id.parse().map_err(|e| bad(format!("node id: {e}")))?;
+        let facts = request.facts.ok_or_else(|| bad("the registration has no facts".to_owned()))?;
+        let mut facts = NodeFacts::try_from(facts).map_err(|e| bad(e.to_string()))?;
+        if facts.address.is_empty() {
+            facts.address = peer.map(|peer| peer.ip().to_string()).unwrap_or_default();
+        }
+        if request.journal_id.len() != 16 || request.nonce.len() != 16 {
+            return Err(bad("journal id and nonce have 16 bytes".to_owned()));
+        }
+        let state = self.shared.state();
+        let cluster = &state.meta.cluster_id;
+        if !request.cluster_id.is_empty() && request.cluster_id != *cluster {
+            let why = format!(
+                "worker {id} belongs to cluster {}, this is {cluster}; give it another data folder to join this one",
+                request.cluster_id
+            );
+            return Err(FabricRefusal::new(Code::Conflict, why));
+        }
+        let node = state.node_by_id(&id).map(|node| node.ord);
+        drop(state);
+        let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
+        let known_session_lives = node.is_some_and(|node| self.shared.sessions().lives(node, now, limit));
+        let (journal_id, nonce) = (request.journal_id, request.nonce);
+        Ok(RegisterNode { id, facts, journal_id, boot: request.boot, nonce, known_session_lives })
+    }
+
+    /// The node that speaks in a session, if the session is the current one of its node.
+    fn heard(&self, id: SessionId) -> Option<NodeOrd> {
+        let (mono_ms, wall_ms) = (self.shared.clock.mono_ms(), self.shared.clock.wall_ms());
+        let node = {
+            let mut sessions = self.shared.sessions();
+            let session = sessions.get_mut(id)?;
+            (session.heard_mono_ms, session.heard_wall_ms) = (mono_ms, wall_ms);
+            session.node
+        };
+        self.shared.soft().liveness.heard(node, id);
+        Some(node)
+    }
+
+    fn compare(&self, id: SessionId, node: NodeOrd, held: &BTreeSet<LeaseKey>) {
+        let now = self.shared.clock.mono_ms();
+        let state = self.shared.state();
+        let Some(known) = state.nodes.get(&node) else { return };
+        let mut sessions = self.shared.sessions();
+        let Some(session) = sessions.get_mut(id) else { return };
+        let (message, accepted) = reconcile(&state, known, session, held, now);
+        if message != v1::ToWorker::default() {
+            session.send(message);
+        }
+        drop(sessions);
+        drop(state);
+        let mut soft = self.shared.soft();
+        for (lease, timeout_ms) in accepted {
+            soft.backstop.accepted(node, lease, timeout_ms, now);
+        }
+    }
+
+    fn accepted(&self, node: NodeOrd, leases: &[v1::Lease]) {
+        let now = self.shared.clock.mono_ms();
+        for lease in leases.iter().copied().map(LeaseKey::from) {
+            let timeout_ms = self.shared.state().jobs.get(&lease.job).and_then(|job| {
+                let step = usize::try_from(lease.step.0).ok()?;
+                job.spec.steps().nth(step).map(|(_, task)| task.timeout_ms)
+            });
+            if let Some(timeout_ms) = timeout_ms {
+                self.shared.soft().backstop.accepted(node, lease, timeout_ms, now);
+            }
+        }
+    }
+
+    /// Proposes what a worker reported; the answer goes back when it is committed (W4).
+    async fn record(&self, session: SessionId, node: NodeOrd, lease: LeaseKey, command: Command) {
+        let outbox =
+            self.shared.sessions().get_mut(session).and_then(|known| Some((known.outbox.clone()?, known.leader_epoch)));
+        let shared = Arc::clone(&self.shared);
+        let then = move |reply: Result<Reply, NoReply>| {
+            let kind = answer_kind(&reply);
+            if kind != v1::AnswerKind::Retry {
+                shared.soft().backstop.ended(node, lease);
+            }
+            if let Some((outbox, leader_epoch)) = outbox {
+                let answer = v1::Answer { lease: Some(lease.into()), kind: kind.into() };
+                say(&outbox, leader_epoch, v1::ToWorker { answers: vec![answer], ..v1::ToWorker::default() });
+            }
+        };
+        self.shared.proposer.propose_then(&command, then).await;
+    }
+}
+
+impl Hub for FabricHub {
+    async fn register(
+        &self,
+        request: v1::RegisterNodeRequest,
+        peer: Option<SocketAddr>,
+    ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
+        let Some(term) = self.shared.current_term() else { return Err(self.not_leader()) };
+        let command = self.registration(request, peer)?;
+        let reply = self.shared.proposer.propose(&Command::RegisterNode(command)).await;
+        let Reply::Registered { node, session } = reply.map_err(|no_reply| self.refusal(no_reply))? else {
+            return Err(FabricRefusal::new(Code::Internal, "unexpected reply to a registration"));
+        };
+        let (mono_ms, wall_ms) = (self.shared.clock.mono_ms(), self.shared.clock.wall_ms());
+        self.shared.sessions().begin(session, node, term.epoch.wire(), mono_ms, wall_ms);
+        self.shared.soft().liveness.heard(node, session);
+        Ok(v1::RegisterNodeReply {
+            session: session.0,
+            ordinal: node.0,
+            leader_epoch: term.epoch.wire(),
+            cluster_id: self.shared.state().meta.cluster_id.clone(),
+            heartbeat_ms: self.shared.settings.heartbeat_ms,
+            output_tail_bytes: u32::try_from(OUTPUT_TAIL_BYTES).unwrap_or(u32::MAX),
+        })
+    }
+
+    async fn drain(&self, node: String, session: SessionId) -> Result<(), FabricRefusal> {
+        let node = self.node_ord(&node)?;
+        let reply = self.shared.proposer.propose(&Command::DrainNode(DrainNode { node, session })).await;
+        reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
+    }
+
+    async fn leave(&self, node: String, session: SessionId) -> Result<(), FabricRefusal> {
+        let node = self.node_ord(&node)?;
+        let reply = self.shared.proposer.propose(&Command::LeaveNode(LeaveNode { node, session })).await;
+        reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
+    }
+
+    fn opened(&self, session: SessionId, outbox: Outbox) -> Result<(), v1::Closing> {
+        let closing = |reason: &str| v1::Closing {
+            reason: reason.to_owned(),
+            leader_url: self.shared.role().leader_url.unwrap_or_default(),
+        };
+        if self.shared.current_term().is_none() {
+            return Err(closing(closing::NOT_LEADER));
+        }
+        let mut sessions = self.shared.sessions();
+        let known = sessions.get_mut(session).ok_or_else(|| closing(closing::STALE_SESSION))?;
+        known.outbox = Some(outbox);
+        // Offers of an earlier stream may never have arrived.
+        known.offered_mono_ms.clear();
+        Ok(())
+    }
+
+    async fn received(&self, session: SessionId, message: v1::FromWorker) {
+        let epoch = self.shared.current_term().map(|term| term.epoch.wire());
+        let Some(node) = self.heard(session).filter(|_| epoch == Some(message.leader_epoch)) else {
+            let reason = if epoch.is_none() { closing::NOT_LEADER } else { closing::STALE_SESSION };
+            self.shared.sessions().end(session, reason);
+            return;
+        };
+        self.accepted(node, &message.accepted);
+        for result in message.results {
+            let Some(command) = result_command(node, session, result) else { continue };
+            self.record(session, node, command.lease, Command::RecordResult(command)).await;
+        }
+        for done in message.revokes_done {
+            let Some(command) = revoke_command(node, session, done) else { continue };
+            self.record(session, node, command.lease, Command::ConfirmRevoke(command)).await;
+        }
+        if let Some(held) = message.held {
+            let held = held.leases.into_iter().map(LeaseKey::from).collect();
+            self.compare(session, node, &held);
+        } else if let Some(beat) = message.beat {
+            let state = self.shared.state();
+            let differs =
+                state.nodes.get(&node).is_some_and(|known| expected_digest(&state, known) != beat.held_digest);
+            drop(state);
+            if differs && let Some(session) = self.shared.sessions().get_mut(session) {
+                session.send(v1::ToWorker { ask_held: true, ..v1::ToWorker::default() });
+            }
+        }
+    }
+
+    fn closed(&self, session: SessionId) {
+        let mut sessions = self.shared.sessions();
+        let Some(known) = sessions.get_mut(session) else { return };
+        if known.outbox.as_ref().is_some_and(Outbox::is_closed) {
+            known.outbox = None;
+        }
+    }
+
+    async fn log_chunk(&self, _chunk: v1::LogChunk) -> bool {
+        false
+    }
+}
+
+impl FabricHub {
+    fn node_ord(&self, node: &str) -> Result<NodeOrd, FabricRefusal> {
+        let unknown = || FabricRefusal::new(Code::NotFound, format!("node {node:?} is not known"));
+        let id: NodeId = node.parse().map_err(|_| unknown())?;
+        self.shared.state().node_by_id(&id).map(|node| node.ord).ok_or_else(unknown)
+    }
+}
+
+fn answer_kind(reply: &Result<Reply, NoReply>) -> v1::AnswerKind {
+    match reply {
+        Ok(Reply::Answered(Answer::Committed)) => v1::AnswerKind::Committed,
+        Ok(Reply::Answered(Answer::Superseded(Stale::Job))) => v1::AnswerKind::SupersededJob,
+        Ok(Reply::Answered(Answer::Superseded(Stale::Attempt))) => v1::AnswerKind::SupersededAttempt,
+        Ok(Reply::Answered(Answer::Superseded(Stale::Settled))) => v1::AnswerKind::SupersededSettled,
+        // A stale session, a lost leadership, a fate unknown: keep it and say it again.
+        Ok(_) | Err(_) => v1::AnswerKind::Retry,
+    }
+}
+
+fn result_command(node: NodeOrd, session: SessionId, result: v1::LeaseResult) -> Option<RecordResult> {
+    let outcome = result.status().outcome()?;
+    Some(RecordResult {
+        node,
+        session,
+        lease: result.lease?.into(),
+        outcome,
+        error: (!result.error.is_empty()).then_some(result.error),
+        output_tail: result.output_tail,
+        output_bytes: result.output_bytes,
+        duration_ms: result.duration_ms,
+        started_wall_ms: result.started_at_ms,
+    })
+}
+
+fn revoke_command(node: NodeOrd, session: SessionId, done: v1::RevokeDone) -> Option<ConfirmRevoke> {
+    let ended: Option<Outcome> = done.ended().outcome();
+    Some(ConfirmRevoke {
+        node,
+        session,
+        lease: done.lease?.into(),
+        ended,
+        duration_ms: done.duration_ms,
+        started_wall_ms: done.started_at_ms,
+        output_tail: done.output_tail,
+        output_bytes: done.output_bytes,
+    })
+}

@@ -1,0 +1,92 @@
+//! What the log drives: the state in memory and its rows in SQLite.
+//!
+//! A run of committed entries is applied, stored in one transaction, and only then answered (L3); its effects go to
+//! the dispatcher after that. Whoever reads the state meanwhile (planners, dispatcher) may see it a transaction
+//! early: everything they do with it is checked again by `apply`.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use grid_core::{Applied, Changes, Effect, Rejection, Reply, State, apply, decode_entry};
+use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition};
+use grid_store::{Position, Store};
+use tokio::sync::mpsc;
+
+/// One reply for each command of an entry.
+pub type Replies = Vec<Result<Reply, Rejection>>;
+
+pub struct ControllerMachine {
+    state: Arc<RwLock<State>>,
+    store: Store,
+    position: MachinePosition,
+    effects: mpsc::UnboundedSender<Vec<Effect>>,
+}
+
+impl ControllerMachine {
+    pub fn new(
+        state: Arc<RwLock<State>>,
+        store: Store,
+        position: MachinePosition,
+        effects: mpsc::UnboundedSender<Vec<Effect>>,
+    ) -> Self {
+        Self { state, store, position, effects }
+    }
+}
+
+impl Machine for ControllerMachine {
+    type Reply = Replies;
+
+    fn position(&self) -> MachinePosition {
+        self.position.clone()
+    }
+
+    fn apply(&mut self, batch: Vec<Committed>) -> Result<Vec<Option<Replies>>, MachineError> {
+        let Some(last) = batch.last().map(|entry| entry.position) else { return Ok(Vec::new()) };
+        let membership = batch.iter().rev().find_map(|entry| entry.membership.clone());
+        let mut replies = Vec::with_capacity(batch.len());
+        let mut changes: Vec<Changes> = Vec::with_capacity(batch.len());
+        let mut effects = Vec::new();
+        for committed in batch {
+            let Some(payload) = committed.payload else {
+                replies.push(None);
+                continue;
+            };
+            let entry = decode_entry(&payload).map_err(|e| halted(committed.position, &e))?;
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let applied: Applied = apply(&mut state, &entry);
+            drop(state);
+            replies.push(Some(applied.replies));
+            changes.push(applied.changes);
+            effects.extend(applied.effects);
+        }
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let at = Position { term: last.term, index: last.index };
+        self.store.persist(&state, &changes, at, membership.as_deref()).map_err(MachineError::new)?;
+        drop(state);
+        self.position.applied = Some(last);
+        if membership.is_some() {
+            self.position.membership = membership;
+        }
+        if !effects.is_empty() {
+            // The dispatcher ends only with the process.
+            let _ = self.effects.send(effects);
+        }
+        Ok(replies)
+    }
+
+    fn write_snapshot(&mut self, path: &Path) -> Result<(), MachineError> {
+        self.store.write_copy(path).map_err(MachineError::new)
+    }
+
+    fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError> {
+        let stored = self.store.replace_by(path).map_err(MachineError::new)?;
+        let restored = State::from_parts(stored.parts).map_err(MachineError::new)?;
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = restored;
+        self.position = position;
+        Ok(())
+    }
+}
+
+fn halted(at: LogPosition, why: &dyn std::fmt::Display) -> MachineError {
+    MachineError::new(format!("entry {at} of the log: {why}"))
+}

@@ -1,0 +1,160 @@
+//! The one way into the log: merges whatever waits into one entry (L1).
+//!
+//! openraft flushes once per write, so the number of entries is the number of fsyncs. While two entries are on their
+//! way, everything else gathers; an idle controller proposes at once and waits for nobody.
+//! The queue is bounded: a full one makes API and fabric wait, which is the back-pressure that clients and workers feel.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use grid_core::{Command, Rejection, Reply, encode_command, encode_entry};
+use grid_raft::{ProposeError, Raft};
+use grid_types::limits::{MAX_ENTRY_BYTES, MAX_ENTRY_COMMANDS};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::machine::Replies;
+use crate::term::Term;
+
+const QUEUE: usize = 16 * 1024;
+const IN_FLIGHT: usize = 2;
+
+/// Why a command has no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoReply {
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// Never handed to the log, or refused by it whole: it had no effect (E4).
+    #[error("this controller is not the leader")]
+    NotLeader,
+    #[error("{0}")]
+    OutcomeUnknown(String),
+}
+
+type Then = Box<dyn FnOnce(Result<Reply, NoReply>) + Send>;
+
+struct Waiting {
+    bytes: Vec<u8>,
+    then: Then,
+}
+
+#[derive(Clone)]
+pub struct Proposer {
+    queue: mpsc::Sender<Waiting>,
+}
+
+impl Proposer {
+    pub fn start(raft: Raft<Replies>, term: watch::Receiver<Option<Term>>) -> Self {
+        let (queue, inbox) = mpsc::channel(QUEUE);
+        tokio::spawn(run(inbox, raft, term));
+        Self { queue }
+    }
+
+    /// Proposes a command and waits for what became of it.
+    pub async fn propose(&self, command: &Command) -> Result<Reply, NoReply> {
+        let (answer, answered) = oneshot::channel();
+        self.propose_then(command, move |reply| drop(answer.send(reply))).await;
+        answered.await.unwrap_or_else(|_| Err(NoReply::OutcomeUnknown("the controller is shutting down".to_owned())))
+    }
+
+    /// Proposes a command; returns when it is queued, and calls `then` once with what became of it.
+    pub async fn propose_then(&self, command: &Command, then: impl FnOnce(Result<Reply, NoReply>) + Send + 'static) {
+        let waiting = Waiting { bytes: encode_command(command), then: Box::new(then) };
+        if let Err(mpsc::error::SendError(waiting)) = self.queue.send(waiting).await {
+            (waiting.then)(Err(NoReply::NotLeader));
+        }
+    }
+}
+
+async fn run(mut inbox: mpsc::Receiver<Waiting>, raft: Raft<Replies>, term: watch::Receiver<Option<Term>>) {
+    let places = Arc::new(Semaphore::new(IN_FLIGHT));
+    let mut left_over = None;
+    loop {
+        let first = match left_over.take() {
+            Some(waiting) => waiting,
+            None => match inbox.recv().await {
+                Some(waiting) => waiting,
+                None => return,
+            },
+        };
+        // What arrives while both places are taken joins this entry.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let (batch, next) = gather(first, &mut inbox);
+        left_over = next;
+        let Some(current) = term.borrow().clone() else {
+            batch.into_iter().for_each(|waiting| (waiting.then)(Err(NoReply::NotLeader)));
+            continue;
+        };
+        let raft = raft.clone();
+        let payload = encode_entry(current.head(batch.len()), batch.iter().map(|waiting| &waiting.bytes));
+        tokio::spawn(async move {
+            let answered = raft.propose(Bytes::from(payload)).await;
+            drop(place);
+            answer(batch, answered);
+        });
+    }
+}
+
+/// L1: up to 1,024 commands or 2 MiB; what does not fit any more begins the next entry.
+fn gather(first: Waiting, inbox: &mut mpsc::Receiver<Waiting>) -> (Vec<Waiting>, Option<Waiting>) {
+    let mut size = first.bytes.len();
+    let mut batch = vec![first];
+    while batch.len() < MAX_ENTRY_COMMANDS {
+        let Ok(waiting) = inbox.try_recv() else { break };
+        size += waiting.bytes.len();
+        if size > MAX_ENTRY_BYTES {
+            return (batch, Some(waiting));
+        }
+        batch.push(waiting);
+    }
+    (batch, None)
+}
+
+fn answer(batch: Vec<Waiting>, answered: Result<Replies, ProposeError>) {
+    match answered {
+        Ok(replies) => {
+            for (waiting, reply) in batch.into_iter().zip(replies) {
+                (waiting.then)(reply.map_err(|rejection| match rejection {
+                    // The fence refused the entry whole.
+                    Rejection::StaleLeader { .. } => NoReply::NotLeader,
+                    other => NoReply::Rejected(other),
+                }));
+            }
+        }
+        Err(error) => {
+            let no_reply = match error {
+                ProposeError::NotLeader { .. } | ProposeError::Stopped(_) => NoReply::NotLeader,
+                other => NoReply::OutcomeUnknown(other.to_string()),
+            };
+            batch.into_iter().for_each(|waiting| (waiting.then)(Err(no_reply.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Waiting, gather};
+    use grid_types::limits::{MAX_ENTRY_BYTES, MAX_ENTRY_COMMANDS};
+    use tokio::sync::mpsc;
+
+    fn waiting(bytes: usize) -> Waiting {
+        Waiting { bytes: vec![0; bytes], then: Box::new(|_| ()) }
+    }
+
+    #[test]
+    fn l1_an_entry_has_at_most_so_many_commands_and_bytes() {
+        let (queue, mut inbox) = mpsc::channel(5_000);
+        for _ in 0..3_000 {
+            assert!(queue.try_send(waiting(10)).is_ok());
+        }
+        let (batch, next) = gather(waiting(10), &mut inbox);
+        assert_eq!((batch.len(), next.is_none()), (MAX_ENTRY_COMMANDS, true));
+
+        let (queue, mut inbox) = mpsc::channel(10);
+        for _ in 0..3 {
+            assert!(queue.try_send(waiting(MAX_ENTRY_BYTES / 2)).is_ok());
+        }
+        let (batch, next) = gather(waiting(1), &mut inbox);
+        assert_eq!(batch.len(), 2, "two halves and the first one do not fit together");
+        assert!(next.is_some(), "what did not fit is kept for the next entry");
+    }
+}

@@ -1,0 +1,101 @@
+//! The sessions of workers that this leader knows: soft state, gone with the term.
+//!
+//! A session is made by a registration that went through the log and lives as long as its stream is open and heard.
+//! Not here: what is said in it (`reconcile`, `dispatch`), whether its node is healthy (`grid-plan`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use grid_fabric::Outbox;
+use grid_proto::v1;
+use grid_types::{JobId, LeaseKey, NodeOrd, SessionId};
+
+#[derive(Default)]
+pub struct Sessions {
+    by_id: HashMap<SessionId, Session>,
+    by_node: HashMap<NodeOrd, SessionId>,
+}
+
+pub struct Session {
+    pub node: NodeOrd,
+    /// Of the leader that began it, as the wire carries it; in every message (W2).
+    pub leader_epoch: u64,
+    /// None until its stream opens.
+    pub outbox: Option<Outbox>,
+    pub heard_mono_ms: u64,
+    pub heard_wall_ms: u64,
+    /// When each lease was last offered in this session (W5).
+    pub offered_mono_ms: BTreeMap<LeaseKey, u64>,
+}
+
+impl Sessions {
+    /// A new registration; the node's earlier session, if any, ends.
+    pub fn begin(&mut self, id: SessionId, node: NodeOrd, leader_epoch: u64, mono_ms: u64, wall_ms: u64) {
+        if let Some(old) = self.by_node.insert(node, id).filter(|old| *old != id) {
+            self.end(old, grid_fabric::closing::STALE_SESSION);
+        }
+        let session = Session {
+            node,
+            leader_epoch,
+            outbox: None,
+            heard_mono_ms: mono_ms,
+            heard_wall_ms: wall_ms,
+            offered_mono_ms: BTreeMap::new(),
+        };
+        self.by_id.insert(id, session);
+    }
+
+    pub fn end(&mut self, id: SessionId, reason: &str) {
+        let Some(session) = self.by_id.remove(&id) else { return };
+        if self.by_node.get(&session.node) == Some(&id) {
+            self.by_node.remove(&session.node);
+        }
+        if let Some(outbox) = session.outbox {
+            outbox.close(v1::Closing { reason: reason.to_owned(), leader_url: String::new() });
+        }
+    }
+
+    pub fn end_all(&mut self, reason: &str) {
+        for id in self.by_id.keys().copied().collect::<Vec<_>>() {
+            self.end(id, reason);
+        }
+    }
+
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub fn of_node(&mut self, node: NodeOrd) -> Option<&mut Session> {
+        self.by_id.get_mut(self.by_node.get(&node)?)
+    }
+
+    pub fn heard_wall_ms(&self, node: NodeOrd) -> Option<u64> {
+        Some(self.by_id.get(self.by_node.get(&node)?)?.heard_wall_ms)
+    }
+
+    /// W1: whether the node's session is open and was heard not long ago.
+    pub fn lives(&self, node: NodeOrd, now_mono_ms: u64, silent_limit_ms: u64) -> bool {
+        let session = self.by_node.get(&node).and_then(|id| self.by_id.get(id));
+        session.is_some_and(|session| {
+            let open = session.outbox.as_ref().is_some_and(|outbox| !outbox.is_closed());
+            open && now_mono_ms.saturating_sub(session.heard_mono_ms) < silent_limit_ms
+        })
+    }
+}
+
+impl Session {
+    pub fn send(&self, message: v1::ToWorker) {
+        if let Some(outbox) = &self.outbox {
+            say(outbox, self.leader_epoch, message);
+        }
+    }
+
+    pub fn forget(&mut self, job: JobId) {
+        self.offered_mono_ms.retain(|lease, _| lease.job != job);
+    }
+}
+
+/// Puts a message into an outbox, stamped with the leader's epoch.
+pub fn say(outbox: &Outbox, leader_epoch: u64, message: v1::ToWorker) {
+    // Overflow closes the stream; the worker comes back and is told again what is still true (W5).
+    let _ = outbox.send(v1::ToWorker { leader_epoch, ..message });
+}

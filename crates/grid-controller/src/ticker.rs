@@ -1,0 +1,53 @@
+//! The leader's pulse: asks the planners what time has brought and proposes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use grid_core::Command;
+use grid_plan::due_timers;
+use tracing::debug;
+
+use crate::proposer::NoReply;
+use crate::shared::Shared;
+
+const TICK: Duration = Duration::from_millis(100);
+
+pub async fn tick(shared: Arc<Shared>) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let Some(term) = shared.current_term() else { continue };
+        let commands = plan(&shared, term.now_ms());
+        // Awaited, so that a slow log is not flooded with the same proposals.
+        for reply in propose_all(&shared, commands).await {
+            if let Err(no_reply) = reply {
+                debug!("a planned command had no effect: {no_reply}");
+            }
+        }
+    }
+}
+
+fn plan(shared: &Shared, now_ms: u64) -> Vec<Command> {
+    let mono_ms = shared.clock.mono_ms();
+    let state = shared.state();
+    let mut soft = shared.soft();
+    let mut commands = soft.liveness.tick(&state, mono_ms);
+    commands.extend(due_timers(&state, now_ms));
+    commands.extend(soft.backstop.expired(mono_ms));
+    commands
+}
+
+async fn propose_all(shared: &Shared, commands: Vec<Command>) -> Vec<Result<grid_core::Reply, NoReply>> {
+    let mut waiting = Vec::with_capacity(commands.len());
+    for command in commands {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        shared.proposer.propose_then(&command, move |reply| drop(answer.send(reply))).await;
+        waiting.push(answered);
+    }
+    let mut replies = Vec::with_capacity(waiting.len());
+    for answered in waiting {
+        replies.push(answered.await.unwrap_or(Err(NoReply::NotLeader)));
+    }
+    replies
+}

@@ -1,0 +1,188 @@
+//! The command line of `grid`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use grid_types::limits::{DEFAULT_SLOTS, MAX_CONCURRENT, MAX_PENDING, MAX_SLOTS};
+use grid_types::{Name, NodeId, Span};
+
+#[derive(Parser)]
+#[command(
+    name = "grid",
+    version,
+    about = "Runs operations on fleets of machines.",
+    long_about = "Runs operations on fleets of machines: controllers that never lose what they accepted, and workers \
+                  that never run a once-only step twice.\n\nTalk to a running controller with gridc.",
+    after_help = "Examples:\n  grid demo                      see a job run, then exit\n  grid dev                       \
+                  a controller and three workers to play with\n  grid server --node-id c1 --data-dir ./c1 --bootstrap\n  \
+                  grid worker --server http://127.0.0.1:8765 --node-id web-01 --groups web --data-dir ./web-01"
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Run an example job on an embedded cluster of three workers, show it live, exit
+    Demo(DemoArgs),
+    /// Run a controller and workers in one process, until stopped
+    Dev(DevArgs),
+    /// Run a controller
+    Server(ServerArgs),
+    /// Run the worker of this machine
+    Worker(WorkerArgs),
+}
+
+#[derive(Args)]
+pub struct DemoArgs {}
+
+#[derive(Args)]
+#[command(
+    after_help = "Workers are web-01 and web-02 (groups web, prod), db-01 (db, prod), then node-04 …, all with the \
+                        backends ping and test.\nstdout says \"grid ready api=http://…\" when it serves."
+)]
+pub struct DevArgs {
+    /// How many workers
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub workers: u32,
+    /// Where to keep state; without it a temporary folder is used and removed at the end
+    #[arg(long, env = "GRID_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Address of the HTTP API; port 0 picks a free one
+    #[arg(long, env = "GRID_API", default_value = "127.0.0.1:8765")]
+    pub api: SocketAddr,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The same command line starts it again on its own data: --bootstrap acts on an empty folder only.\n\
+                        stdout says \"grid ready api=… grpc=… node=…\" when it serves. SIGTERM stops it in order; nothing \
+                        acknowledged is lost by kill -9 either."
+)]
+pub struct ServerArgs {
+    /// Name of this controller
+    #[arg(long, env = "GRID_NODE_ID")]
+    pub node_id: Name,
+    /// Folder for log and state, of this controller alone
+    #[arg(long, env = "GRID_DATA_DIR")]
+    pub data_dir: PathBuf,
+    /// Address of the HTTP API; port 0 picks a free one
+    #[arg(long, env = "GRID_API", default_value = "127.0.0.1:8765")]
+    pub api: SocketAddr,
+    /// Address under which this controller is entered in the replication group
+    #[arg(long, env = "GRID_RAFT", default_value = "127.0.0.1:8766")]
+    pub raft: SocketAddr,
+    /// Address on which workers are served; port 0 picks a free one
+    #[arg(long, env = "GRID_GRPC", default_value = "127.0.0.1:8767")]
+    pub grpc: SocketAddr,
+    /// Host name or address that clients and workers use, if it differs from --api and --grpc
+    #[arg(long, env = "GRID_ADVERTISE")]
+    pub advertise: Option<String>,
+    /// Found a new cluster in an empty folder
+    #[arg(long)]
+    pub bootstrap: bool,
+    /// Jobs that run at once; more wait
+    #[arg(long, env = "GRID_MAX_CONCURRENT", default_value_t = MAX_CONCURRENT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_concurrent: u32,
+    /// Jobs that may wait; more are refused
+    #[arg(long, env = "GRID_MAX_PENDING", default_value_t = MAX_PENDING, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub max_pending: u32,
+    /// How often workers report
+    #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", default_value = "5s")]
+    pub heartbeat_interval: Span,
+    /// Silence after which a node is in warning
+    #[arg(long, env = "GRID_WARNING_AFTER", default_value = "15s")]
+    pub warning_after: Span,
+    /// Silence after which a node is unhealthy and gets no new work
+    #[arg(long, env = "GRID_UNHEALTHY_AFTER", default_value = "30s")]
+    pub unhealthy_after: Span,
+    /// Silence after which a node is dead and its leases are unknown
+    #[arg(long, env = "GRID_DEAD_AFTER", default_value = "60s")]
+    pub dead_after: Span,
+    /// Serve other machines without TLS and tokens
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "SIGTERM: takes no new leases, finishes the running ones, reports them, leaves. A second SIGTERM ends \
+                        the running ones, too.\nstdout says \"grid worker ready node=… session=…\" when it is registered."
+)]
+pub struct WorkerArgs {
+    /// API addresses of controllers, comma-separated
+    #[arg(long, env = "GRID_SERVER", value_delimiter = ',', default_value = "http://127.0.0.1:8765")]
+    pub server: Vec<String>,
+    /// Name of this node; without it one is made from the host name and kept in the data folder
+    #[arg(long, env = "GRID_NODE_ID")]
+    pub node_id: Option<NodeId>,
+    /// Groups it belongs to, comma-separated
+    #[arg(long, env = "GRID_GROUPS", value_delimiter = ',')]
+    pub groups: Vec<Name>,
+    /// Labels, comma-separated key=value
+    #[arg(long, env = "GRID_LABELS", value_delimiter = ',', value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Folder for journal and outputs, of this worker alone
+    #[arg(long, env = "GRID_DATA_DIR")]
+    pub data_dir: PathBuf,
+    /// Run a backend that is off by default; may be repeated
+    #[arg(long = "enable-backend", value_parser = backend)]
+    pub enable_backends: Vec<String>,
+    /// Leases at once
+    #[arg(long, env = "GRID_SLOTS", default_value_t = DEFAULT_SLOTS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SLOTS)))]
+    pub slots: u32,
+    /// Address to report, if it is not the one that the controller sees
+    #[arg(long, env = "GRID_ADDRESS")]
+    pub address: Option<String>,
+    /// Start with a new journal: what an earlier one knew of once-only steps is given up as unknown
+    #[arg(long)]
+    pub reset_journal: bool,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not key=value"))?;
+    if key.is_empty() || key.len() > 63 || value.len() > 255 {
+        return Err("a label has a key of 1 to 63 and a value of at most 255 characters".to_owned());
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn backend(text: &str) -> Result<String, String> {
+    if grid_types::decl::backend(text).is_some() {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<_> = grid_types::decl::builtin().iter().map(|b| b.name).collect();
+    Err(format!("unknown backend; known: {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_lines_of_the_contract_parse() {
+        for line in [
+            "grid demo",
+            "grid dev --workers 5 --data-dir d --api 127.0.0.1:0",
+            "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3",
+            "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        for line in [
+            "grid worker --data-dir d --labels k",
+            "grid worker --data-dir d --slots 0",
+            "grid worker --data-dir d --enable-backend nope",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}

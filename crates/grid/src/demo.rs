@@ -1,0 +1,49 @@
+//! `grid demo`: an embedded cluster runs an example job before the eyes of whoever is curious.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use grid_client::{Client, Options, parse_servers};
+use grid_types::{JobId, JobStatus};
+use serde_json::json;
+
+use crate::cli::DemoArgs;
+use crate::dev::Dev;
+
+pub async fn run(_args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
+    eprintln!("starting a controller and three workers: web-01, web-02, db-01");
+    let dev = Dev::start(([127, 0, 0, 1], 0).into(), scratch.path(), 3).await?;
+    let shown = show_job(&dev.api_url).await;
+    dev.stop().await;
+    shown
+}
+
+async fn show_job(api_url: &str) -> anyhow::Result<ExitCode> {
+    let client = Client::new(parse_servers(api_url)?, Options { patience: Duration::from_secs(10) })?;
+    // A pipeline that each node walks alone, then two barriers that all nodes reach together.
+    let job = json!({
+        "target": {"scope": "all"},
+        "tasks": [
+            {"tasks": [
+                {"backend": "ping", "action": "hostname"},
+                {"backend": "test", "action": "succeed", "params": {"message": "prepared", "delay": "600ms"}},
+            ]},
+            {"backend": "ping", "action": "sleep", "params": {"duration": "400ms"}},
+            {"backend": "ping", "action": "echo", "params": {"message": "all nodes are here"}},
+        ],
+    });
+    let submitted = client.submit("default", &job).await?;
+    let id: JobId = submitted.id.parse()?;
+    eprintln!("{id}: a pipeline of two steps on every node, then two barriers");
+    let mut view = gridc::live_view();
+    let doc = gridc::watch(&client, "default", id, view.as_mut()).await?;
+    print!("{}", gridc::summary(&client, "default", id, &doc).await?);
+    for node in &doc.expected {
+        let said = client.output("default", id, grid_types::StepIndex(3), node).await?;
+        println!("  {node:8} {}", said.trim_end());
+    }
+    eprintln!("hint: `grid dev` keeps such a cluster running; `gridc --help` says how to talk to it");
+    Ok(if doc.status == JobStatus::Completed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

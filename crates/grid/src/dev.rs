@@ -1,0 +1,138 @@
+//! `grid dev`: a controller and workers in one process, the explicit exception to "no worker beside the leader".
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use grid_controller::{Opening, Quotas, Settings, Thresholds};
+use grid_types::clock::SystemClock;
+use grid_worker::{Shutdown, ShutdownHandle, WorkerConfig, WorkerError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::cli::DevArgs;
+use crate::server::Serving;
+use crate::{net, ready, signals};
+
+pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
+    net::check_exposure(&[("--api", args.api)], false)?;
+    let signals = signals::asked_to_end()?;
+    let scratch = match &args.data_dir {
+        Some(_) => None,
+        None => Some(tempfile::tempdir().context("cannot make a temporary folder")?),
+    };
+    let data_dir: PathBuf = match (&args.data_dir, &scratch) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(dir)) => dir.path().to_path_buf(),
+        (None, None) => anyhow::bail!("no data folder"),
+    };
+    let mut dev = Dev::start(args.api, &data_dir, args.workers).await?;
+    ready::announce(&format!("grid ready api={}", dev.api_url));
+    eprintln!("hint: try it in another terminal:");
+    eprintln!("  gridc --server {} node list", dev.api_url);
+    eprintln!("  gridc --server {} job run --target all ping echo --wait", dev.api_url);
+    let ended = tokio::select! {
+        () = signals::first(signals) => Ok(ExitCode::SUCCESS),
+        why = dev.serving.controller.stopped() => Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
+        Some(ended) = dev.workers.join_next() => Err(worker_error(ended)),
+    };
+    dev.stop().await;
+    ended
+}
+
+fn worker_error(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>) -> anyhow::Error {
+    match ended {
+        Ok(Err(e)) => anyhow::Error::new(e).context("a worker has ended"),
+        Ok(Ok(())) => anyhow::anyhow!("a worker has ended by itself"),
+        Err(e) => anyhow::Error::new(e).context("a worker has ended"),
+    }
+}
+
+/// An embedded cluster.
+pub struct Dev {
+    pub api_url: String,
+    pub serving: Serving,
+    pub workers: JoinSet<Result<(), WorkerError>>,
+    stop_workers: ShutdownHandle,
+}
+
+impl Dev {
+    /// Returns when every worker is registered.
+    pub async fn start(api: SocketAddr, data_dir: &Path, workers: u32) -> anyhow::Result<Self> {
+        let (api, api_addr) = net::bind(api, "the API").await?;
+        let (grpc, grpc_addr) = net::bind(([127, 0, 0, 1], 0).into(), "workers").await?;
+        let api_url = format!("http://{api_addr}");
+        let settings = Settings {
+            node_id: "dev".parse()?,
+            api_url: api_url.clone(),
+            grpc_addr: grpc_addr.to_string(),
+            quotas: Quotas::default(),
+            thresholds: Thresholds::default(),
+            heartbeat_ms: 5_000,
+        };
+        let opening = Opening {
+            settings,
+            data_dir: data_dir.join("controller"),
+            raft_addr: "127.0.0.1:8766".to_owned(),
+            bootstrap: true,
+            clock: Arc::new(SystemClock::new()),
+        };
+        let serving = Serving::start(opening, api, grpc).await?;
+        tokio::select! {
+            () = serving.controller.leads() => {}
+            why = serving.controller.stopped() => anyhow::bail!("{}: {why}", data_dir.display()),
+        }
+        let (stop_workers, stop) = Shutdown::new();
+        let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers };
+        dev.start_workers(data_dir, workers, &stop).await?;
+        Ok(dev)
+    }
+
+    async fn start_workers(&mut self, data_dir: &Path, count: u32, stop: &Shutdown) -> anyhow::Result<()> {
+        let (registered, mut registrations) = mpsc::unbounded_channel();
+        for i in 1..=count {
+            let (id, groups) = worker_name(i);
+            let mut config = WorkerConfig::new(vec![self.api_url.clone()], data_dir.join("workers").join(&id));
+            config.node_id = Some(id.parse()?);
+            config.groups = groups.iter().map(|group| group.parse()).collect::<Result<_, _>>()?;
+            config.enable_backends = vec!["test".to_owned()];
+            let (stop, registered) = (stop.clone(), registered.clone());
+            self.workers.spawn(async move {
+                grid_worker::run(config, stop, move |_| {
+                    let _ = registered.send(());
+                })
+                .await
+            });
+        }
+        for _ in 0..count {
+            tokio::select! {
+                Some(()) = registrations.recv() => {}
+                Some(ended) = self.workers.join_next() => return Err(worker_error(ended)),
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn stop(mut self) {
+        // Drain, and end at once what runs: whoever stops a dev cluster does not want to wait for its jobs.
+        self.stop_workers.signal();
+        self.stop_workers.signal();
+        let limit = std::time::Duration::from_secs(10);
+        let drained = tokio::time::timeout(limit, async { while self.workers.join_next().await.is_some() {} }).await;
+        if drained.is_err() {
+            tracing::warn!("workers were still busy after {limit:?}");
+        }
+        self.serving.stop().await;
+    }
+}
+
+/// web-01 and web-02 (web, prod), db-01 (db, prod), then node-04 …
+fn worker_name(i: u32) -> (String, &'static [&'static str]) {
+    match i {
+        1 | 2 => (format!("web-{i:02}"), &["web", "prod"]),
+        3 => ("db-01".to_owned(), &["db", "prod"]),
+        _ => (format!("node-{i:02}"), &[]),
+    }
+}

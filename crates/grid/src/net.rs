@@ -1,0 +1,52 @@
+//! Sockets: bound first, so that port 0 is known before anything is announced.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, bail};
+use tokio::net::TcpListener;
+
+pub async fn bind(addr: SocketAddr, what: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(addr).await.with_context(|| format!("cannot listen on {addr} for {what}"))?;
+    let actual = listener.local_addr().with_context(|| format!("cannot listen on {addr} for {what}"))?;
+    Ok((listener, actual))
+}
+
+/// Whoever reaches a socket may run jobs: other machines only if the operator says so.
+pub fn check_exposure(addrs: &[(&str, SocketAddr)], insecure: bool) -> anyhow::Result<()> {
+    for (flag, addr) in addrs {
+        if !addr.ip().is_loopback() && !insecure {
+            bail!(
+                "{flag} {addr} can be reached from other machines, and this server has neither TLS nor tokens; \
+                 use a loopback address, or --insecure if the network is trusted"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// `host:port` as others reach it.
+pub fn advertised(host: Option<&str>, addr: SocketAddr) -> String {
+    match host {
+        Some(host) => format!("{host}:{}", addr.port()),
+        None => addr.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{advertised, check_exposure};
+
+    #[test]
+    fn an_open_address_needs_a_word_from_the_operator() {
+        let open = [("--api", "0.0.0.0:1".parse().unwrap())];
+        let closed = [("--api", "127.0.0.1:1".parse().unwrap()), ("--grpc", "[::1]:2".parse().unwrap())];
+        assert!(check_exposure(&open, false).unwrap_err().to_string().contains("--insecure"));
+        assert!(check_exposure(&open, true).is_ok());
+        assert!(check_exposure(&closed, false).is_ok());
+    }
+
+    #[test]
+    fn the_advertised_host_keeps_the_real_port() {
+        assert_eq!(advertised(Some("c1.example"), "0.0.0.0:77".parse().unwrap()), "c1.example:77");
+    }
+}

@@ -1,0 +1,112 @@
+//! `grid server`, and the controller part of `grid dev`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use grid_controller::{Controller, Opening, Quotas, Settings, Thresholds};
+use grid_types::clock::SystemClock;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::cli::ServerArgs;
+use crate::{net, ready, signals};
+
+pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
+    check_times(&args)?;
+    net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc)], args.insecure)?;
+    let signals = signals::asked_to_end()?;
+    let (api, api_addr) = net::bind(args.api, "the API").await?;
+    let (grpc, grpc_addr) = net::bind(args.grpc, "workers").await?;
+    let host = args.advertise.as_deref();
+    let settings = Settings {
+        node_id: args.node_id.clone(),
+        api_url: format!("http://{}", net::advertised(host, api_addr)),
+        grpc_addr: net::advertised(host, grpc_addr),
+        quotas: Quotas { max_concurrent: args.max_concurrent, max_pending: args.max_pending },
+        thresholds: Thresholds {
+            warning_ms: args.warning_after.ms(),
+            unhealthy_ms: args.unhealthy_after.ms(),
+            dead_ms: args.dead_after.ms(),
+        },
+        heartbeat_ms: args.heartbeat_interval.ms(),
+    };
+    let opening = Opening {
+        settings,
+        data_dir: args.data_dir.clone(),
+        raft_addr: net::advertised(host, args.raft),
+        bootstrap: args.bootstrap,
+        clock: Arc::new(SystemClock::new()),
+    };
+    let serving = Serving::start(opening, api, grpc).await?;
+    tokio::select! {
+        () = serving.controller.leads() => {}
+        why = serving.controller.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
+    }
+    ready::announce(&format!("grid ready api=http://{api_addr} grpc={grpc_addr} node={}", args.node_id));
+    tokio::select! {
+        () = signals::first(signals) => {
+            serving.stop().await;
+            Ok(ExitCode::SUCCESS)
+        }
+        why = serving.controller.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
+    }
+}
+
+fn check_times(args: &ServerArgs) -> anyhow::Result<()> {
+    let times = [args.heartbeat_interval, args.warning_after, args.unhealthy_after, args.dead_after];
+    if times[0].ms() < 50 || !times.is_sorted_by(|a, b| a < b) {
+        anyhow::bail!(
+            "--heartbeat-interval (at least 50ms), --warning-after, --unhealthy-after and --dead-after must each be \
+             longer than the one before"
+        );
+    }
+    Ok(())
+}
+
+/// A controller with its two sockets.
+pub struct Serving {
+    pub controller: Controller,
+    api: JoinHandle<()>,
+    fabric: JoinHandle<()>,
+    stop: tokio::sync::watch::Sender<bool>,
+}
+
+impl Serving {
+    pub async fn start(opening: Opening, api: TcpListener, grpc: TcpListener) -> anyhow::Result<Self> {
+        let folder = opening.data_dir.clone();
+        let controller =
+            Controller::open(opening).await.with_context(|| format!("cannot start on {}", folder.display()))?;
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let until = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
+            let _ = stopped.wait_for(|stop| *stop).await;
+        };
+        let (hub, control) = (Arc::new(controller.hub()), controller.clone());
+        let fabric_ends = until(stopped.clone());
+        let fabric = tokio::spawn(async move {
+            if let Err(e) = grid_fabric::serve(grpc, hub, fabric_ends).await {
+                tracing::error!("workers are not served any more: {e}");
+            }
+        });
+        let api = tokio::spawn(async move {
+            if let Err(e) = grid_api::serve(api, control, until(stopped)).await {
+                tracing::error!("the API is not served any more: {e}");
+            }
+        });
+        Ok(Self { controller, api, fabric, stop })
+    }
+
+    /// Answers what was asked, closes the sessions, closes log and state.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        let limit = std::time::Duration::from_secs(10);
+        let ends = async {
+            let _ = self.api.await;
+            self.controller.shutdown().await;
+            let _ = self.fabric.await;
+        };
+        if tokio::time::timeout(limit, ends).await.is_err() {
+            tracing::warn!("connections were still open after {limit:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! SIGTERM and SIGINT, counted: the first asks for an orderly end, the second for a quick one.
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// How often the process was asked to end.
+pub fn asked_to_end() -> anyhow::Result<watch::Receiver<u32>> {
+    let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            count.send_modify(|count| *count += 1);
+        }
+    });
+    Ok(counted)
+}
+
+/// Resolves at the first signal.
+pub async fn first(mut counted: watch::Receiver<u32>) {
+    // The sender lives as long as the runtime.
+    let _ = counted.wait_for(|count| *count > 0).await;
+}
+
+/// Calls `told` at every signal.
+pub async fn each(mut counted: watch::Receiver<u32>, told: impl Fn() + Send) {
+    let mut heard = 0;
+    while counted.wait_for(|count| *count > heard).await.is_ok() {
+        heard += 1;
+        told();
+    }
+}
