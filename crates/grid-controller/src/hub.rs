@@ -42,7 +42,8 @@ impl FabricHub {
                     Rejection::NoNode(_) => Code::NotFound,
                     _ => Code::Conflict,
                 };
-                FabricRefusal::new(code, rejection.to_string())
+                // The code word leads: it is what people search for.
+                FabricRefusal::new(code, format!("{}: {rejection}", code.word()))
             }
         }
     }
