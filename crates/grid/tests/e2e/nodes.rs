@@ -1,7 +1,7 @@
 //! Workers as nodes: what they tell of themselves, how they leave, who is refused (W1).
 
 use grid_testkit::spec::{job, record, sleep};
-use grid_testkit::{Cluster, LIMIT, ensure, wait_until};
+use grid_testkit::{Cluster, LIMIT};
 use serde_json::json;
 
 use crate::staging::{QUICK_LIVENESS, two_web_nodes};
@@ -60,11 +60,10 @@ fn w1_a_second_worker_under_a_living_name_is_refused() {
     let mut twin = cluster.worker_options("web-01");
     twin.dir = cluster.path("twin");
     let mut twin = twin.flags("--groups web").spawn();
-    wait_until("the refusal in the twin's log", LIMIT, || {
-        let log = twin.process().log_text();
-        ensure(log.contains("DUPLICATE_NODE"), log)
-    });
+    let status = twin.process().wait_exit(LIMIT);
+    assert!(!status.success(), "refused is not done: {status}");
     let log = twin.process().log_text();
+    assert!(log.contains("DUPLICATE_NODE"), "the refusal is named as in the table of errors: {log}");
     assert!(log.contains("--reset-journal"), "the way out is named: {log}");
     assert_eq!(twin.process().stdout_lines(), Vec::<String>::new(), "it never became ready");
     drop(twin);
