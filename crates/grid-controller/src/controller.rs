@@ -18,7 +18,7 @@ use crate::hub::FabricHub;
 use crate::machine::{ControllerMachine, Replies};
 use crate::proposer::{NoReply, Proposer};
 use crate::shared::{Settings, Shared, Soft};
-use crate::{dispatch, leader, ticker};
+use crate::{dispatch, leader, log_size, ticker};
 
 /// Where and how to start.
 pub struct Opening {
@@ -96,6 +96,7 @@ impl Controller {
         tokio::spawn(dispatch::dispatch(Arc::clone(&shared), effects_out, Arc::clone(&deposed)));
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
+        tokio::spawn(log_size::keep_short(raft.clone()));
         Ok(Self { shared, raft, last_job: Arc::default() })
     }
 

@@ -94,3 +94,127 @@ pub fn offer_message(offer: &Offer) -> Option<v1::Offer> {
         timeout_ms: task.timeout_ms,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use grid_core::{
+        BeginTerm, CancelJob, Command, Entry, EntryHead, MarkNode, Quotas, RegisterNode, State, SubmitJob, apply,
+    };
+    use grid_proto::v1;
+    use grid_types::node::{Capacity, NodeFacts, NodeStatus};
+    use grid_types::{JobId, LeaseKey, NodeOrd};
+    use serde_json::json;
+
+    use super::{OFFER_AGAIN_MS, expected_digest, reconcile};
+    use crate::sessions::Session;
+
+    struct World {
+        state: State,
+        session: Session,
+    }
+
+    impl World {
+        /// Two nodes with a job of `ping echo` out to them; the comparisons are for the first.
+        fn new() -> Self {
+            let session = Session {
+                node: NodeOrd(1),
+                leader_epoch: 1,
+                outbox: None,
+                heard_mono_ms: 0,
+                heard_wall_ms: 0,
+                offered_mono_ms: BTreeMap::new(),
+            };
+            let mut world = Self { state: State::default(), session };
+            world.apply(Command::BeginTerm(BeginTerm {
+                term: 1,
+                leader: "c1".parse().unwrap(),
+                api_url: String::new(),
+                grpc_addr: String::new(),
+                quotas: Quotas::default(),
+                cluster_id: "c".to_owned(),
+            }));
+            for id in ["n1", "n2"] {
+                world.apply(Command::RegisterNode(RegisterNode {
+                    id: id.parse().unwrap(),
+                    facts: NodeFacts {
+                        backends: [("ping".to_owned(), BTreeSet::from(["echo".to_owned()]))].into(),
+                        capacity: Capacity { slots: 1, ..Capacity::default() },
+                        ..NodeFacts::default()
+                    },
+                    journal_id: id.as_bytes().to_vec(),
+                    boot: 1,
+                    nonce: b"n".to_vec(),
+                    known_session_lives: false,
+                }));
+            }
+            let body =
+                json!({"target": "all", "tasks": [{"backend": "ping", "action": "echo"}], "strategy": "continue"});
+            let spec = grid_types::job::parse_job(&body).unwrap();
+            let namespace = "default".parse().unwrap();
+            world.apply(Command::SubmitJob(SubmitJob { id: JobId(7), namespace, spec, key: None }));
+            world
+        }
+
+        fn apply(&mut self, command: Command) {
+            let leadership = &self.state.meta.leadership;
+            let head = EntryHead { epoch: leadership.epoch, term: 1, now_ms: 0, wall_ms: 0, commands: 1 };
+            let applied = apply(&mut self.state, &Entry { head, commands: vec![command] });
+            assert!(applied.replies[0].is_ok(), "{:?}", applied.replies);
+        }
+
+        fn compare(&mut self, held: &[LeaseKey], now_mono_ms: u64) -> v1::ToWorker {
+            let held = held.iter().copied().collect();
+            let node = &self.state.nodes[&NodeOrd(1)];
+            reconcile(&self.state, node, &mut self.session, &held, now_mono_ms).0
+        }
+
+        fn lease(&self) -> LeaseKey {
+            self.state.jobs[&JobId(7)].lease_at(NodeOrd(1)).unwrap().0
+        }
+    }
+
+    #[test]
+    fn w5_what_is_expected_and_not_held_is_offered_again_after_3_s() {
+        let mut world = World::new();
+        assert_eq!(world.compare(&[], 10_000).offers.len(), 1);
+        assert!(world.compare(&[], 10_000 + OFFER_AGAIN_MS - 1).offers.is_empty(), "it may be on its way");
+        assert_eq!(world.compare(&[], 10_000 + OFFER_AGAIN_MS).offers.len(), 1);
+        let held = [world.lease()];
+        assert_eq!(world.compare(&held, 99_000), v1::ToWorker::default());
+        assert_eq!(expected_digest(&world.state, &world.state.nodes[&NodeOrd(1)]), grid_proto::held_digest(&held));
+    }
+
+    #[test]
+    fn w5_what_is_held_and_not_known_is_revoked() {
+        let mut world = World::new();
+        let stranger = LeaseKey { job: JobId(99), ..world.lease() };
+        let known = world.lease();
+        let message = world.compare(&[known, stranger], 0);
+        assert_eq!(message.revokes, [v1::Lease::from(stranger)]);
+        assert!(message.offers.is_empty());
+    }
+
+    #[test]
+    fn w9_a_cancelled_lease_is_revoked_until_its_end_is_confirmed() {
+        let mut world = World::new();
+        let lease = world.lease();
+        world.apply(Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job: JobId(7) }));
+        for held in [&[lease][..], &[]] {
+            let message = world.compare(held, 0);
+            assert_eq!((message.revokes, message.offers.len()), (vec![v1::Lease::from(lease)], 0));
+        }
+    }
+
+    #[test]
+    fn w8_an_unknown_that_the_journal_may_settle_is_left_to_it() {
+        let mut world = World::new();
+        let (lease, session) = (world.lease(), world.state.nodes[&NodeOrd(1)].session);
+        let (from, to) = (NodeStatus::Ready, NodeStatus::Dead);
+        world.apply(Command::MarkNode(MarkNode { node: NodeOrd(1), session, from, to, reason: String::new() }));
+        assert!(world.compare(&[lease], 0).revokes.is_empty(), "the second node keeps the job running");
+        world.apply(Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job: JobId(7) }));
+        assert_eq!(world.compare(&[lease], 0).revokes, [v1::Lease::from(lease)], "now nobody waits for it");
+    }
+}

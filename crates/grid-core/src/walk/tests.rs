@@ -327,3 +327,42 @@ fn a_new_leader_finds_every_unsettled_lease() {
     assert_eq!(world.offered(), before);
     world.finish_all();
 }
+
+#[test]
+fn j8_terminal_is_final_within_a_job_epoch() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![echo()]);
+    let leases = world.offered();
+    world.fail(leases[0]);
+    world.succeed(leases[1]);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    let (before, rows) = (world.state.hash(), world.rows_of(job));
+    for lease in leases {
+        for outcome in [Outcome::Success, Outcome::Failed, Outcome::Unknown] {
+            world.report(lease, outcome).unwrap();
+        }
+        world.confirm_revoked(lease).unwrap();
+        world.expire(lease);
+    }
+    assert!(world.cancel(job).is_err());
+    world.advance_ms(48 * 3_600_000);
+    assert_eq!(world.rows_of(job), rows);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    world.rewind_clock();
+    assert_eq!(world.state.hash(), before);
+}
+
+#[test]
+fn l7_equal_logs_give_equal_hashes_and_any_difference_of_history_shows() {
+    let run = |message: Outcome| {
+        let mut world = World::with_nodes(2);
+        world.submit("all", vec![echo()]);
+        let leases = world.offered();
+        world.report(leases[0], message).unwrap();
+        world.succeed(leases[1]);
+        world.state.hash()
+    };
+    assert_eq!(run(Outcome::Failed), run(Outcome::Failed));
+    // Both jobs end failed and leave the same stub: only the rolling hash of history tells them apart.
+    assert_ne!(run(Outcome::Failed), run(Outcome::TimedOut));
+}

@@ -191,7 +191,6 @@ fn task_at(task: &Map<String, Value>, at: &str, faults: &mut Faults) -> Task {
     let timeout = span_field(task.get("timeout"), &format!("{at}.timeout"), faults);
     let action = action_of(task, at, faults);
     let params = params_field(task.get("params"), action, at, faults);
-    let declared = action.and_then(|a| a.timeout).map_or(DEFAULT_TASK_TIMEOUT_MS, Span::ms);
     let text = |field: &str| task.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     Task {
         backend: text("backend"),
@@ -200,9 +199,14 @@ fn task_at(task: &Map<String, Value>, at: &str, faults: &mut Faults) -> Task {
         condition: condition_field(task.get("condition"), at, faults),
         max_retries: retries_field(task.get("max_retries"), at, faults),
         timeout,
-        timeout_ms: timeout.map_or(declared, Span::ms),
+        timeout_ms: resolved_timeout_ms(timeout, action.and_then(|a| a.timeout)),
         effect: action.map_or(EffectClass::Once, |a| a.effect),
     }
+}
+
+/// J7: the task's own beats the declared one, which beats 5 minutes.
+fn resolved_timeout_ms(own: Option<Span>, declared: Option<Span>) -> u64 {
+    own.or(declared).map_or(DEFAULT_TASK_TIMEOUT_MS, Span::ms)
 }
 
 fn action_of(task: &Map<String, Value>, at: &str, faults: &mut Faults) -> Option<&'static ActionDecl> {
@@ -294,6 +298,19 @@ mod tests {
         let steps: Vec<_> = job.steps().map(|(phase, t)| (phase, t.action.as_str(), t.timeout_ms)).collect();
         assert_eq!(steps, [(0, "echo", 300_000), (0, "succeed", 3_000), (1, "record", 300_000)]);
         assert_eq!(job.first_step(1).0, 2);
+    }
+
+    #[test]
+    fn j7_a_tasks_timeout_beats_the_declared_one_which_beats_5_minutes() {
+        let timeout = |task: Value| {
+            let job = parse_job(&json!({"target": "all", "tasks": [task]})).unwrap();
+            job.steps().next().unwrap().1.timeout_ms
+        };
+        assert_eq!(timeout(json!({"backend": "ping", "action": "echo", "timeout": "7s"})), 7_000);
+        assert_eq!(timeout(json!({"backend": "ping", "action": "echo"})), 300_000);
+        assert_eq!(super::resolved_timeout_ms(None, Some(crate::Span::from_ms(9_000))), 9_000);
+        let both = super::resolved_timeout_ms(Some(crate::Span::from_ms(1)), Some(crate::Span::from_ms(9_000)));
+        assert_eq!(both, 1);
     }
 
     #[test]

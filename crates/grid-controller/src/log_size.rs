@@ -1,0 +1,30 @@
+//! Keeps the log from growing for ever: past a size, a snapshot is taken and the log behind it is purged.
+//!
+//! By bytes, not by entries: what hurts is the disk and the time of a replay.
+
+use std::time::Duration;
+
+use grid_raft::Raft;
+use tracing::{info, warn};
+
+use crate::machine::Replies;
+
+const LIMIT_BYTES: u64 = 64 * 1024 * 1024;
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+pub async fn keep_short(raft: Raft<Replies>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let bytes = raft.log_bytes();
+        if bytes <= LIMIT_BYTES {
+            continue;
+        }
+        match raft.trigger_snapshot().await {
+            Ok(()) => info!(log_bytes = bytes, "snapshot taken"),
+            Err(stopped) => {
+                warn!("no snapshot: {stopped}");
+                return;
+            }
+        }
+    }
+}
