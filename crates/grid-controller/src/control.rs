@@ -55,7 +55,7 @@ pub struct ResultQuery {
     pub status: Option<Outcome>,
 }
 
-/// An output as the controller stores it: the last bytes of it.
+/// An output: whole if it is short or its worker is there, otherwise its last bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     pub tail: Vec<u8>,

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use grid_core::{CancelJob, Command, Rejection, Reply, State, SubmitJob};
 use grid_plan::{Backstop, Liveness};
+use grid_proto::v1;
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
 use grid_store::{Reader, Store, StoreError};
 use grid_types::api::{CancelDoc, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, Role, RoleDoc, StatusDoc};
 use grid_types::clock::Clock;
 use grid_types::job::JobSpec;
-use grid_types::{Code, Faults, JobId, Name, NodeId, StepIndex};
+use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::control::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
 use crate::hub::FabricHub;
+use crate::log_desk::LogDesk;
 use crate::machine::{ControllerMachine, Replies};
 use crate::proposer::{NoReply, Proposer};
 use crate::shared::{Settings, Shared, Soft};
@@ -90,6 +92,7 @@ impl Controller {
             role: Mutex::new(role),
             sessions: Mutex::default(),
             soft: Mutex::new(soft),
+            log_desk: LogDesk::default(),
         });
         shared.publish_role(false);
         let deposed = Arc::new(Notify::new());
@@ -153,6 +156,15 @@ impl Controller {
         let read = tokio::task::spawn_blocking(move || query(&reader)).await;
         let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot read the state: {e}"));
         read.map_err(|e| failed(&e))?.map_err(|e| failed(&e))
+    }
+
+    async fn whole_output(&self, node: &NodeId, lease: LeaseKey) -> Result<Vec<u8>, String> {
+        let ord = self.shared.state().node_by_id(node).map(|node| node.ord).ok_or("its node is not known any more")?;
+        let ask = |request| {
+            let message = v1::ToWorker { log_request: Some(request), ..v1::ToWorker::default() };
+            self.shared.sessions().of_node(ord).is_some_and(|session| session.send(message))
+        };
+        self.shared.log_desk.fetch(lease, ask).await
     }
 
     fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
@@ -249,10 +261,18 @@ impl Control for Controller {
 
     async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: NodeId) -> Result<Output, Refusal> {
         let namespace = namespace.to_owned();
-        let none = format!("{job} has no output of step {step} on {node}");
-        let found = self.read(move |reader| reader.output(&namespace, job, step, &node)).await?;
-        let (tail, total_bytes) = found.ok_or_else(|| Refusal::new(Code::NotFound, none))?;
-        Ok(Output { tail, total_bytes })
+        let asked = node.clone();
+        let stored = self.read(move |reader| reader.output(&namespace, job, step, &asked)).await?;
+        let none = || Refusal::new(Code::NotFound, format!("{job} has no output of step {step} on {node}"));
+        let stored = stored.ok_or_else(none)?;
+        let kept = u64::try_from(stored.tail.len()).unwrap_or(u64::MAX);
+        if stored.total_bytes > kept {
+            match self.whole_output(&node, stored.lease).await {
+                Ok(whole) => return Ok(Output { tail: whole, total_bytes: stored.total_bytes }),
+                Err(why) => tracing::debug!(%node, lease = %stored.lease, "only the end of the output: {why}"),
+            }
+        }
+        Ok(Output { tail: stored.tail, total_bytes: stored.total_bytes })
     }
 
     async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {

@@ -234,8 +234,8 @@ impl Hub for FabricHub {
         }
     }
 
-    async fn log_chunk(&self, _chunk: v1::LogChunk) -> bool {
-        false
+    async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
+        self.shared.log_desk.deliver(chunk).await
     }
 }
 

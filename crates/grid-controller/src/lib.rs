@@ -15,6 +15,7 @@ mod controller;
 mod dispatch;
 mod hub;
 mod leader;
+mod log_desk;
 mod log_size;
 mod machine;
 mod proposer;

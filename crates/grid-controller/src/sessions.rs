@@ -83,10 +83,9 @@ impl Sessions {
 }
 
 impl Session {
-    pub fn send(&self, message: v1::ToWorker) {
-        if let Some(outbox) = &self.outbox {
-            say(outbox, self.leader_epoch, message);
-        }
+    /// Whether it could be queued for the worker.
+    pub fn send(&self, message: v1::ToWorker) -> bool {
+        self.outbox.as_ref().is_some_and(|outbox| say(outbox, self.leader_epoch, message))
     }
 
     pub fn forget(&mut self, job: JobId) {
@@ -95,7 +94,8 @@ impl Session {
 }
 
 /// Puts a message into an outbox, stamped with the leader's epoch.
-pub fn say(outbox: &Outbox, leader_epoch: u64, message: v1::ToWorker) {
-    // Overflow closes the stream; the worker comes back and is told again what is still true (W5).
-    let _ = outbox.send(v1::ToWorker { leader_epoch, ..message });
+///
+/// Overflow closes the stream; the worker comes back and is told again what is still true (W5).
+pub fn say(outbox: &Outbox, leader_epoch: u64, message: v1::ToWorker) -> bool {
+    outbox.send(v1::ToWorker { leader_epoch, ..message }).is_ok()
 }

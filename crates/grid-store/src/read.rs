@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use grid_types::api::{JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
-use grid_types::{JobId, JobStatus, NodeId, Outcome, StepIndex};
+use grid_types::{JobId, JobStatus, LeaseKey, NodeId, Outcome, StepIndex};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -72,14 +72,14 @@ impl Reader {
         self.read(|conn| results::page(conn, namespace, id, limit, after, step, status))
     }
 
-    /// The stored end of the newest output there, and the length of the whole. None: no result there.
+    /// The newest output there. None: no result there.
     pub fn output(
         &self,
         namespace: &str,
         id: JobId,
         step: StepIndex,
         node: &NodeId,
-    ) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+    ) -> Result<Option<StoredOutput>, StoreError> {
         self.read(|conn| outputs::of_node(conn, namespace, id, step, node))
     }
 
@@ -116,6 +116,17 @@ impl Reader {
         };
         self.pool.lend(in_one).map_err(|e| e.at(self.pool.path(), "read"))
     }
+}
+
+/// What is stored of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredOutput {
+    /// Whose it is.
+    pub lease: LeaseKey,
+    /// Its end.
+    pub tail: Vec<u8>,
+    /// Length of the whole, which stays on the worker.
+    pub total_bytes: u64,
 }
 
 /// RFC 3339, UTC, milliseconds. A time that no calendar has is shown as the epoch: a clock may be wrong, a page may not fail.
