@@ -10,6 +10,7 @@
 //! file's consistency, and the log replays them. Any write error is fatal to the process (L2): nothing here retries.
 //! Not here: what changes (`grid-core`), when a snapshot is due and where it lies (`grid-raft`), pruning of history.
 
+mod cells;
 mod checkpoint;
 mod error;
 mod files;
@@ -23,5 +24,5 @@ mod write;
 
 pub use error::StoreError;
 pub use load::Stored;
-pub use read::{Reader, Totals, time_text};
+pub use read::{Reader, StoredOutput, Totals, time_text};
 pub use store::{Position, Store};

@@ -1,12 +1,11 @@
 //! Reads the live tables back: everything `State::from_parts` needs, and where the log stood.
 
-use std::collections::BTreeMap;
-
 use grid_core::{Cell, JobHead, JobParts, KeyRow, Node, Parts, Stub};
 use grid_types::job::JobSpec;
 use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd};
 use rusqlite::{Connection, Row};
 
+use crate::cells::StoredCells;
 use crate::error::Fault;
 use crate::store::Position;
 
@@ -41,24 +40,30 @@ pub(crate) fn load(conn: &Connection) -> Result<Stored, Fault> {
 }
 
 fn jobs(conn: &Connection) -> Result<Vec<JobParts>, Fault> {
-    let mut cells: BTreeMap<i64, Vec<(u32, Cell)>> = BTreeMap::new();
-    let all = rows(conn, "SELECT job, position, cell FROM cells ORDER BY job, position", |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, blob::<Cell>(row, 2)?))
-    })?;
-    for (job, position, cell) in all {
-        cells.entry(job).or_default().push((position, cell));
-    }
-    let live = "SELECT j.id, j.head, s.spec, e.nodes FROM jobs j
+    let live = "SELECT j.head, s.spec, e.nodes FROM jobs j
                 JOIN specs s ON s.job = j.id LEFT JOIN expected e ON e.job = j.id
                 WHERE j.live = 1 ORDER BY j.id";
-    rows(conn, live, |row| {
+    let mut jobs = rows(conn, live, |row| {
         Ok(JobParts {
-            head: blob::<JobHead>(row, 1)?,
-            spec: blob::<JobSpec>(row, 2)?,
-            expected: optional_blob::<Vec<NodeOrd>>(row, 3)?.unwrap_or_default(),
-            cells: cells.remove(&row.get(0)?).unwrap_or_default(),
+            head: blob::<JobHead>(row, 0)?,
+            spec: blob::<JobSpec>(row, 1)?,
+            expected: optional_blob::<Vec<NodeOrd>>(row, 2)?.unwrap_or_default(),
+            cells: Vec::new(),
         })
-    })
+    })?;
+    for job in &mut jobs {
+        job.cells = cells(conn, job)?;
+    }
+    Ok(jobs)
+}
+
+fn cells(conn: &Connection, job: &JobParts) -> Result<Vec<(u32, Cell)>, Fault> {
+    let mut stored = StoredCells::of(conn, &job.head, &job.spec)?;
+    let mut found = Vec::new();
+    for (at, (position, node)) in (0u32..).zip(&job.expected).enumerate() {
+        found.extend(stored.at(at, *node)?.map(|cell| (position, cell)));
+    }
+    Ok(found)
 }
 
 fn stub(row: &Row<'_>) -> Result<(JobId, Stub), Fault> {

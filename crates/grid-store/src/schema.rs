@@ -70,9 +70,11 @@ END;
 
 CREATE TABLE specs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL) STRICT;
 CREATE TABLE expected (job INTEGER PRIMARY KEY, nodes BLOB NOT NULL) STRICT;
+-- after: the newest result when this was written (see cells.rs).
 CREATE TABLE cells (
     job INTEGER NOT NULL,
     position INTEGER NOT NULL,
+    after INTEGER NOT NULL,
     leader_epoch INTEGER NOT NULL,
     cell BLOB NOT NULL,
     PRIMARY KEY (job, position)

@@ -2,17 +2,17 @@
 //!
 //! Entries that were applied together are written together: ten changes of one row are one write, and what left the
 //! state meanwhile is in `Changes::retired`, whole.
-//! A cell that is back at its default is no row: the table holds what is outstanding, not what was. A phase that was
-//! entered rewrites all cells of its job, because entering it resets all of them, also those of nodes that take no
-//! part in it and are in nobody's `Changes::cells`.
+//! A phase that was entered rewrites all cells of its job, because entering it resets all of them, also those of nodes
+//! that take no part in it and are in nobody's `Changes::cells`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use grid_core::{Cell, Changes, Job, Parts, State};
-use grid_types::{JobId, JobStatus, NodeOrd};
+use grid_types::{JobId, JobStatus, NodeOrd, StepIndex};
 use minicbor::Encode;
 use rusqlite::{Connection, params};
 
+use crate::cells::closed_by_results;
 use crate::error::Fault;
 use crate::outputs::RecentOutputs;
 use crate::store::Position;
@@ -25,12 +25,15 @@ pub(crate) struct Written {
     /// Live jobs, as their rows are.
     jobs: HashMap<JobId, (u32, JobStatus)>,
     outputs: RecentOutputs,
+    /// Row of the newest result.
+    last_result: i64,
 }
 
 impl Written {
     pub fn load(conn: &Connection, parts: &Parts) -> Result<Self, Fault> {
         let jobs = parts.jobs.iter().map(|job| (job.head.id, (job.head.phase, job.head.status)));
-        Ok(Self { jobs: jobs.collect(), outputs: RecentOutputs::load(conn)? })
+        let last_result = conn.query_one("SELECT coalesce(max(id), 0) FROM results", [], |row| row.get(0))?;
+        Ok(Self { jobs: jobs.collect(), outputs: RecentOutputs::load(conn)?, last_result })
     }
 }
 
@@ -45,9 +48,11 @@ pub(crate) fn batch(
 ) -> Result<(), Fault> {
     let touched = Touched::of(changes);
     write_nodes(conn, state, &touched)?;
-    write_jobs(conn, written, state, &touched)?;
+    // Before the cells: these say which result they come after.
+    let settled = history::append(conn, written, changes)?;
+    let rewritten = write_jobs(conn, written, state, &touched)?;
+    write_cells(conn, written, state, &touched, &rewritten, &settled)?;
     write_keys(conn, state, changes)?;
-    history::append(conn, &mut written.outputs, changes)?;
     let mut meta = conn.prepare_cached(
         "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)",
     )?;
@@ -107,7 +112,13 @@ fn write_nodes(conn: &Connection, state: &State, touched: &Touched<'_>) -> Resul
     Ok(())
 }
 
-fn write_jobs(conn: &Connection, written: &mut Written, state: &State, touched: &Touched<'_>) -> Result<(), Fault> {
+/// Returns jobs whose cells have no rows now.
+fn write_jobs(
+    conn: &Connection,
+    written: &mut Written,
+    state: &State,
+    touched: &Touched<'_>,
+) -> Result<BTreeSet<JobId>, Fault> {
     let mut rewritten = BTreeSet::new();
     for id in &touched.jobs {
         let (job, live) = touched.job(state, *id)?;
@@ -131,7 +142,7 @@ fn write_jobs(conn: &Connection, written: &mut Written, state: &State, touched: 
             written.jobs.remove(id);
         }
     }
-    write_cells(conn, state, touched, &rewritten)
+    Ok(rewritten)
 }
 
 fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Option<JobStatus>) -> Result<(), Fault> {
@@ -173,32 +184,41 @@ fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Op
     Ok(())
 }
 
-/// `rewritten`: jobs that have no rows now.
 fn write_cells(
     conn: &Connection,
+    written: &Written,
     state: &State,
     touched: &Touched<'_>,
     rewritten: &BTreeSet<JobId>,
+    settled: &BTreeSet<Place>,
 ) -> Result<(), Fault> {
     let epoch = state.meta.leadership.epoch.wire().cast_signed();
+    let after = written.last_result;
     let idle = Cell::default();
-    let mut put = conn
-        .prepare_cached("INSERT OR REPLACE INTO cells (job, position, leader_epoch, cell) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut put = conn.prepare_cached(
+        "INSERT OR REPLACE INTO cells (job, position, after, leader_epoch, cell) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
     let mut drop = conn.prepare_cached("DELETE FROM cells WHERE job = ?1 AND position = ?2")?;
     for job in rewritten.iter().filter_map(|id| state.jobs.get(id)) {
         for (position, cell) in (0u32..).zip(&job.cells).filter(|(_, cell)| **cell != idle) {
-            put.execute(params![key(job.head.id), position, epoch, encoded(cell)?])?;
+            put.execute(params![key(job.head.id), position, after, epoch, encoded(cell)?])?;
         }
     }
     for (id, position) in touched.cells.iter().filter(|(id, _)| !rewritten.contains(id)) {
+        let Some(job) = state.jobs.get(id) else { continue };
         let at = usize::try_from(*position).unwrap_or(usize::MAX);
-        match state.jobs.get(id).and_then(|job| job.cells.get(at)).filter(|cell| **cell != idle) {
-            Some(cell) => put.execute(params![key(*id), position, epoch, encoded(cell)?])?,
-            None => drop.execute(params![key(*id), position])?,
-        };
+        let (Some(cell), Some(node)) = (job.cells.get(at), job.expected.get(at)) else { continue };
+        if *cell != idle {
+            put.execute(params![key(*id), position, after, epoch, encoded(cell)?])?;
+        } else if !(closed_by_results(job.current_phase()) && settled.contains(&(*id, job.first_step(), *node))) {
+            drop.execute(params![key(*id), position])?;
+        }
     }
     Ok(())
 }
+
+/// Where a result came in.
+pub(crate) type Place = (JobId, StepIndex, NodeOrd);
 
 /// A key added in this batch may be dropped in it, or dropped and added again for another job: rows are by job.
 fn write_keys(conn: &Connection, state: &State, changes: &[Changes]) -> Result<(), Fault> {

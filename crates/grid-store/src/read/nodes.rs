@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use grid_core::{Cell, CellState, Node};
+use grid_core::{CellState, Node};
 use grid_types::api::{ListDoc, NodeDoc};
 use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, NodeId, NodeOrd};
 use rusqlite::{Connection, params};
 
 use super::{Totals, time_text};
+use crate::cells::StoredCells;
 use crate::error::Fault;
 use crate::load::blob;
 
@@ -59,19 +60,18 @@ fn documents(conn: &Connection, nodes: Vec<Node>) -> Result<Vec<NodeDoc>, Fault>
 /// What these nodes hold, from the cells of live jobs. A count in the node's own row would be a write per lease.
 fn leases_of(conn: &Connection, nodes: &[Node]) -> Result<BTreeMap<NodeOrd, u32>, Fault> {
     let mut leases = BTreeMap::new();
-    let mut live =
-        conn.prepare_cached("SELECT j.id, e.nodes FROM jobs j JOIN expected e ON e.job = j.id WHERE j.live = 1")?;
-    let mut cell_at = conn.prepare_cached("SELECT cell FROM cells WHERE job = ?1 AND position = ?2")?;
+    let mut live = conn.prepare_cached(
+        "SELECT j.head, s.spec, e.nodes FROM jobs j
+         JOIN specs s ON s.job = j.id JOIN expected e ON e.job = j.id WHERE j.live = 1",
+    )?;
     let mut jobs = live.query([])?;
     while let Some(job) = jobs.next()? {
-        let id: i64 = job.get(0)?;
-        let expected: Vec<NodeOrd> = blob(job, 1)?;
+        let mut cells = StoredCells::of(conn, &blob(job, 0)?, &blob(job, 1)?)?;
+        let expected: Vec<NodeOrd> = blob(job, 2)?;
         for node in nodes {
             let Ok(position) = expected.binary_search(&node.ord) else { continue };
-            let mut cells = cell_at.query(params![id, position.cast_signed()])?;
-            if let Some(row) = cells.next()?
-                && matches!(blob::<Cell>(row, 0)?.state, CellState::Leased { .. })
-            {
+            let cell = cells.at(position, node.ord)?;
+            if cell.is_some_and(|cell| matches!(cell.state, CellState::Leased { .. })) {
                 *leases.entry(node.ord).or_default() += 1;
             }
         }

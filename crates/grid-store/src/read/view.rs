@@ -8,6 +8,8 @@
 //! waits is `pending`, one that runs is `running`, both with the attempts made so far. Of stored rows the highest job
 //! epoch counts, and within it the newest: an `unknown` that the journal settled later has two (W8).
 
+use std::ops::Range;
+
 use grid_core::{Cell, CellState, Meta, Revoked};
 use grid_types::api::ResultDoc;
 use grid_types::span::seconds_text;
@@ -16,19 +18,18 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::job::JobRow;
 use super::time_text;
+use crate::cells::StoredCells;
 use crate::error::Fault;
 use crate::load::blob;
 use crate::write::key;
 
 pub(super) struct View<'a> {
     job: &'a JobRow,
-    cell: CachedStatement<'a>,
+    cells: StoredCells<'a>,
     result: CachedStatement<'a>,
     skip: CachedStatement<'a>,
-    /// First step of the phase it is in.
-    first: u32,
-    /// How many steps that phase has; none if no cell can be out.
-    len: u32,
+    /// Of the phase it is in; none if no cell can be out.
+    steps: Range<u32>,
     /// Wall time minus leader time, by the last entry.
     wall_offset_ms: i64,
 }
@@ -37,13 +38,14 @@ impl<'a> View<'a> {
     pub fn new(conn: &'a Connection, job: &'a JobRow) -> Result<Self, Fault> {
         let phase = usize::try_from(job.head.phase).unwrap_or(usize::MAX);
         let tasks = job.spec.phases.get(phase).filter(|_| job.live).map_or(0, |phase| phase.tasks().len());
+        let first = job.spec.first_step(phase).0;
         let mut meta = conn.prepare_cached("SELECT state FROM meta")?;
         let mut rows = meta.query([])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let meta: Meta = blob(row, 0)?;
         Ok(Self {
             job,
-            cell: conn.prepare_cached("SELECT cell FROM cells WHERE job = ?1 AND position = ?2")?,
+            cells: StoredCells::of(conn, &job.head, &job.spec)?,
             result: conn.prepare_cached(
                 "SELECT job_epoch, outcome, attempt, duration_ms, started_ms, reason, error FROM results
                  WHERE job = ?1 AND step = ?2 AND node = ?3 ORDER BY job_epoch DESC, id DESC LIMIT 1",
@@ -53,8 +55,7 @@ impl<'a> View<'a> {
                  WHERE job = ?1 AND node IN (0, ?2) AND from_step <= ?3 AND to_step > ?3
                  ORDER BY job_epoch DESC, id DESC LIMIT 1",
             )?,
-            first: job.spec.first_step(phase).0,
-            len: u32::try_from(tasks).unwrap_or(u32::MAX),
+            steps: first..first.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX)),
             wall_offset_ms: meta.wall_ms.cast_signed().saturating_sub(meta.now_ms.cast_signed()),
         })
     }
@@ -84,11 +85,12 @@ impl<'a> View<'a> {
     }
 
     fn cell_at(&mut self, step: u32, node: NodeOrd) -> Result<Option<Cell>, Fault> {
-        let Some(sub) = step.checked_sub(self.first).filter(|sub| *sub < self.len) else { return Ok(None) };
+        if !self.steps.contains(&step) {
+            return Ok(None);
+        }
         let Ok(position) = self.job.expected.binary_search(&node) else { return Ok(None) };
-        let mut rows = self.cell.query(params![key(self.job.head.id), position.cast_signed()])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        Ok(Some(blob::<Cell>(row, 0)?).filter(|cell| cell.sub == sub))
+        let cell = self.cells.at(position, node)?;
+        Ok(cell.filter(|cell| self.cells.step_of(cell) == step))
     }
 
     fn of_cell(&self, cell: &Cell) -> Option<ResultDoc> {

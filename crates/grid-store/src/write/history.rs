@@ -1,9 +1,11 @@
 //! Appends history in the order in which it happened; equal outputs once.
 
+use std::collections::BTreeSet;
+
 use grid_core::{Changes, EventRow, History, ResultRow, SkipRow};
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::key;
+use super::{Place, Written, key};
 use crate::error::Fault;
 use crate::outputs::{RecentOutputs, hash};
 
@@ -15,7 +17,8 @@ struct Pens<'c> {
     event: CachedStatement<'c>,
 }
 
-pub(super) fn append(conn: &Connection, recent: &mut RecentOutputs, changes: &[Changes]) -> Result<(), Fault> {
+/// Returns where results came in.
+pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Changes]) -> Result<BTreeSet<Place>, Fault> {
     let mut pens = Pens {
         conn,
         result: conn.prepare_cached(
@@ -32,18 +35,22 @@ pub(super) fn append(conn: &Connection, recent: &mut RecentOutputs, changes: &[C
             "INSERT INTO events (wall_ms, leader_epoch, kind, subject, text) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?,
     };
+    let mut settled = BTreeSet::new();
     for row in changes.iter().flat_map(|one| &one.history) {
         match row {
-            History::Result(row) => pens.result(recent, row)?,
+            History::Result(row) => {
+                written.last_result = pens.result(&mut written.outputs, row)?;
+                settled.insert((row.job, row.step, row.node));
+            }
             History::Skip(row) => pens.skip(row)?,
             History::Event(row) => pens.event(row)?,
         }
     }
-    Ok(())
+    Ok(settled)
 }
 
 impl Pens<'_> {
-    fn result(&mut self, recent: &mut RecentOutputs, row: &ResultRow) -> Result<(), Fault> {
+    fn result(&mut self, recent: &mut RecentOutputs, row: &ResultRow) -> Result<i64, Fault> {
         let output = self.output(recent, &row.output_tail)?;
         self.result.execute(params![
             key(row.job),
@@ -60,7 +67,7 @@ impl Pens<'_> {
             row.reason,
             row.error,
         ])?;
-        Ok(())
+        Ok(self.conn.last_insert_rowid())
     }
 
     fn output(&mut self, recent: &mut RecentOutputs, tail: &[u8]) -> Result<Option<i64>, Fault> {
