@@ -57,8 +57,8 @@ pub struct Effects {
     pub records: Vec<Record>,
     /// The records matter to somebody who waits: sync, then call [`Book::synced`] with [`Book::written`].
     pub sync: bool,
-    pub stop: Vec<LeaseKey>,
     pub start: Vec<Work>,
+    pub stop: Vec<LeaseKey>,
 }
 
 /// Both clocks, read once per event (W6).

@@ -203,11 +203,11 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             if effects.sync {
                 self.journal.sync(self.book.written())?;
             }
-            for lease in &effects.stop {
-                self.executor.stop(lease);
-            }
             for work in effects.start {
                 self.executor.start(work);
+            }
+            for lease in &effects.stop {
+                self.executor.stop(lease);
             }
             if self.journal.wants_compaction() {
                 self.journal.compact(self.book.snapshot())?;

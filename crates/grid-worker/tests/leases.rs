@@ -2,8 +2,9 @@
 
 mod support;
 
+use std::path::Path;
+
 use grid_proto::v1;
-use grid_types::{JobEpoch, LeaseKey};
 use support::worker::TestWorker;
 use support::{Task, TestLeader, of};
 
@@ -43,4 +44,180 @@ async fn w2_an_offer_is_accepted_run_and_reported() {
     let unknown = Task::new(3, "apt/install");
     leader.offer(&unknown);
     assert!(leader.result(unknown.lease).await.error.contains("--enable-backend apt"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_action_of_test_does_what_it_says() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let succeed = Task::new(1, "succeed").text("message", "fine").duration("delay", 20);
+    let sleep = Task::new(2, "sleep").duration("duration", 30);
+    let always = Task::new(3, "flaky").integer("rate", 100);
+    let never = Task::new(4, "flaky").integer("rate", 0);
+    let output = Task::new(5, "output").integer("lines", 3).integer("width", 5);
+    let tree = Task::new(6, "tree").duration("duration", 30);
+    let hostname = Task::new(7, "ping/hostname");
+    for task in [&succeed, &sleep, &always, &never, &output, &tree, &hostname] {
+        leader.offer(task);
+    }
+    let result = leader.result(succeed.lease).await;
+    assert_eq!((result.status(), result.output_tail.as_slice()), (v1::LeaseStatus::Success, &b"fine\n"[..]));
+    assert!(result.duration_ms >= 20);
+    let result = leader.result(sleep.lease).await;
+    assert!(result.status() == v1::LeaseStatus::Success && result.duration_ms >= 30, "{result:?}");
+    assert!(leader.result(always.lease).await.error.contains("by chance"));
+    assert_eq!(leader.result(never.lease).await.status(), v1::LeaseStatus::Success);
+    assert_eq!(leader.result(output.lease).await.output_tail, b"1....\n2....\n3....\n");
+    assert_eq!(leader.result(tree.lease).await.status(), v1::LeaseStatus::Success);
+    assert!(leader.result(hostname.lease).await.output_bytes > 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_is_one_line_and_never_makes_a_folder() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let record = Task::new(1, "record").step(4).text("path", &path("lines"));
+    let lost = Task::new(2, "record").text("path", &path("none/lines"));
+    leader.offer(&record);
+    leader.offer(&lost);
+    assert_eq!(leader.result(record.lease).await.status(), v1::LeaseStatus::Success);
+    assert_eq!(std::fs::read_to_string(path("lines")).unwrap(), format!("{} 4 web-01 1\n", record.lease.job));
+    let result = leader.result(lost.lease).await;
+    assert_eq!(result.status(), v1::LeaseStatus::Failed);
+    assert!(result.error.contains("cannot record") && !Path::new(&path("none")).exists(), "{}", result.error);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w2_a_lease_offered_many_times_runs_once() {
+    let leader = TestLeader::start().await;
+    leader.seen().answer = None;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let path = dir.path().join("lines");
+    let record = Task::new(1, "record").text("path", path.to_str().unwrap()).duration("delay", 50);
+    for _ in 0..20 {
+        leader.offer(&record);
+    }
+    leader.result(record.lease).await;
+    leader.offer(&record);
+    leader.until("the result again", |seen| (seen.results.len() >= 2).then_some(())).await;
+    leader.answer(record.lease, v1::AnswerKind::Committed);
+    leader.beats(2).await;
+    leader.offer(&record);
+    leader.until("the result of the settled lease", |seen| (seen.results.len() >= 3).then_some(())).await;
+    assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w4_retry_reports_again_and_committed_ends_it() {
+    let leader = TestLeader::start().await;
+    leader.seen().answer = Some(v1::AnswerKind::Retry);
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let echo = Task::new(1, "ping/echo");
+    leader.offer(&echo);
+    leader.until("three reports", |seen| (seen.results.len() >= 3).then_some(())).await;
+    leader.seen().answer = Some(v1::AnswerKind::Committed);
+    leader
+        .until("nothing held", |seen| {
+            let last = seen.messages.last()?;
+            last.beat.is_some_and(|beat| beat.held_count == 0).then_some(())
+        })
+        .await;
+    let reports = leader.results_of(echo.lease);
+    leader.beats(5).await;
+    assert_eq!(leader.results_of(echo.lease), reports, "final is final");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w5_the_list_comes_first_and_when_it_is_asked_for() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    assert_eq!(leader.seen().firsts[0].held.as_ref().unwrap().leases, []);
+    let sleep = Task::new(1, "ping/sleep").duration("duration", 60_000);
+    leader.offer(&sleep);
+    leader.until("acceptance", |seen| seen.accepted.contains(&sleep.lease).then_some(())).await;
+    leader.say(v1::ToWorker { ask_held: true, ..Default::default() });
+    let held = |seen: &mut support::Seen| seen.messages.iter().rev().find_map(|m| m.held.clone());
+    let listed = leader.until("the list", |seen| held(seen).filter(|held| !held.leases.is_empty())).await;
+    assert!(of(listed.leases.first().copied(), sleep.lease));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w7_leases_of_one_job_never_overlap() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let tasks: Vec<_> = (0..3).map(|step| Task::new(1, "ping/sleep").step(step).duration("duration", 60)).collect();
+    for task in &tasks {
+        leader.offer(task);
+    }
+    let mut began = Vec::new();
+    for task in &tasks {
+        let result = leader.result(task.lease).await;
+        began.push((result.started_at_ms, result.duration_ms));
+    }
+    for pair in began.windows(2) {
+        assert!(pair[1].0 >= pair[0].0 + pair[0].1, "{began:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_results_are_reported_in_few_messages() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = support::worker::config(&leader, dir.path());
+    config.slots = 1024;
+    let _worker = TestWorker::start_with(&leader, config).await;
+    let path = dir.path().join("lines");
+    let tasks: Vec<_> = (1..=1000).map(|job| Task::new(job, "record").text("path", path.to_str().unwrap())).collect();
+    let session = leader.seen().session;
+    let offers = tasks.iter().map(|task| task.offer(session)).collect();
+    leader.say(v1::ToWorker { offers, ..Default::default() });
+    leader.until("all results", |seen| (seen.results.len() == 1000).then_some(())).await;
+    let carrying = leader.seen().messages.iter().filter(|message| !message.results.is_empty()).count();
+    assert!(carrying < 900, "{carrying} messages");
+    assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_are_sent_whole_and_followed_while_they_grow() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let output = Task::new(1, "output").integer("lines", 20_000).integer("width", 9);
+    leader.offer(&output);
+    let result = leader.result(output.lease).await;
+    assert_eq!((result.output_bytes, result.output_tail.len()), (200_000, 16 * 1024));
+    let ask = |id: &str, task: &Task, offset, follow| {
+        let (request_id, lease) = (id.to_owned(), Some(task.lease.into()));
+        let log_request = Some(v1::LogRequest { request_id, lease, offset, follow });
+        leader.say(v1::ToWorker { log_request, ..Default::default() });
+    };
+    ask("whole", &output, 10, false);
+    let whole = chunks(&leader, "whole").await;
+    let bytes: Vec<u8> = whole.iter().flat_map(|chunk| chunk.data.clone()).collect();
+    assert_eq!(bytes.len(), 200_000 - 10);
+    assert!(bytes.starts_with(b"2........\n") && bytes.ends_with(&result.output_tail));
+    ask("gone", &Task::new(9, "output"), 0, false);
+    assert!(chunks(&leader, "gone").await[0].error.contains("no output"));
+    let running = Task::new(2, "succeed").text("message", "at last").duration("delay", 300);
+    leader.offer(&running);
+    leader.until("acceptance", |seen| seen.accepted.contains(&running.lease).then_some(())).await;
+    ask("follow", &running, 0, true);
+    let followed = chunks(&leader, "follow").await;
+    assert_eq!(followed[0].data, b"at last\n");
+}
+
+async fn chunks(leader: &TestLeader, id: &str) -> Vec<v1::LogChunk> {
+    leader
+        .until("the last chunk", |seen| {
+            let chunks: Vec<_> = seen.chunks.iter().filter(|chunk| chunk.request_id == id).cloned().collect();
+            chunks.last().is_some_and(|chunk| chunk.end).then_some(chunks)
+        })
+        .await
 }

@@ -67,6 +67,7 @@ impl Entry {
 
     pub(super) fn finish(&mut self, ended: Option<Ended>, tail: Vec<u8>) {
         self.phase = Phase::Over;
+        self.started_at_ms = ended.as_ref().map_or(0, |ended| ended.started_at_ms);
         self.ended = ended;
         self.tail = Some(tail);
         self.groups = Vec::new();

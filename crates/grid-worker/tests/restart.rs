@@ -1,0 +1,120 @@
+//! A worker that is killed with `kill -9` and starts again on the same folder.
+
+mod support;
+
+use grid_proto::v1;
+use support::worker::{TestWorker, WorkerProcess, config};
+use support::{Task, TestLeader, of};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w3_a_once_step_cut_off_is_unknown_and_never_runs_again() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lines");
+    let worker = WorkerProcess::start(&leader, dir.path()).await;
+    let record = Task::new(1, "record").text("path", path.to_str().unwrap()).duration("delay", 600_000);
+    leader.offer(&record);
+    leader.until("the line", |_| std::fs::read(&path).is_ok_and(|bytes| !bytes.is_empty()).then_some(())).await;
+    worker.kill9();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let result = leader.result(record.lease).await;
+    assert_eq!((result.status(), result.error.as_str()), (v1::LeaseStatus::Unknown, "worker restarted while it ran"));
+    leader.offer(&record);
+    leader.beats(3).await;
+    assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);
+    let registrations = leader.seen().registrations.clone();
+    assert_eq!((registrations[0].boot, registrations[1].boot), (1, 2));
+    assert_eq!(registrations[0].journal_id, registrations[1].journal_id);
+    assert_ne!(registrations[0].nonce, registrations[1].nonce);
+    assert_eq!(registrations[1].cluster_id, "cluster", "E3: learned at the first registration");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w3_a_result_nobody_answered_is_reported_after_the_restart() {
+    let leader = TestLeader::start().await;
+    leader.seen().answer = None;
+    let dir = tempfile::tempdir().unwrap();
+    let worker = WorkerProcess::start(&leader, dir.path()).await;
+    let echo = Task::new(1, "ping/echo").text("message", "kept");
+    leader.offer(&echo);
+    leader.result(echo.lease).await;
+    worker.kill9();
+    leader.seen().results.clear();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let result = leader.result(echo.lease).await;
+    assert_eq!((result.status(), result.output_tail.as_slice()), (v1::LeaseStatus::Success, &b"kept\n"[..]));
+    let held = leader.seen().firsts[1].held.clone().unwrap();
+    assert!(of(held.leases.first().copied(), echo.lease));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w3_an_idempotent_step_cut_off_runs_again_and_its_old_processes_are_gone() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let worker = WorkerProcess::start(&leader, dir.path()).await;
+    // The duration tells this test's processes from any other.
+    let tree = Task::new(1, "tree").duration("duration", 987_654_321);
+    leader.offer(&tree);
+    let sleeping = || sleepers("987654.321").len();
+    leader.until("the tree", |_| (sleeping() >= 2).then_some(())).await;
+    worker.kill9();
+    assert!(sleeping() >= 2, "they lost their parent and live on");
+    let worker = TestWorker::start(&leader, dir.path()).await;
+    assert_eq!(sleeping(), 0, "gone before the worker is back");
+    assert_eq!(leader.seen().firsts[1].held.as_ref().unwrap().leases, [], "not held: the leader offers it again");
+    leader.offer(&tree);
+    leader.until("the tree again", |_| (sleeping() >= 2).then_some(())).await;
+    leader.revoke(tree.lease);
+    leader.revoke_done(tree.lease).await;
+    assert_eq!(sleeping(), 0);
+    drop(worker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w2_a_revoke_survives_a_kill() {
+    let leader = TestLeader::start().await;
+    leader.seen().answer = None;
+    let dir = tempfile::tempdir().unwrap();
+    let worker = WorkerProcess::start(&leader, dir.path()).await;
+    let echo = Task::new(1, "ping/echo");
+    leader.revoke(echo.lease);
+    leader.revoke_done(echo.lease).await;
+    worker.kill9();
+    leader.seen().revokes_done.clear();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    leader.revoke_done(echo.lease).await;
+    leader.offer(&echo);
+    leader.beats(3).await;
+    assert_eq!(leader.results_of(echo.lease), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w1_a_reset_journal_gets_a_new_id_and_forgets_everything() {
+    let leader = TestLeader::start().await;
+    leader.seen().answer = None;
+    let dir = tempfile::tempdir().unwrap();
+    let worker = WorkerProcess::start(&leader, dir.path()).await;
+    let echo = Task::new(1, "ping/echo");
+    leader.offer(&echo);
+    leader.result(echo.lease).await;
+    worker.kill9();
+    std::fs::write(dir.path().join("data/journal"), b"damaged beyond repair").unwrap();
+    let refused = TestWorker::spawn(config(&leader, dir.path())).end().await.unwrap_err().to_string();
+    assert!(refused.contains("--reset-journal"), "{refused}");
+    let mut reset = config(&leader, dir.path());
+    reset.reset_journal = true;
+    let _worker = TestWorker::start_with(&leader, reset).await;
+    let seen = leader.seen();
+    assert_ne!(seen.registrations[0].journal_id, seen.registrations[1].journal_id);
+    assert_eq!(seen.firsts[1].held.as_ref().unwrap().leases, []);
+}
+
+/// Processes that are told to sleep that long.
+fn sleepers(seconds: &str) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    all.filter(|pid| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).any(|argument| argument == seconds.as_bytes())
+    })
+    .collect()
+}
