@@ -1,6 +1,6 @@
-//! How fast results are stored: 500 an entry over 64 interleaved jobs, through `apply` and `persist`.
+//! How fast results are stored: 500 an entry over interleaved jobs, through `apply` and `persist`.
 //!
-//! `cargo run --release -p grid-store --example ingest -- [NODES] [same|distinct] [FOLDER]`
+//! `cargo run --release -p grid-store --example ingest -- [NODES] [JOBS] [same|distinct] [FOLDER]`
 //! Only `persist` is timed; the processor time is that of the process, checkpoints included.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,6 @@ use grid_types::job::{Condition, JobSpec, Phase, Strategy, Target, Task};
 use grid_types::node::{Capacity, NodeFacts};
 use grid_types::{JobId, LeaseKey, NodeOrd, Outcome};
 
-const JOBS: u64 = 64;
 const RESULTS_PER_ENTRY: usize = 500;
 
 struct Bench {
@@ -30,12 +29,13 @@ struct Bench {
 fn main() {
     let mut args = std::env::args().skip(1);
     let nodes: u32 = args.next().map_or(2_000, |text| text.parse().expect("NODES is a number"));
+    let jobs: u32 = args.next().map_or(64, |text| text.parse().expect("JOBS is a number"));
     let distinct = args.next().is_some_and(|word| word == "distinct");
     let folder = args.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = tempfile::tempdir_in(folder).expect("a temporary folder");
     let (store, _) = Store::open(&folder.path().join("grid.db")).expect("a new store");
     let mut bench = Bench { state: State::default(), store, index: 0, took: Vec::new() };
-    let leases = bench.prepare(nodes);
+    let leases = bench.prepare(nodes, jobs);
     println!("{} leases out", leases.len());
     bench.took.clear();
     let cpu = cpu_ms();
@@ -57,6 +57,10 @@ fn main() {
         at(99),
         at(100),
     );
+    let began = Instant::now();
+    let copy = folder.path().join("copy");
+    bench.store.write_copy(&copy).expect("a copy");
+    println!("a copy of {} MiB: {:?}", copy.metadata().map_or(0, |m| m.len() >> 20), began.elapsed());
     let reader = bench.store.reader();
     let began = Instant::now();
     let doc = reader.job("default", job_id(1)).expect("a read").expect("a job");
@@ -68,17 +72,16 @@ fn main() {
 
 impl Bench {
     /// Nodes, jobs, and every lease of every job, interleaved and out of order.
-    fn prepare(&mut self, nodes: u32) -> Vec<(NodeOrd, LeaseKey)> {
-        let slots = u32::try_from(JOBS).expect("small");
-        let quotas = Quotas { max_concurrent: slots, max_pending: slots };
+    fn prepare(&mut self, nodes: u32, jobs: u32) -> Vec<(NodeOrd, LeaseKey)> {
+        let quotas = Quotas { max_concurrent: jobs, max_pending: jobs };
         let (leader, api_url) = ("c1".parse().expect("a name"), String::new());
         let (grpc_addr, cluster_id) = (String::new(), "bench".to_owned());
         self.apply(vec![Command::BeginTerm(BeginTerm { term: 1, leader, api_url, grpc_addr, quotas, cluster_id })]);
         let ids: Vec<u32> = (1..=nodes).collect();
         for chunk in ids.chunks(512) {
-            self.apply(chunk.iter().map(|i| register(*i, slots)).collect());
+            self.apply(chunk.iter().map(|i| register(*i, jobs)).collect());
         }
-        for id in 1..=JOBS {
+        for id in 1..=u64::from(jobs) {
             let (id, namespace, spec) = (job_id(id), "default".parse().expect("a name"), one_step());
             self.apply(vec![Command::SubmitJob(SubmitJob { id, namespace, spec, key: None })]);
         }

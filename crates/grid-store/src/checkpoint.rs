@@ -25,7 +25,7 @@ const DUE_FRAMES: u64 = 4 * 1024 * 1024 / PAGE_BYTES;
 const CAP_FRAMES: u64 = 64 * 1024 * 1024 / PAGE_BYTES;
 const EVERY: Duration = Duration::from_secs(1);
 /// How long the writer waits for readers when the WAL has reached its cap.
-pub(crate) const CAP_WAIT: Duration = Duration::from_millis(250);
+const CAP_WAIT: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 struct Shared {
@@ -63,7 +63,7 @@ impl Checkpointer {
             }
             Ok(())
         }))?;
-        let own = schema::writer(path, Duration::ZERO)?;
+        let own = schema::writer(path)?;
         let served = Arc::clone(&shared);
         let named = std::thread::Builder::new().name("store-checkpoint".to_owned());
         let thread = named.spawn(move || run(&served, &own))?;
@@ -76,7 +76,9 @@ impl Checkpointer {
         if frames < self.next_cap {
             return Ok(());
         }
+        writer.busy_timeout(CAP_WAIT)?;
         let busy: i64 = writer.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
+        writer.busy_timeout(schema::BUSY)?;
         self.next_cap = if busy == 0 { CAP_FRAMES } else { frames + CAP_FRAMES / 4 };
         if busy != 0 {
             tracing::warn!(frames, "readers hold back the checkpoint of the store; its WAL grows past its cap");
@@ -125,4 +127,72 @@ fn passive(own: &Connection) -> rusqlite::Result<bool> {
         let (busy, frames, moved): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(busy == 0 && frames == moved)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use rusqlite::Connection;
+    use tempfile::TempDir;
+
+    use super::{CAP_FRAMES, Checkpointer, DUE_FRAMES};
+    use crate::schema;
+
+    fn watched() -> (TempDir, PathBuf, Connection, Checkpointer) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("db");
+        schema::create(&path, b"").unwrap();
+        let mut writer = schema::writer(&path).unwrap();
+        let checkpointer = Checkpointer::start(&path, &mut writer).unwrap();
+        (folder, path, writer, checkpointer)
+    }
+
+    fn write(writer: &Connection, pages: u64) {
+        writer
+            .execute("INSERT INTO outputs (hash, tail) VALUES (x'', zeroblob(?1))", [(pages * 4_096).cast_signed()])
+            .unwrap();
+    }
+
+    #[test]
+    fn what_is_committed_reaches_the_database_without_the_writer() {
+        let (_folder, path, writer, checkpointer) = watched();
+        let before = std::fs::metadata(&path).unwrap().len();
+        write(&writer, DUE_FRAMES + 10);
+        for _ in 0..6_000 {
+            if checkpointer.shared.frames.load(Ordering::Relaxed) == 0 {
+                assert!(std::fs::metadata(&path).unwrap().len() > before + 4 * 1024 * 1024);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it was never checkpointed");
+    }
+
+    #[test]
+    fn the_wal_begins_anew_at_its_cap_and_a_reader_only_delays_that() {
+        let (_folder, path, writer, mut checkpointer) = watched();
+        let reader = schema::reader(&path).unwrap();
+        reader.execute_batch("BEGIN; SELECT * FROM meta;").unwrap();
+        write(&writer, 50);
+        checkpointer.next_cap = 10;
+        checkpointer.keep_cap(&writer).unwrap();
+        assert!(checkpointer.next_cap > 10 + CAP_FRAMES / 8, "held back by the reader: later again");
+        reader.execute_batch("COMMIT").unwrap();
+        write(&writer, 5);
+        assert!(checkpointer.shared.frames.load(Ordering::Relaxed) > 50);
+        checkpointer.next_cap = 10;
+        // The thread itself may be at it; then this one has to wait for its turn.
+        for _ in 0..6_000 {
+            checkpointer.keep_cap(&writer).unwrap();
+            if checkpointer.next_cap == CAP_FRAMES {
+                break;
+            }
+            checkpointer.next_cap = 10;
+        }
+        write(&writer, 5);
+        assert!(checkpointer.shared.frames.load(Ordering::Relaxed) < 30, "the WAL was begun anew");
+    }
 }

@@ -140,10 +140,13 @@ pub(crate) fn create(path: &Path, meta: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// How long a connection waits for another process that looks into the file with a tool of its own.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
 /// One that writes or checkpoints. Checkpoints are a thread's own work: inline they cause the worst pauses.
-pub(crate) fn writer(path: &Path, busy: Duration) -> Result<Connection, Fault> {
+pub(crate) fn writer(path: &Path) -> Result<Connection, Fault> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    conn.busy_timeout(busy)?;
+    conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(64);
     // 64 MiB each: a cache that holds the hot pages, and a WAL file that shrinks again after a burst.
     conn.execute_batch(
@@ -155,7 +158,7 @@ pub(crate) fn writer(path: &Path, busy: Duration) -> Result<Connection, Fault> {
 
 pub(crate) fn reader(path: &Path) -> Result<Connection, Fault> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    conn.busy_timeout(Duration::from_secs(5))?;
+    conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(64);
     conn.execute_batch("PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;")?;
     Ok(conn)

@@ -14,7 +14,7 @@ use grid_core::{Changes, Meta, State};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::checkpoint::{CAP_WAIT, Checkpointer};
+use crate::checkpoint::Checkpointer;
 use crate::error::{Fault, StoreError};
 use crate::files;
 use crate::load::{self, Stored};
@@ -51,6 +51,7 @@ impl Store {
             let meta = minicbor::to_vec(Meta::default()).map_err(|e| StoreError::Contradiction(e.to_string()))?;
             files::make(path, &meta).map_err(|e| e.at(path, "create"))?;
         }
+        files::remove_with_companions(&incoming(path)).map_err(|e| e.at(path, "open"))?;
         let (open, stored) = Open::at(path).map_err(|e| e.at(path, "open"))?;
         let store = Self { path: path.to_owned(), open: Some(open), pool: Arc::new(Pool::new(path)) };
         Ok((store, stored))
@@ -83,7 +84,7 @@ impl Store {
             let problem = "it is not there".to_owned();
             return Err(StoreError::Failed { path: path.to_owned(), doing: "install", problem });
         }
-        let incoming = files::beside(&self.path, ".incoming");
+        let incoming = incoming(&self.path);
         // A damaged copy must not cost the data that is here: it is read once before the switch.
         bring(path, &incoming).map_err(|e| e.at(path, "install"))?;
         let gate = self.pool.shut();
@@ -108,9 +109,17 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Readers first: only a writer that closes last takes the WAL away.
+        let _gate = self.pool.shut();
+        self.open = None;
+    }
+}
+
 impl Open {
     fn at(path: &Path) -> Result<(Self, Stored), Fault> {
-        let mut writer = schema::writer(path, CAP_WAIT)?;
+        let mut writer = schema::writer(path)?;
         let stored = load::load(&writer)?;
         let written = Written::load(&writer, &stored.parts)?;
         let checkpointer = Checkpointer::start(path, &mut writer)?;
@@ -153,9 +162,14 @@ fn copy_to(from: &Connection, path: &Path) -> Result<(), Fault> {
 fn bring(path: &Path, incoming: &Path) -> Result<(), Fault> {
     files::remove_with_companions(incoming)?;
     fs::copy(path, incoming)?;
-    let copy = schema::writer(incoming, CAP_WAIT)?;
+    let copy = schema::writer(incoming)?;
     load::load(&copy)?;
     copy.close().map_err(|(_, e)| e.into())
+}
+
+/// Where a copy is brought before it takes the store's name; what is there after a crash is nothing yet.
+fn incoming(path: &Path) -> PathBuf {
+    files::beside(path, ".incoming")
 }
 
 fn closed(path: &Path) -> StoreError {

@@ -1,1 +1,216 @@
-//! x
+//! What the documents say of jobs, steps and nodes.
+
+use grid_types::job::Strategy;
+use grid_types::node::NodeStatus;
+use grid_types::{JobStatus, NodeId, NodeOrd, Outcome};
+
+use crate::world::{World, leaf, pipeline, retrying, task};
+
+#[test]
+fn a_job_document_has_what_the_contract_names() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit(
+        "group:web",
+        vec![leaf("ping", "echo"), pipeline(vec![task("ping", "hostname"), task("ping", "echo")])],
+    );
+    for lease in world.offered() {
+        world.report(lease, Outcome::Success);
+    }
+    world.store();
+    let doc = world.doc(job);
+    assert_eq!(doc.id, job.to_string());
+    assert_eq!((doc.namespace.as_str(), doc.status, doc.reason), ("default", JobStatus::Running, None));
+    assert_eq!((doc.target.scope.as_str(), doc.target.value.as_deref()), ("group", Some("web")));
+    assert_eq!(doc.tasks.as_array().unwrap().len(), 2);
+    assert_eq!((doc.strategy.as_str(), doc.owner.as_deref()), ("fail-fast", Some("c5")));
+    assert_eq!((doc.step, doc.job_epoch, doc.leader_epoch), (1, 1, 1));
+    assert_eq!(doc.expected, ["node-1", "node-2"]);
+    assert_eq!(doc.counts.len(), Outcome::ALL.len());
+    assert_eq!((doc.counts["success"], doc.counts["running"], doc.counts["pending"]), (2, 2, 2));
+    let steps: Vec<_> = doc.steps.iter().map(|s| (s.step, s.phase, s.action.as_str())).collect();
+    assert_eq!(steps, [(0, 0, "echo"), (1, 1, "hostname"), (2, 1, "echo")]);
+    assert_eq!(doc.steps[0].counts["success"], 2);
+    assert_eq!(
+        (doc.created_at.as_str(), doc.created_at.as_str()),
+        ("2026-09-21T14:13:20.000Z", doc.updated_at.as_str())
+    );
+    let row = &doc.results.unwrap()["0"]["node-1"];
+    assert_eq!((row.status, row.attempts, row.duration.as_deref()), (Outcome::Success, 1, Some("2.3s")));
+    assert_eq!(row.started_at.as_deref(), Some("2026-09-21T14:13:20.000Z"));
+    assert_eq!((&row.error, &row.reason), (&None, &None));
+}
+
+#[test]
+fn a_job_that_has_not_started_has_zero_counts_and_no_nodes() {
+    let mut world = World::new();
+    world.quotas.max_concurrent = 0;
+    world.begin_term(6);
+    world.add_nodes(2);
+    let job = world.submit("all", vec![leaf("ping", "echo")]);
+    world.store();
+    let doc = world.doc(job);
+    assert_eq!((doc.status, doc.expected.len(), doc.counts.values().sum::<u64>()), (JobStatus::Pending, 0, 0));
+    assert_eq!(doc.results.unwrap().len(), 0);
+    assert_eq!(doc.steps[0].counts.len(), Outcome::ALL.len());
+    assert_eq!(world.all_rows(job, 10, None, None), []);
+}
+
+#[test]
+fn jobs_are_found_in_their_own_namespace_only() {
+    let mut world = World::with_nodes(1);
+    world.namespace = "team";
+    let job = world.submit("all", vec![leaf("ping", "echo")]);
+    world.store();
+    let reader = world.reader();
+    assert!(reader.job("team", job).unwrap().is_some());
+    assert_eq!(reader.job("default", job).unwrap(), None);
+    assert_eq!(reader.results("default", job, 10, None, None, None).unwrap(), None);
+    assert_eq!(reader.outputs("default", job, grid_types::StepIndex(0)).unwrap(), None);
+    assert_eq!(reader.jobs("default", 10, None, None).unwrap().items, []);
+}
+
+#[test]
+fn a_retry_that_waits_is_pending_and_one_that_runs_is_running() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![retrying(1)]);
+    let first = world.offered()[0];
+    world.report(first, Outcome::Failed);
+    world.store();
+    let waits = world.row(job, 0, "node-1");
+    assert_eq!((waits.status, waits.attempts, waits.error), (Outcome::Pending, 1, None));
+    let reason = waits.reason.unwrap();
+    assert!(reason.starts_with("attempt 2 at 2026-09-21T14:13:2"), "{reason}");
+    world.advance_ms(5_000);
+    world.store();
+    let runs = world.row(job, 0, "node-1");
+    assert_eq!((runs.status, runs.attempts, runs.duration), (Outcome::Running, 2, None));
+    assert_eq!(runs.started_at.as_deref(), Some("2026-09-21T14:13:25.000Z"));
+    let second = world.offered()[0];
+    world.report(second, Outcome::Failed);
+    world.store();
+    let failed = world.row(job, 0, "node-1");
+    assert_eq!((failed.status, failed.attempts, failed.error.as_deref()), (Outcome::Failed, 2, Some("boom 2")));
+}
+
+#[test]
+fn a_lease_that_waits_for_a_slot_says_so() {
+    let mut world = World::new();
+    world.slots = 1;
+    world.add_nodes(1);
+    world.submit("all", vec![leaf("ping", "echo")]);
+    let waits = world.submit("all", vec![leaf("ping", "echo")]);
+    world.store();
+    let row = world.row(waits, 0, "node-1");
+    assert_eq!((row.status, row.attempts), (Outcome::Pending, 0));
+    assert_eq!(row.reason.as_deref(), Some("waiting for a free slot"));
+}
+
+#[test]
+fn skipped_steps_say_why_one_by_one_and_all_at_once() {
+    let mut world = World::with_nodes(2);
+    let dead = world.mark_command(NodeOrd(1), NodeStatus::Dead);
+    world.one(dead).unwrap();
+    let job = world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+    let only = world.offered()[0];
+    world.report(only, Outcome::Failed);
+    world.store();
+    let offline = world.row(job, 0, "node-1");
+    assert_eq!((offline.status, offline.attempts, offline.started_at), (Outcome::Skipped, 0, None));
+    assert!(offline.reason.unwrap().contains("offline"));
+    for node in ["node-1", "node-2"] {
+        let later = world.row(job, 1, node);
+        assert_eq!(later.status, Outcome::Skipped);
+        assert!(later.reason.unwrap().contains("fail-fast"), "a row for all nodes");
+    }
+    assert_eq!(world.row(job, 0, "node-2").status, Outcome::Failed);
+}
+
+#[test]
+fn w9_a_cancelled_step_runs_until_its_worker_confirms() {
+    let mut world = World::with_nodes(3);
+    let job = world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+    let leases = world.offered();
+    world.report(leases[0], Outcome::Success);
+    world.cancel(job).unwrap();
+    world.store();
+    let doc = world.doc(job);
+    assert_eq!((doc.status, doc.job_epoch, doc.counts["running"]), (JobStatus::Cancelled, 2, 2));
+    let stopping = world.row(job, 0, "node-2");
+    assert_eq!(stopping.status, Outcome::Running);
+    assert!(stopping.reason.unwrap().contains("confirm"));
+    let ran = world.confirm_command(leases[1], Some(Outcome::Cancelled));
+    let never_ran = world.confirm_command(leases[2], None);
+    world.apply(vec![ran, never_ran]);
+    world.store();
+    assert!(world.state.jobs.is_empty());
+    let ran = world.row(job, 0, "node-2");
+    assert_eq!((ran.status, ran.attempts, ran.duration.as_deref()), (Outcome::Cancelled, 1, Some("0.010s")));
+    let never_ran = world.row(job, 0, "node-3");
+    assert_eq!((never_ran.status, never_ran.attempts, never_ran.duration), (Outcome::Cancelled, 0, None));
+    assert_eq!(world.row(job, 0, "node-1").status, Outcome::Success, "of the epoch before, and still true");
+    assert_eq!(world.row(job, 1, "node-1").reason.as_deref(), Some("job cancelled"));
+}
+
+#[test]
+fn w8_an_unknown_that_the_journal_settles_shows_the_later_row() {
+    let mut world = World::with_nodes(2);
+    world.strategy = Strategy::Continue;
+    let job = world.submit("all", vec![leaf("test", "record")]);
+    let lease = world.offered()[0];
+    world.expire(lease);
+    world.store();
+    let unknown = world.row(job, 0, "node-1");
+    assert_eq!((unknown.status, unknown.attempts), (Outcome::Unknown, 1));
+    assert_eq!(unknown.reason.as_deref(), Some("no result within its timeout"));
+    world.report(lease, Outcome::Success);
+    world.store();
+    let settled = world.row(job, 0, "node-1");
+    assert_eq!((settled.status, settled.attempts, settled.reason), (Outcome::Success, 1, None));
+}
+
+#[test]
+fn a_task_that_the_node_does_not_run_failed_without_an_attempt() {
+    let mut world = World::new();
+    let command = world.register_command("bare", "journal", 1, false);
+    world.one(command).unwrap();
+    let job = world.submit("all", vec![leaf("test", "fail")]);
+    world.store();
+    let row = world.row(job, 0, "bare");
+    assert_eq!((row.status, row.attempts, row.duration, row.started_at), (Outcome::Failed, 0, None, None));
+    assert!(row.reason.unwrap().contains("does not run"));
+}
+
+#[test]
+fn node_documents_and_totals() {
+    let mut world = World::with_nodes(2);
+    world.submit("all", vec![leaf("ping", "echo")]);
+    world.submit("node:node-1", vec![pipeline(vec![task("ping", "echo"), task("ping", "echo")])]);
+    let unhealthy = world.mark_command(NodeOrd(2), NodeStatus::Unhealthy);
+    world.now_ms = 7_000;
+    world.one(unhealthy).unwrap();
+    world.store();
+    let reader = world.reader();
+    let node = |id: &str| reader.node(&id.parse::<NodeId>().unwrap()).unwrap();
+    let first = node("node-1").unwrap();
+    assert_eq!((first.hostname.as_str(), first.ordinal, first.session, first.leases), ("node-1.example", 1, 1, 2));
+    assert_eq!((first.status.as_str(), first.state.as_str(), first.leader_epoch), ("ready", "ready", 1));
+    assert_eq!((first.groups, first.labels["rack"].as_str()), (vec!["web".to_owned()], "r1"));
+    assert!(first.backends["ping"].contains(&"echo".to_owned()));
+    let second = node("node-2").unwrap();
+    assert_eq!((second.state.as_str(), second.leases), ("unhealthy", 1));
+    assert_eq!(
+        (second.last_seen.as_str(), second.registered_at.as_str()),
+        ("2026-09-21T14:13:27.000Z", "2026-09-21T14:13:20.000Z")
+    );
+    assert_eq!(node("node-3"), None);
+    for lease in world.offered() {
+        world.report(lease, Outcome::Success);
+    }
+    world.store();
+    assert_eq!(node("node-2").unwrap().leases, 0, "a settled lease is not held");
+    assert_eq!(node("node-1").unwrap().leases, 1, "the pipeline's second step");
+    let totals = reader.totals().unwrap();
+    assert_eq!((totals.nodes["ready"], totals.nodes["unhealthy"], totals.nodes["dead"]), (1, 1, 0));
+    assert_eq!((totals.jobs["running"], totals.jobs["completed"], totals.jobs["pending"]), (1, 1, 0));
+    assert_eq!(totals.applied_index, world.index);
+}

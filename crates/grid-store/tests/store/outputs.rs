@@ -1,1 +1,74 @@
-//! x
+//! Outputs: equal ones are stored once, and shown by content.
+
+use grid_types::{NodeId, Outcome, StepIndex};
+use rusqlite::Connection;
+
+use crate::world::{World, leaf, retrying};
+
+fn stored_outputs(world: &World) -> u32 {
+    let conn = Connection::open(world.path()).unwrap();
+    conn.query_one("SELECT count(*) FROM outputs", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn equal_outputs_are_stored_once_also_across_a_restart() {
+    let mut world = World::with_nodes(6);
+    for round in 0..2 {
+        world.submit("all", vec![leaf("ping", "echo")]);
+        for (i, lease) in world.offered().into_iter().enumerate() {
+            world.report_with(lease, Outcome::Success, [&b"one"[..], b"two", b""][i % 3]);
+        }
+        world.store();
+        assert_eq!(stored_outputs(&world), 2, "round {round}");
+        let path = world.path();
+        // The old writer closes only when the new one is open: that is allowed as long as it does not write.
+        (world.store, _) = grid_store::Store::open(&path).unwrap();
+    }
+}
+
+#[test]
+fn outputs_of_a_step_are_grouped_largest_first() {
+    let mut world = World::with_nodes(7);
+    let job = world.submit("all", vec![leaf("ping", "echo")]);
+    let outputs: [&[u8]; 7] = [b"b", b"a\xff", b"b", b"", b"b", b"a\xff", b"c"];
+    for (lease, output) in world.offered().into_iter().zip(outputs) {
+        world.report_with(lease, Outcome::Success, output);
+    }
+    world.store();
+    let groups = world.reader().outputs("default", job, StepIndex(0)).unwrap().unwrap();
+    let shown: Vec<_> = groups.iter().map(|g| (g.output.as_str(), g.nodes.join(" "), g.count, g.total_bytes)).collect();
+    let expected = [
+        ("b", "node-1 node-3 node-5".to_owned(), 3, 1),
+        ("a\u{fffd}", "node-2 node-6".to_owned(), 2, 2),
+        ("", "node-4".to_owned(), 1, 0),
+        ("c", "node-7".to_owned(), 1, 1),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(world.reader().outputs("default", job, StepIndex(1)).unwrap().unwrap(), []);
+}
+
+#[test]
+fn the_newest_attempts_output_counts() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![retrying(1)]);
+    let node: NodeId = "node-1".parse().unwrap();
+    let output = |world: &World| world.reader().output("default", job, StepIndex(0), &node).unwrap();
+    world.store();
+    assert_eq!(output(&world), None, "no result yet");
+    let first = world.offered()[0];
+    world.report_with(first, Outcome::Failed, b"first");
+    world.advance_ms(5_000);
+    world.store();
+    let found = output(&world).unwrap();
+    assert_eq!((found.tail.as_slice(), found.total_bytes, found.lease), (&b"first"[..], 5, first.1));
+    let second = world.offered()[0];
+    world.report_with(second, Outcome::Success, b"");
+    world.store();
+    let found = output(&world).unwrap();
+    assert_eq!((found.tail.as_slice(), found.total_bytes, found.lease.attempt.0), (&b""[..], 0, 2));
+    let groups = world.reader().outputs("default", job, StepIndex(0)).unwrap().unwrap();
+    assert_eq!((groups.len(), groups[0].output.as_str()), (1, ""));
+    let nobody: NodeId = "nobody".parse().unwrap();
+    assert_eq!(world.reader().output("default", job, StepIndex(0), &nobody).unwrap(), None);
+    assert_eq!(world.reader().output("default", job, StepIndex(1), &node).unwrap(), None);
+}
