@@ -8,7 +8,10 @@ use rusqlite::ErrorCode;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    #[error("{} is not a store of grid, and was left as it is: name another data folder, or move this file away", .path.display())]
+    #[error(
+        "{} is not a store of grid, and was left as it is: name another data folder, or move this file away",
+        .path.display()
+    )]
     Foreign { path: PathBuf },
     #[error(
         "{} was written by a newer grid (store version {found}, this one knows {known}), and was left as it is: \
@@ -22,7 +25,10 @@ pub enum StoreError {
     Damaged { path: PathBuf, problem: String },
     #[error("cannot {doing} {}: the disk is full; free some space and start again", .path.display())]
     Full { path: PathBuf, doing: &'static str },
-    #[error("cannot {doing} {}: {problem}; see that its folder is there, writable and on a sound disk", .path.display())]
+    #[error(
+        "cannot {doing} {}: {problem}; see that its folder is there, writable and on a sound disk",
+        .path.display()
+    )]
     Failed { path: PathBuf, doing: &'static str, problem: String },
     #[error("{0}; this is a fault of grid, please report it")]
     Contradiction(String),

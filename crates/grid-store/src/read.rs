@@ -129,7 +129,8 @@ pub struct StoredOutput {
     pub total_bytes: u64,
 }
 
-/// RFC 3339, UTC, milliseconds. A time that no calendar has is shown as the epoch: a clock may be wrong, a page may not fail.
+/// RFC 3339, UTC, milliseconds. A time that no calendar has is shown as the epoch: a clock may be wrong, a page may
+/// not fail for it.
 pub fn time_text(wall_ms: u64) -> String {
     let time = i64::try_from(wall_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     format!("{:.3}", time.unwrap_or(Timestamp::UNIX_EPOCH))

@@ -15,9 +15,10 @@ use crate::world::{World, leaf};
 #[test]
 fn a_store_closed_in_order_is_one_file_and_opens_again() {
     let mut world = World::with_nodes(2);
-    world.submit("all", vec![leaf("ping", "echo")]);
+    let job = world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
-    let (path, position) = (world.path(), world.position());
+    let (path, position, reader) = (world.path(), world.position(), world.reader());
+    assert!(reader.job("default", job).unwrap().is_some());
     let World { store, state, folder, .. } = world;
     drop(store);
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
