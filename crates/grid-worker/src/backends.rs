@@ -5,8 +5,6 @@
 mod params;
 mod ping;
 mod test;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -43,6 +41,13 @@ impl Backends {
             decl::builtin().iter().filter(|backend| backend.on_by_default || enable.iter().any(|n| n == backend.name));
         let enabled = wanted.filter_map(|backend| Some((backend.name, (backend, implementation(backend.name)?))));
         Ok(Self { enabled: enabled.collect() })
+    }
+
+    /// `implementation` in the place of the backend `ping`.
+    #[cfg(test)]
+    pub(crate) fn single(implementation: Box<dyn Backend>) -> Self {
+        let declared = &decl::builtin()[0];
+        Self { enabled: BTreeMap::from([(declared.name, (declared, implementation))]) }
     }
 
     /// Backend → its actions, as registered.

@@ -2,7 +2,8 @@
 //! worker must not be.
 //!
 //! W1: DUPLICATE_NODE is retried for [`DUPLICATE_PATIENCE`], since after a crash the leader may need that long to
-//! notice that the old session is dead; then the leader's message, with the way out, ends the worker.
+//! notice that the old session is dead; then the leader's message, with the way out, ends the worker. E3: so does a
+//! controller of another cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +110,16 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
         request: v1::RegisterNodeRequest,
     ) -> Result<(D::Link, v1::RegisterNodeReply), LinkError> {
         let link = self.dialer.dial(address).await?;
+        let cluster_id = request.cluster_id.clone();
         let reply = link.register(request).await?;
+        if !cluster_id.is_empty() && cluster_id != reply.cluster_id {
+            let message = format!(
+                "{address} belongs to cluster {}, this worker to {cluster_id}: name its own controllers, or move it with \
+                 --reset-journal",
+                reply.cluster_id
+            );
+            return Err(LinkError::Refused(FabricRefusal::new(Code::Conflict, message)));
+        }
         Ok((link, reply))
     }
 }

@@ -4,6 +4,7 @@
 //! what it knew, and a new id says so to the leader, which then counts outstanding `once` leases as unknown.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use grid_types::NodeId;
@@ -39,7 +40,8 @@ impl Folder {
     pub(crate) fn open(path: &Path, given: Option<&NodeId>, reset: bool) -> Result<Self, WorkerError> {
         let fault = |problem: String| WorkerError::Folder { path: path.to_owned(), problem };
         let io = |error: std::io::Error| fault(error.to_string());
-        std::fs::create_dir_all(path).map_err(io)?;
+        // Outputs and errors of leases are nobody else's business.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
         let lock = File::create(path.join("lock")).map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}

@@ -37,7 +37,6 @@ pub struct Shutdown {
 
 impl Shutdown {
     #[must_use]
-    #[expect(clippy::new_ret_no_self, reason = "a pair, like a channel")]
     pub fn new() -> (ShutdownHandle, Self) {
         let (sender, stop) = watch::channel(Stop::No);
         (ShutdownHandle { stop: sender }, Self { stop })

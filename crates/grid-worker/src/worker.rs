@@ -37,8 +37,9 @@ use crate::shutdown::Stop;
 const BATCH: usize = 256;
 /// A session shorter than this counts as a failed attempt.
 const STEADY: Duration = Duration::from_secs(5);
-/// How long a worker that was told to end waits for answers to what it has reported.
+/// How long a worker that was told to end waits for answers to what it has reported, and if it was told twice.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Processes get their SIGTERM, their grace and their SIGKILL in this time.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const CHORES_EVERY_MS: u64 = 3600 * 1000;
@@ -139,7 +140,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             return false;
         }
         let since = *self.idle_since.get_or_insert_with(Instant::now);
-        let out = since.elapsed() >= ANSWER_PATIENCE;
+        let out = since.elapsed() >= self.answer_patience();
         if out {
             tracing::warn!(
                 held = self.book.held_count(),
@@ -151,7 +152,11 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
 
     /// When [`Self::is_out_of_patience`] is worth asking again.
     pub(crate) fn patience(&self) -> Instant {
-        self.idle_since.map_or_else(|| Instant::now() + ANSWER_PATIENCE, |since| since + ANSWER_PATIENCE)
+        self.idle_since.unwrap_or_else(Instant::now) + self.answer_patience()
+    }
+
+    fn answer_patience(&self) -> Duration {
+        if self.stop == Stop::Now { SHORT_PATIENCE } else { ANSWER_PATIENCE }
     }
 
     pub(crate) fn now(&self) -> Now {

@@ -1,1 +1,171 @@
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, mpsc as blocking};
+use std::time::Duration;
 
+use grid_proto::v1;
+use grid_types::clock::SystemClock;
+use grid_types::decl::Params;
+use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
+use tokio::sync::mpsc;
+
+use super::{Event, Executor, LeaseContext, Surroundings};
+use crate::backends::{Backend, Backends, Run};
+use crate::book::Work;
+use crate::journal::{Ended, Group, Status};
+use crate::output::Outputs;
+use crate::process::{Processes, Signal, SystemProcesses};
+
+const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
+
+/// A backend made of a closure.
+struct Does<F>(F);
+
+impl<F, R> Backend for Does<F>
+where
+    F: Fn(Arc<LeaseContext>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), String>> + Send + 'static,
+{
+    fn run(&self, context: Arc<LeaseContext>, _: String, _: Params) -> Run {
+        Box::pin((self.0)(context))
+    }
+}
+
+struct Rig {
+    executor: Executor,
+    events: mpsc::Receiver<Event>,
+    dir: tempfile::TempDir,
+}
+
+impl Rig {
+    fn start(backend: impl Backend, timeout_ms: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let surroundings = Surroundings {
+            node_id: "web-01".parse().unwrap(),
+            folder_mark: folder_mark(dir.path()),
+            backends: Backends::single(Box::new(backend)),
+            processes: Arc::new(SystemProcesses::new()),
+            outputs: Arc::new(Outputs::new(dir.path())),
+            clock: Arc::new(SystemClock::new()),
+        };
+        let (sender, events) = mpsc::channel(8);
+        let mut executor = Executor::new(Arc::new(surroundings), sender);
+        let (backend, action) = ("ping".to_owned(), "echo".to_owned());
+        let offer = v1::Offer { lease: Some(LEASE.into()), backend, action, timeout_ms, ..Default::default() };
+        executor.start(Work { lease: LEASE, offer, started_at_ms: 1 });
+        Self { executor, events, dir }
+    }
+
+    async fn event(&mut self) -> Event {
+        tokio::time::timeout(Duration::from_secs(30), self.events.recv()).await.expect("nothing happens").unwrap()
+    }
+
+    async fn forked(&mut self) -> Group {
+        match self.event().await {
+            Event::Forked { group, .. } => group,
+            Event::Ended { ended, .. } => panic!("ended: {ended:?}"),
+        }
+    }
+
+    async fn ended(&mut self) -> (Ended, Vec<u8>) {
+        match self.event().await {
+            Event::Ended { ended, tail, .. } => (ended, tail),
+            Event::Forked { .. } => panic!("forked"),
+        }
+    }
+}
+
+fn folder_mark(dir: &Path) -> String {
+    dir.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+fn shell(script: &'static str) -> impl Backend {
+    Does(move |context: Arc<LeaseContext>| async move {
+        context.run("/bin/sh", vec!["-c".to_owned(), script.to_owned()]).await
+    })
+}
+
+#[tokio::test]
+async fn a_backend_that_panics_fails_its_lease() {
+    let mut rig = Rig::start(Does(|_| async { panic!("on purpose") }), 60_000);
+    let (ended, _) = rig.ended().await;
+    assert_eq!((ended.status, ended.error.contains("panicked")), (Status::Failed, true));
+}
+
+#[tokio::test]
+async fn the_exit_of_a_program_decides() {
+    for (script, error) in [("exit 3", "/bin/sh exited with code 3"), ("kill -9 $$", "/bin/sh was killed by signal 9")]
+    {
+        let mut rig = Rig::start(shell(script), 60_000);
+        rig.forked().await;
+        assert_eq!(rig.ended().await.0.error, error);
+    }
+    let missing = Does(|context: Arc<LeaseContext>| async move { context.run("/no/such", Vec::new()).await });
+    let mut rig = Rig::start(missing, 60_000);
+    assert!(rig.ended().await.0.error.starts_with("cannot start /no/such"));
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_in_its_group_ends_with_the_lease() {
+    let mut rig = Rig::start(shell("sleep 600 & echo started"), 60_000);
+    let group = rig.forked().await;
+    let (ended, tail) = rig.ended().await;
+    assert_eq!((ended.status, tail.as_slice()), (Status::Success, &b"started\n"[..]));
+    assert!(!SystemProcesses::new().is_alive(group, None));
+}
+
+#[tokio::test]
+async fn a_daemon_outlives_a_successful_lease_but_not_a_stopped_one() {
+    let daemon = "setsid sh -c 'echo away; exec sleep 600 >/dev/null 2>&1' & ";
+    let processes = SystemProcesses::new();
+    let mut rig = Rig::start(shell(Box::leak(format!("{daemon} sleep 0.2").into_boxed_str())), 60_000);
+    let group = rig.forked().await;
+    assert_eq!(rig.ended().await.1, b"away\n");
+    let mark = super::mark(&folder_mark(rig.dir.path()), &LEASE);
+    assert!(processes.is_alive(group, Some(&mark)));
+    while processes.is_alive(group, Some(&mark)) {
+        processes.signal(group, Some(&mark), Signal::Kill);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut rig = Rig::start(shell(Box::leak(format!("{daemon} sleep 600").into_boxed_str())), 60_000);
+    let group = rig.forked().await;
+    let mark = super::mark(&folder_mark(rig.dir.path()), &LEASE);
+    rig.executor.stop(&LEASE);
+    assert_eq!(rig.ended().await.0.status, Status::Cancelled);
+    assert!(!processes.is_alive(group, Some(&mark)));
+}
+
+#[tokio::test]
+async fn w9_a_blocking_call_is_never_cut_off() {
+    let (go, gate) = blocking::channel::<()>();
+    let (sender, started) = blocking::channel::<()>();
+    let gate = std::sync::Mutex::new(Some((gate, sender)));
+    let backend = Does(move |context: Arc<LeaseContext>| {
+        let (gate, started) = gate.lock().unwrap().take().expect("runs once");
+        async move {
+            let wait = move || {
+                started.send(()).unwrap();
+                gate.recv().unwrap();
+            };
+            context.block(wait).await
+        }
+    });
+    let mut rig = Rig::start(backend, 60_000);
+    let running = tokio::task::spawn_blocking(move || started.recv_timeout(Duration::from_secs(30)));
+    running.await.unwrap().expect("does not start");
+    rig.executor.stop(&LEASE);
+    // The lease is being stopped; it must not be over while the call runs.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(rig.events.try_recv().is_err(), "over while it still runs");
+    go.send(()).unwrap();
+    assert_eq!(rig.ended().await.0.status, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn a_long_error_is_cut_between_characters() {
+    let backend = Does(|_| async { Err(format!("x{}", "ü".repeat(10_000))) });
+    let (ended, _) = Rig::start(backend, 60_000).ended().await;
+    assert_eq!(ended.error.len(), 4 * 1024 - 1);
+}
