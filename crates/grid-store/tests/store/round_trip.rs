@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use grid_core::{Command, DrainNode, LeaveNode, Quotas, State, violations};
+use grid_core::{Command, DrainNode, Job, LeaveNode, Quotas, State, violations};
 use grid_types::job::{Condition, Phase, Strategy, Task};
 use grid_types::node::NodeStatus;
-use grid_types::{JobId, JobStatus, Outcome};
+use grid_types::{JobId, JobStatus, LeaseKey, Outcome};
 
 use crate::random::Random;
-use crate::world::{World, all_rows, leaf, pipeline, retrying, task};
+use crate::world::{Lease, World, all_rows, leaf, pipeline, retrying, task};
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
@@ -42,7 +42,7 @@ fn happen(world: &mut World, random: &mut Random) {
     let (offered, revoked) = world.leases();
     let nodes: Vec<_> = world.state.nodes.keys().copied().collect();
     let node = random.pick(&nodes).unwrap();
-    match random.below(22) {
+    match random.below(24) {
         0..=3 => submit(world, random),
         4..=10 => {
             let mut commands = Vec::new();
@@ -84,6 +84,13 @@ fn happen(world: &mut World, random: &mut Random) {
             let drain = Command::DrainNode(DrainNode { node, session });
             let _ = world.one(if random.one_in(2) { leave } else { drain });
         }
+        20 | 21 => {
+            // W8: a journal speaks up for what was given up.
+            let unknown: Vec<_> = world.state.jobs.values().flat_map(unknown_of).collect();
+            if let Some(lease) = random.pick(&unknown) {
+                let _ = world.one(world.result_command(lease, Outcome::Success, b"late"));
+            }
+        }
         _ => {
             let far = if random.one_in(12) { DAY_MS } else { 3_000 };
             world.advance_ms(far);
@@ -93,6 +100,12 @@ fn happen(world: &mut World, random: &mut Random) {
             }
         }
     }
+}
+
+fn unknown_of(job: &Job) -> impl Iterator<Item = Lease> {
+    let of =
+        |(&(step, node), &attempt)| (node, LeaseKey { job: job.head.id, job_epoch: job.head.epoch, step, attempt });
+    job.head.unknown.iter().map(of)
 }
 
 fn submit(world: &mut World, random: &mut Random) {
