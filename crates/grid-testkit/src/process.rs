@@ -12,12 +12,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::procfs::{self, Seen};
-use crate::wait::{LIMIT, wait_until};
+use crate::wait::{LIMIT, ensure, wait_until};
 
 const LOG_LINES_SHOWN: usize = 80;
 
@@ -26,6 +27,8 @@ pub struct Process {
     name: String,
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
+    /// Ends when the last line has been read.
+    reader: JoinHandle<()>,
     log: PathBuf,
     /// Left behind by `kill9`; killed at the end of the test at the latest.
     orphans: Vec<Seen>,
@@ -48,8 +51,8 @@ impl Process {
             .unwrap_or_else(|e| panic!("{name} does not start ({command:?}): {e}"));
         let lines = Arc::new(Mutex::new(Vec::new()));
         let stdout = child.stdout.take().expect("stdout is piped");
-        collect(stdout, Arc::clone(&lines));
-        Self { name: name.to_owned(), child, lines, log: log.to_owned(), orphans: Vec::new() }
+        let reader = collect(stdout, Arc::clone(&lines));
+        Self { name: name.to_owned(), child, lines, reader, log: log.to_owned(), orphans: Vec::new() }
     }
 
     pub fn pid(&self) -> u32 {
@@ -74,8 +77,8 @@ impl Process {
     pub fn wait_line(&mut self, prefix: &str) -> String {
         let what = format!("the line `{prefix}…` of {}", self.name);
         wait_until(&what, LIMIT, || {
-            // Before the lines are read: what it printed last must not be missed.
-            let ended = self.child.try_wait().expect("own child");
+            // Before the lines are looked at: what it printed last must not be missed.
+            let ended = self.child.try_wait().expect("own child").filter(|_| self.reader.is_finished());
             let printed = self.stdout_lines();
             if let Some(line) = printed.iter().find(|line| line.starts_with(prefix)) {
                 return Ok(line.clone());
@@ -107,15 +110,17 @@ impl Process {
         procfs::signal(self.pid(), Signal::TERM);
     }
 
-    /// How it ended.
+    /// How it ended; everything it printed has been read by then.
     ///
     /// # Panics
-    /// When it does not end within `limit`.
+    /// When it does not end within `limit`, or left somebody behind who holds its stdout.
     pub fn wait_exit(&mut self, limit: Duration) -> ExitStatus {
-        let what = format!("the end of {}", self.name);
+        let what = format!("the end of {} and of its stdout", self.name);
         wait_until(&what, limit, || {
             let ended = self.child.try_wait().expect("own child");
-            ended.ok_or_else(|| "still running".to_owned())
+            let status = ended.ok_or_else(|| "still running".to_owned())?;
+            ensure(self.reader.is_finished(), "ended, but its stdout is still open")?;
+            Ok(status)
         })
     }
 
@@ -149,13 +154,13 @@ impl Drop for Process {
     }
 }
 
-fn collect(stdout: ChildStdout, lines: Arc<Mutex<Vec<String>>>) {
+fn collect(stdout: ChildStdout, lines: Arc<Mutex<Vec<String>>>) -> JoinHandle<()> {
     // Ends with the pipe, that is with the child and whoever inherited its stdout.
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             lines.lock().expect("no reader panics").push(line);
         }
-    });
+    })
 }
 
 /// The `key=value` words of a ready line.
