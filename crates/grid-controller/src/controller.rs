@@ -16,8 +16,8 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::control::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
 use crate::hub::FabricHub;
-use crate::log_desk::LogDesk;
 use crate::machine::{ControllerMachine, Replies};
+use crate::output_desk::OutputDesk;
 use crate::proposer::{NoReply, Proposer};
 use crate::shared::{Settings, Shared, Soft};
 use crate::{dispatch, leader, log_size, ticker};
@@ -67,7 +67,9 @@ impl Controller {
         };
         let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects);
         let raft_id = raft_id(&opening.settings.node_id);
-        let config = grid_raft::Config::new(raft_id, opening.raft_addr, dir.join("raft"));
+        let mut config = grid_raft::Config::new(raft_id, opening.raft_addr, dir.join("raft"));
+        // Nobody else could need them.
+        config.keep_entries = 0;
         let start = if opening.bootstrap { Start::Bootstrap } else { Start::Existing };
         let raft = Raft::open(config, start, machine).await?;
 
@@ -92,7 +94,7 @@ impl Controller {
             role: Mutex::new(role),
             sessions: Mutex::default(),
             soft: Mutex::new(soft),
-            log_desk: LogDesk::default(),
+            output_desk: OutputDesk::default(),
         });
         shared.publish_role(false);
         let deposed = Arc::new(Notify::new());
@@ -164,7 +166,7 @@ impl Controller {
             let message = v1::ToWorker { log_request: Some(request), ..v1::ToWorker::default() };
             self.shared.sessions().of_node(ord).is_some_and(|session| session.send(message))
         };
-        self.shared.log_desk.fetch(lease, ask).await
+        self.shared.output_desk.fetch(lease, ask).await
     }
 
     fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
@@ -188,6 +190,7 @@ fn raft_id(node: &Name) -> u64 {
 fn refused(no_reply: NoReply) -> Refusal {
     let rejection = match no_reply {
         NoReply::NotLeader => return Refusal::new(Code::NotLeader, no_reply.to_string()),
+        NoReply::TooLarge(why) => return Refusal::new(Code::TooLarge, why),
         NoReply::OutcomeUnknown(why) => return Refusal::new(Code::OutcomeUnknown, why),
         NoReply::Rejected(rejection) => rejection,
     };
@@ -204,6 +207,7 @@ fn refused(no_reply: NoReply) -> Refusal {
         Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
         Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
+        Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
         Rejection::Ended { .. } | Rejection::StaleSession { .. } | Rejection::StatusMoved { .. } => {
             Refusal::new(Code::Conflict, message)
         }

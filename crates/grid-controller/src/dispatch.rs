@@ -25,6 +25,7 @@ pub async fn dispatch(shared: Arc<Shared>, mut effects: mpsc::UnboundedReceiver<
 
 fn send(shared: &Shared, effects: Vec<Effect>) {
     let now_mono_ms = shared.clock.mono_ms();
+    arm(shared, &effects, now_mono_ms);
     let mut sessions = shared.sessions();
     let mut messages: HashMap<NodeOrd, v1::ToWorker> = HashMap::new();
     for effect in effects {
@@ -40,7 +41,7 @@ fn send(shared: &Shared, effects: Vec<Effect>) {
             Effect::Forget { job, nodes } => {
                 for node in nodes {
                     if let Some(session) = sessions.of_node(node) {
-                        session.forget(job);
+                        session.forget_offers(job);
                         messages.entry(node).or_default().forgets.push(v1::Forget { job_id: job.0 });
                     }
                 }
@@ -51,6 +52,18 @@ fn send(shared: &Shared, effects: Vec<Effect>) {
     for (node, message) in messages {
         if let Some(session) = sessions.of_node(node) {
             session.send(message);
+        }
+    }
+}
+
+/// Every lease that is out has an end (W6), whether its worker is there or not.
+fn arm(shared: &Shared, effects: &[Effect], now_mono_ms: u64) {
+    let mut soft = shared.soft();
+    for effect in effects {
+        match effect {
+            Effect::Offer(offer) => soft.backstop.sent(offer, now_mono_ms),
+            Effect::Revoke { node, lease } => soft.backstop.revoked(*node, *lease, now_mono_ms),
+            Effect::Forget { .. } | Effect::Deposed => {}
         }
     }
 }

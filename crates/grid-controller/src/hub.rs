@@ -10,7 +10,7 @@ use grid_core::{
 use grid_fabric::{FabricRefusal, Hub, Outbox, closing};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
-use grid_types::node::NodeFacts;
+use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Code, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
 
 use crate::proposer::NoReply;
@@ -35,6 +35,7 @@ impl FabricHub {
     fn refusal(&self, no_reply: NoReply) -> FabricRefusal {
         match no_reply {
             NoReply::NotLeader => self.not_leader(),
+            NoReply::TooLarge(why) => FabricRefusal::new(Code::TooLarge, why),
             NoReply::OutcomeUnknown(why) => FabricRefusal::new(Code::OutcomeUnknown, why),
             NoReply::Rejected(rejection) => {
                 let code = match &rejection {
@@ -80,7 +81,14 @@ impl FabricHub {
         Ok(RegisterNode { id, facts, journal_id, boot: request.boot, nonce, known_session_lives })
     }
 
-    /// The node that speaks in a session, if the session is the current one of its node.
+    fn node_ord(&self, node: &str) -> Result<NodeOrd, FabricRefusal> {
+        let unknown = || FabricRefusal::new(Code::NotFound, format!("node {node:?} is not known"));
+        let id: NodeId = node.parse().map_err(|_| unknown())?;
+        self.shared.state().node_by_id(&id).map(|node| node.ord).ok_or_else(unknown)
+    }
+
+    /// The node that speaks in a session, if the session is the current one of its node and may still speak: a node that
+    /// was declared dead, or has left, registers again before anything it says counts (V3).
     fn heard(&self, id: SessionId) -> Option<NodeOrd> {
         let (mono_ms, wall_ms) = (self.shared.clock.mono_ms(), self.shared.clock.wall_ms());
         let node = {
@@ -89,17 +97,27 @@ impl FabricHub {
             (session.heard_mono_ms, session.heard_wall_ms) = (mono_ms, wall_ms);
             session.node
         };
-        self.shared.soft().liveness.heard(node, id);
-        Some(node)
+        let state = self.shared.state();
+        let current = state
+            .nodes
+            .get(&node)
+            .is_some_and(|known| known.session == id && !matches!(known.status, NodeStatus::Dead | NodeStatus::Left));
+        drop(state);
+        if current {
+            self.shared.soft().liveness.heard(node, id);
+        }
+        current.then_some(node)
     }
 
-    fn compare(&self, id: SessionId, node: NodeOrd, held: &BTreeSet<LeaseKey>) {
+    /// `reported`: what the same message told of; it is on its way into the log and needs no word about it.
+    fn compare(&self, id: SessionId, node: NodeOrd, held: &BTreeSet<LeaseKey>, reported: &BTreeSet<LeaseKey>) {
         let now = self.shared.clock.mono_ms();
         let state = self.shared.state();
         let Some(known) = state.nodes.get(&node) else { return };
         let mut sessions = self.shared.sessions();
         let Some(session) = sessions.get_mut(id) else { return };
-        let (message, accepted) = reconcile(&state, known, session, held, now);
+        let (mut message, accepted) = reconcile(&state, known, session, held, now);
+        message.revokes.retain(|lease| !reported.contains(&LeaseKey::from(*lease)));
         if message != v1::ToWorker::default() {
             session.send(message);
         }
@@ -112,14 +130,19 @@ impl FabricHub {
     }
 
     fn accepted(&self, node: NodeOrd, leases: &[v1::Lease]) {
+        if leases.is_empty() {
+            return;
+        }
         let now = self.shared.clock.mono_ms();
+        let state = self.shared.state();
+        let mut soft = self.shared.soft();
         for lease in leases.iter().copied().map(LeaseKey::from) {
-            let timeout_ms = self.shared.state().jobs.get(&lease.job).and_then(|job| {
+            let timeout_ms = state.jobs.get(&lease.job).and_then(|job| {
                 let step = usize::try_from(lease.step.0).ok()?;
                 job.spec.steps().nth(step).map(|(_, task)| task.timeout_ms)
             });
             if let Some(timeout_ms) = timeout_ms {
-                self.shared.soft().backstop.accepted(node, lease, timeout_ms, now);
+                soft.backstop.accepted(node, lease, timeout_ms, now);
             }
         }
     }
@@ -157,7 +180,14 @@ impl Hub for FabricHub {
         };
         let (mono_ms, wall_ms) = (self.shared.clock.mono_ms(), self.shared.clock.wall_ms());
         self.shared.sessions().begin(session, node, term.epoch.wire(), mono_ms, wall_ms);
-        self.shared.soft().liveness.heard(node, session);
+        {
+            let state = self.shared.state();
+            let mut soft = self.shared.soft();
+            soft.liveness.heard(node, session);
+            if let Some(known) = state.nodes.get(&node) {
+                soft.backstop.new_session(&state, known, mono_ms);
+            }
+        }
         Ok(v1::RegisterNodeReply {
             session: session.0,
             ordinal: node.0,
@@ -204,17 +234,20 @@ impl Hub for FabricHub {
             return;
         };
         self.accepted(node, &message.accepted);
+        let mut reported = BTreeSet::new();
         for result in message.results {
             let Some(command) = result_command(node, session, result) else { continue };
+            reported.insert(command.lease);
             self.record(session, node, command.lease, Command::RecordResult(command)).await;
         }
         for done in message.revokes_done {
             let Some(command) = revoke_command(node, session, done) else { continue };
+            reported.insert(command.lease);
             self.record(session, node, command.lease, Command::ConfirmRevoke(command)).await;
         }
         if let Some(held) = message.held {
             let held = held.leases.into_iter().map(LeaseKey::from).collect();
-            self.compare(session, node, &held);
+            self.compare(session, node, &held, &reported);
         } else if let Some(beat) = message.beat {
             let state = self.shared.state();
             let differs =
@@ -235,15 +268,7 @@ impl Hub for FabricHub {
     }
 
     async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
-        self.shared.log_desk.deliver(chunk).await
-    }
-}
-
-impl FabricHub {
-    fn node_ord(&self, node: &str) -> Result<NodeOrd, FabricRefusal> {
-        let unknown = || FabricRefusal::new(Code::NotFound, format!("node {node:?} is not known"));
-        let id: NodeId = node.parse().map_err(|_| unknown())?;
-        self.shared.state().node_by_id(&id).map(|node| node.ord).ok_or_else(unknown)
+        self.shared.output_desk.deliver(chunk).await
     }
 }
 
@@ -266,7 +291,7 @@ fn result_command(node: NodeOrd, session: SessionId, result: v1::LeaseResult) ->
         lease: result.lease?.into(),
         outcome,
         error: (!result.error.is_empty()).then_some(result.error),
-        output_tail: result.output_tail,
+        output_tail: end_of(result.output_tail),
         output_bytes: result.output_bytes,
         duration_ms: result.duration_ms,
         started_wall_ms: result.started_at_ms,
@@ -282,7 +307,12 @@ fn revoke_command(node: NodeOrd, session: SessionId, done: v1::RevokeDone) -> Op
         ended,
         duration_ms: done.duration_ms,
         started_wall_ms: done.started_at_ms,
-        output_tail: done.output_tail,
+        output_tail: end_of(done.output_tail),
         output_bytes: done.output_bytes,
     })
+}
+
+/// Never more of an output than the log should carry, whatever a worker sends.
+fn end_of(mut output: Vec<u8>) -> Vec<u8> {
+    output.split_off(output.len().saturating_sub(OUTPUT_TAIL_BYTES))
 }

@@ -8,6 +8,7 @@
 //! is the term, not the name of the leader: the watch coalesces, and A→B→A must not look like A.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use grid_core::{BeginTerm, Command, EntryHead, Reply, encode_command, encode_entry};
@@ -19,6 +20,9 @@ use tracing::{info, warn};
 use crate::machine::Replies;
 use crate::shared::Shared;
 use crate::term::Term;
+
+/// Before a term that could not begin is begun again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs until the member ends.
 pub async fn follow(shared: Arc<Shared>, raft: Raft<Replies>, term: watch::Sender<Option<Term>>, deposed: Arc<Notify>) {
@@ -33,17 +37,23 @@ pub async fn follow(shared: Arc<Shared>, raft: Raft<Replies>, term: watch::Sende
             match begin(&shared, &raft, now.term).await {
                 Ok(begun) => {
                     info!(epoch = %begun.epoch, term = now.term, "leader");
-                    shared.soft().liveness.new_term();
-                    shared.soft().backstop.new_term();
-                    shared.publish_role(true);
+                    {
+                        let state = shared.state();
+                        let mut soft = shared.soft();
+                        soft.liveness.new_term();
+                        soft.backstop.new_term(&state, shared.clock.mono_ms());
+                    }
                     term.send_replace(Some(begun));
+                    shared.publish_role(true);
                 }
                 Err(why) => warn!(term = now.term, "could not begin the term: {why}"),
             }
         }
+        let begun = term.borrow().is_some();
         tokio::select! {
             changed = leadership.changed() => if changed.is_err() { break },
             () = deposed.notified() => {}
+            () = tokio::time::sleep(TRY_AGAIN), if now.is_leader && !begun => {}
         }
     }
     step_down(&shared, &term);

@@ -13,14 +13,19 @@ const LIMIT_BYTES: u64 = 64 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub async fn keep_short(raft: Raft<Replies>) {
+    // What a snapshot leaves behind (whole files, the newest entries) must not trigger the next one.
+    let mut left_behind = 0;
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let bytes = raft.log_bytes();
-        if bytes <= LIMIT_BYTES {
+        if bytes <= left_behind + LIMIT_BYTES {
             continue;
         }
         match raft.trigger_snapshot().await {
-            Ok(()) => info!(log_bytes = bytes, "snapshot taken"),
+            Ok(()) => {
+                left_behind = raft.log_bytes();
+                info!(before = bytes, after = left_behind, "snapshot taken");
+            }
             Err(stopped) => {
                 warn!("no snapshot: {stopped}");
                 return;

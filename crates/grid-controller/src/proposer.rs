@@ -10,13 +10,15 @@ use bytes::Bytes;
 use grid_core::{Command, Rejection, Reply, encode_command, encode_entry};
 use grid_raft::{ProposeError, Raft};
 use grid_types::limits::{MAX_ENTRY_BYTES, MAX_ENTRY_COMMANDS};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::machine::Replies;
 use crate::term::Term;
 
 const QUEUE: usize = 16 * 1024;
 const IN_FLIGHT: usize = 2;
+/// Commands that wait or are on their way, in all.
+const MEMORY_KIB: usize = 64 * 1024;
 
 /// Why a command has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +29,8 @@ pub enum NoReply {
     #[error("this controller is not the leader")]
     NotLeader,
     #[error("{0}")]
+    TooLarge(String),
+    #[error("{0}")]
     OutcomeUnknown(String),
 }
 
@@ -35,18 +39,21 @@ type Then = Box<dyn FnOnce(Result<Reply, NoReply>) + Send>;
 struct Waiting {
     bytes: Vec<u8>,
     then: Then,
+    /// Its share of the memory that may wait; given back when it is answered.
+    _share: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Clone)]
 pub struct Proposer {
     queue: mpsc::Sender<Waiting>,
+    memory: Arc<Semaphore>,
 }
 
 impl Proposer {
     pub fn start(raft: Raft<Replies>, term: watch::Receiver<Option<Term>>) -> Self {
         let (queue, inbox) = mpsc::channel(QUEUE);
         tokio::spawn(run(inbox, raft, term));
-        Self { queue }
+        Self { queue, memory: Arc::new(Semaphore::new(MEMORY_KIB)) }
     }
 
     /// Proposes a command and waits for what became of it.
@@ -58,7 +65,11 @@ impl Proposer {
 
     /// Proposes a command; returns when it is queued, and calls `then` once with what became of it.
     pub async fn propose_then(&self, command: &Command, then: impl FnOnce(Result<Reply, NoReply>) + Send + 'static) {
-        let waiting = Waiting { bytes: encode_command(command), then: Box::new(then) };
+        let bytes = encode_command(command);
+        let kib = u32::try_from(bytes.len() / 1024 + 1).unwrap_or(u32::MAX);
+        // Closed never; a command larger than everything cannot come through the API's and the fabric's limits.
+        let share = Arc::clone(&self.memory).acquire_many_owned(kib).await.ok();
+        let waiting = Waiting { bytes, then: Box::new(then), _share: share };
         if let Err(mpsc::error::SendError(waiting)) = self.queue.send(waiting).await {
             (waiting.then)(Err(NoReply::NotLeader));
         }
@@ -123,7 +134,8 @@ fn answer(batch: Vec<Waiting>, answered: Result<Replies, ProposeError>) {
         Err(error) => {
             let no_reply = match error {
                 ProposeError::NotLeader { .. } | ProposeError::Stopped(_) => NoReply::NotLeader,
-                other => NoReply::OutcomeUnknown(other.to_string()),
+                too_large @ ProposeError::TooLarge { .. } => NoReply::TooLarge(too_large.to_string()),
+                unknown @ ProposeError::OutcomeUnknown { .. } => NoReply::OutcomeUnknown(unknown.to_string()),
             };
             batch.into_iter().for_each(|waiting| (waiting.then)(Err(no_reply.clone())));
         }
@@ -137,7 +149,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     fn waiting(bytes: usize) -> Waiting {
-        Waiting { bytes: vec![0; bytes], then: Box::new(|_| ()) }
+        Waiting { bytes: vec![0; bytes], then: Box::new(|_| ()), _share: None }
     }
 
     #[test]

@@ -6,11 +6,14 @@ use std::collections::BTreeSet;
 use grid_core::{Effect, Node, Offer, State, node_effects};
 use grid_proto::v1;
 use grid_types::LeaseKey;
+use prost::Message;
 
 use crate::sessions::Session;
 
 /// What is expected and not held is offered again after this long.
 const OFFER_AGAIN_MS: u64 = 3_000;
+/// Offered in one go, about: more would overflow the session's queue, and what is left is due at the next beat.
+const MOST_BYTES: usize = 2 * 1024 * 1024;
 
 /// The digest of the leases a node should hold.
 pub fn expected_digest(state: &State, node: &Node) -> u64 {
@@ -37,15 +40,18 @@ pub fn reconcile(
     let mut message = v1::ToWorker::default();
     let mut accepted = Vec::new();
     let mut known = BTreeSet::new();
+    let mut size = 0;
     for effect in node_effects(state, node) {
         match effect {
             Effect::Offer(offer) => {
                 known.insert(offer.lease);
                 if held.contains(&offer.lease) {
-                    accepted.push((offer.lease, timeout_ms(&offer)));
-                } else if is_due(session, offer.lease, now_mono_ms) {
+                    accepted.push((offer.lease, offer.timeout_ms()));
+                } else if size < MOST_BYTES && is_due(session, offer.lease, now_mono_ms) {
                     session.offered_mono_ms.insert(offer.lease, now_mono_ms);
-                    message.offers.extend(offer_message(&offer));
+                    let offered = offer_message(&offer);
+                    size += offered.as_ref().map_or(0, Message::encoded_len);
+                    message.offers.extend(offered);
                 }
             }
             Effect::Revoke { lease, .. } => {
@@ -72,18 +78,9 @@ fn may_settle(state: &State, node: &Node, lease: &LeaseKey) -> bool {
     job.head.unknown.get(&(lease.step, node.ord)) == Some(&lease.attempt) && !job.head.status.is_ended()
 }
 
-fn task(offer: &Offer) -> Option<&grid_types::job::Task> {
-    let step = usize::try_from(offer.lease.step.0).ok()?;
-    offer.spec.steps().nth(step).map(|(_, task)| task)
-}
-
-fn timeout_ms(offer: &Offer) -> u64 {
-    task(offer).map_or(0, |task| task.timeout_ms)
-}
-
 /// An offer as the wire carries it.
 pub fn offer_message(offer: &Offer) -> Option<v1::Offer> {
-    let task = task(offer)?;
+    let task = offer.task()?;
     Some(v1::Offer {
         lease: Some(offer.lease.into()),
         session: offer.session.0,

@@ -8,6 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use grid_fabric::Outbox;
 use grid_proto::v1;
 use grid_types::{JobId, LeaseKey, NodeOrd, SessionId};
+use prost::Message;
+
+/// Offers of one message, about: a message stays far below what a worker accepts.
+const OFFER_BYTES: usize = 1024 * 1024;
 
 #[derive(Default)]
 pub struct Sessions {
@@ -30,6 +34,10 @@ pub struct Session {
 impl Sessions {
     /// A new registration; the node's earlier session, if any, ends.
     pub fn begin(&mut self, id: SessionId, node: NodeOrd, leader_epoch: u64, mono_ms: u64, wall_ms: u64) {
+        // Two registrations of one worker may come here in the wrong order; sessions are numbered as they were applied.
+        if self.by_node.get(&node).is_some_and(|current| *current > id) {
+            return;
+        }
         if let Some(old) = self.by_node.insert(node, id).filter(|old| *old != id) {
             self.end(old, grid_fabric::closing::STALE_SESSION);
         }
@@ -88,7 +96,7 @@ impl Session {
         self.outbox.as_ref().is_some_and(|outbox| say(outbox, self.leader_epoch, message))
     }
 
-    pub fn forget(&mut self, job: JobId) {
+    pub fn forget_offers(&mut self, job: JobId) {
         self.offered_mono_ms.retain(|lease, _| lease.job != job);
     }
 }
@@ -96,6 +104,20 @@ impl Session {
 /// Puts a message into an outbox, stamped with the leader's epoch.
 ///
 /// Overflow closes the stream; the worker comes back and is told again what is still true (W5).
-pub fn say(outbox: &Outbox, leader_epoch: u64, message: v1::ToWorker) -> bool {
-    outbox.send(v1::ToWorker { leader_epoch, ..message }).is_ok()
+pub fn say(outbox: &Outbox, leader_epoch: u64, mut message: v1::ToWorker) -> bool {
+    let mut offers = std::mem::take(&mut message.offers).into_iter();
+    let mut size = 0;
+    let mut sent = true;
+    for offer in offers.by_ref() {
+        size += offer.encoded_len();
+        message.offers.push(offer);
+        if size >= OFFER_BYTES {
+            sent &= outbox.send(v1::ToWorker { leader_epoch, ..std::mem::take(&mut message) }).is_ok();
+            size = 0;
+        }
+    }
+    let rest = v1::ToWorker { leader_epoch, ..message };
+    // A message that says nothing is not worth a frame.
+    let empty = v1::ToWorker { leader_epoch, ..v1::ToWorker::default() };
+    sent && (rest == empty || outbox.send(rest).is_ok())
 }

@@ -10,7 +10,7 @@ use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
 use tokio::sync::watch;
 
-use crate::log_desk::LogDesk;
+use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::sessions::Sessions;
 use crate::term::Term;
@@ -39,7 +39,7 @@ pub struct Shared {
     pub role: Mutex<RoleDoc>,
     pub sessions: Mutex<Sessions>,
     pub soft: Mutex<Soft>,
-    pub log_desk: LogDesk,
+    pub output_desk: OutputDesk,
 }
 
 /// What the planners remember between ticks; gone with the term.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use grid_core::Command;
+use grid_fabric::closing;
 use grid_plan::due_timers;
+use grid_types::node::NodeStatus;
 use tracing::debug;
 
 use crate::proposer::NoReply;
@@ -20,9 +22,15 @@ pub async fn tick(shared: Arc<Shared>) {
         let Some(term) = shared.current_term() else { continue };
         let commands = plan(&shared, term.now_ms());
         // Awaited, so that a slow log is not flooded with the same proposals.
-        for reply in propose_all(&shared, commands).await {
-            if let Err(no_reply) = reply {
-                debug!("a planned command had no effect: {no_reply}");
+        let replies = propose_all(&shared, &commands).await;
+        for (command, reply) in commands.iter().zip(replies) {
+            match (command, reply) {
+                (_, Err(no_reply)) => debug!("a planned command had no effect: {no_reply}"),
+                // What waits in its outbox must not run any more (V3).
+                (Command::MarkNode(mark), Ok(_)) if mark.to == NodeStatus::Dead => {
+                    shared.sessions().end(mark.session, closing::STALE_SESSION);
+                }
+                (_, Ok(_)) => {}
             }
         }
     }
@@ -38,11 +46,11 @@ fn plan(shared: &Shared, now_ms: u64) -> Vec<Command> {
     commands
 }
 
-async fn propose_all(shared: &Shared, commands: Vec<Command>) -> Vec<Result<grid_core::Reply, NoReply>> {
+async fn propose_all(shared: &Shared, commands: &[Command]) -> Vec<Result<grid_core::Reply, NoReply>> {
     let mut waiting = Vec::with_capacity(commands.len());
     for command in commands {
         let (answer, answered) = tokio::sync::oneshot::channel();
-        shared.proposer.propose_then(&command, move |reply| drop(answer.send(reply))).await;
+        shared.proposer.propose_then(command, move |reply| drop(answer.send(reply))).await;
         waiting.push(answered);
     }
     let mut replies = Vec::with_capacity(waiting.len());

@@ -114,6 +114,8 @@ pub enum Rejection {
     Ended { job: JobId, status: JobStatus },
     #[error("{pending} jobs are waiting, and at most {limit} may; try again when some have ended")]
     QueueFull { pending: u32, limit: u32 },
+    #[error("{0} exists already; submit again")]
+    IdTaken(JobId),
     #[error("{0}")]
     NoTarget(String),
     #[error("{0}")]

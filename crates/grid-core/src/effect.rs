@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use grid_types::job::JobSpec;
+use grid_types::job::{JobSpec, Task};
 use grid_types::{JobId, LeaseKey, NodeOrd, SessionId};
 
 use crate::state::{Job, Node, State};
@@ -30,8 +30,21 @@ pub struct Offer {
     pub node: NodeOrd,
     pub session: SessionId,
     pub lease: LeaseKey,
-    /// The task is `spec.steps().nth(lease.step)`; shared, because a fan-out offers one task ten thousand times.
+    /// Shared, because a fan-out offers one task ten thousand times.
     pub spec: Arc<JobSpec>,
+}
+
+impl Offer {
+    /// The task to run.
+    #[must_use]
+    pub fn task(&self) -> Option<&Task> {
+        self.spec.steps().nth(usize::try_from(self.lease.step.0).ok()?).map(|(_, task)| task)
+    }
+
+    #[must_use]
+    pub fn timeout_ms(&self) -> u64 {
+        self.task().map_or(0, |task| task.timeout_ms)
+    }
 }
 
 /// Everything a new leader has to do again.

@@ -10,7 +10,7 @@
 //! Not here: what a node does next (`walk`), sending (`grid-controller`), the worker's own timeout (`grid-worker`).
 
 use grid_types::decl::EffectClass;
-use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, Outcome};
+use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
 
 use crate::apply::Turn;
 use crate::backoff::backoff_ms;
@@ -169,7 +169,7 @@ impl Turn<'_> {
     /// Raises the job epoch and takes everything back that is out or waiting in the current phase.
     pub fn withdraw(&mut self, id: JobId, why: Revoked) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        job.head.epoch = JobEpoch(job.head.epoch.0 + 1);
+        job.head.epoch = job.head.epoch.next();
         self.changes.jobs.insert(id);
         for position in 0..job.expected.len() {
             let Some(job) = self.state.jobs.get_mut(&id) else { return };

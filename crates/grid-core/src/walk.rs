@@ -85,7 +85,7 @@ impl Turn<'_> {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let members: Vec<bool> = job.expected.iter().map(|node| !job.is_excluded(*node)).collect();
         for (cell, member) in job.cells.iter_mut().zip(&members) {
-            *cell = Cell { attempt: 1, ..Cell::default() };
+            *cell = Cell { attempt: u32::from(*member), ..Cell::default() };
             job.open += u32::from(*member);
         }
         for (position, member) in members.into_iter().enumerate() {
@@ -194,6 +194,21 @@ impl Turn<'_> {
         }
     }
 
+    /// The job has run too long: what runs is taken back, unless it is cleaning up already; then the timeouts of its
+    /// tasks bound it.
+    pub fn time_out(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get_mut(&id).filter(|job| job.head.status == JobStatus::Running) else {
+            return;
+        };
+        if job.head.tripped.is_none() {
+            self.trip(id, Trip::JobTimeout);
+        } else if !job.may_go_on() {
+            job.head.tripped = Some(Trip::JobTimeout);
+            self.touch_job(id);
+            self.withdraw(id, Revoked::JobTimeout);
+        }
+    }
+
     /// Steps of one node that will not run; its rows there were pending.
     pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &str) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
@@ -276,12 +291,15 @@ impl Turn<'_> {
             None if failed == job.expected.len() => {
                 (JobStatus::Failed, Some(format!("no node is left: all {failed} failed")))
             }
-            None if job.head.offline_skips > 0 && failed == 0 && job.total(Outcome::Success) == 0 => {
-                (JobStatus::Failed, Some("no node was reachable".to_owned()))
+            None if job.head.offline_skips > 0 && job.total(Outcome::Success) == 0 => {
+                let why =
+                    if failed == 0 { "no node was reachable" } else { "no node is left: the others were offline" };
+                (JobStatus::Failed, Some(why.to_owned()))
             }
             None if failed > 0 => {
                 (JobStatus::Completed, Some(format!("failed on {failed} of {} nodes", job.expected.len())))
             }
+            None if job.head.offline_skips > 0 => (JobStatus::Completed, Some("offline nodes were skipped".to_owned())),
             None => (JobStatus::Completed, None),
         }
     }

@@ -314,13 +314,17 @@ impl World {
         panic!("it never ends");
     }
 
-    pub fn confirm_revoked(&mut self, (node, lease): Lease) -> Result<Reply, Rejection> {
+    pub fn confirm_revoked(&mut self, lease: Lease) -> Result<Reply, Rejection> {
+        self.confirm_ended(lease, Some(Outcome::Cancelled))
+    }
+
+    pub fn confirm_ended(&mut self, (node, lease): Lease, ended: Option<Outcome>) -> Result<Reply, Rejection> {
         let session = SessionId(self.session(node.0));
         self.one(Command::ConfirmRevoke(ConfirmRevoke {
             node,
             session,
             lease,
-            ended: Some(Outcome::Cancelled),
+            ended,
             duration_ms: 1,
             started_wall_ms: 2,
             output_tail: Vec::new(),

@@ -84,7 +84,8 @@ impl Liveness {
         let watched = || state.nodes.values().filter(|node| is_watched(node.status));
         let silent_for = |node: &NodeOrd| self.silent_ms(*node).unwrap_or(0);
         let silent = watched().filter(|node| silent_for(&node.ord) >= self.thresholds.unhealthy_ms).count();
-        let mass = silent * 2 > watched().count();
+        // One node is no mass: a cluster of one worker must still be able to lose it.
+        let mass = silent >= 2 && silent * 2 > watched().count();
         let marks = watched().filter_map(|node| {
             let silent_ms = silent_for(&node.ord);
             let to = self.due(node.status, silent_ms, mass);
@@ -215,6 +216,13 @@ mod tests {
         assert!(run(&mut liveness, &state, 0, 300_000, &[3]).is_empty(), "they stop at unhealthy");
         let back = run(&mut liveness, &state, 300_500, 301_000, &[1, 3]);
         assert_eq!(back, [(1, NodeStatus::Ready), (2, NodeStatus::Dead)], "their return decides");
+    }
+
+    #[test]
+    fn v2_one_node_is_no_mass() {
+        let state = state(&[NodeStatus::Unhealthy]);
+        let mut liveness = Liveness::new(Thresholds::default());
+        assert_eq!(run(&mut liveness, &state, 0, 61_000, &[]), [(1, NodeStatus::Dead)]);
     }
 
     #[test]

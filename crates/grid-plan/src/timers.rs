@@ -2,8 +2,33 @@
 
 use grid_core::{Command, FireTimers, State};
 
-/// The command that fires what is due, if anything is.
+/// Leader time is written down at least this often while something waits for it: what a restart loses of it counts
+/// against no timeout, and must stay small.
+const LOST_AT_MOST_MS: u64 = 10_000;
+
+/// The command that fires what is due, or tells the time, if either is wanted.
 #[must_use]
 pub fn due_timers(state: &State, now_ms: u64) -> Option<Command> {
-    state.next_due_ms().filter(|due| *due <= now_ms).map(|_| Command::FireTimers(FireTimers {}))
+    let due = state.next_due_ms()?;
+    let untold = now_ms.saturating_sub(state.meta.now_ms);
+    (due <= now_ms || untold >= LOST_AT_MOST_MS).then_some(Command::FireTimers(FireTimers {}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOST_AT_MOST_MS, due_timers};
+    use grid_core::{IdempotencyKey, KeyRow, Meta, Parts, State};
+    use grid_types::JobId;
+
+    #[test]
+    fn w6_time_is_told_when_something_is_due_and_often_enough_to_survive_a_restart() {
+        let idle = State::default();
+        assert_eq!(due_timers(&idle, u64::MAX), None, "nothing waits: an idle cluster writes nothing");
+        let key: IdempotencyKey = ("default".parse().unwrap(), "k".to_owned());
+        let keys = vec![KeyRow { key, job: JobId(1), at_ms: 5_000 }];
+        let meta = Meta { now_ms: 5_000, ..Meta::default() };
+        let waiting = State::from_parts(Parts { meta, keys, ..Parts::default() }).unwrap();
+        assert_eq!(due_timers(&waiting, 5_000 + LOST_AT_MOST_MS - 1), None);
+        assert!(due_timers(&waiting, 5_000 + LOST_AT_MOST_MS).is_some());
+    }
 }

@@ -165,6 +165,11 @@ pub struct LeaseKey {
     pub attempt: Attempt,
 }
 
+impl LeaseKey {
+    /// The smallest one, for ranges.
+    pub const FIRST: Self = Self { job: JobId(0), job_epoch: JobEpoch(0), step: StepIndex(0), attempt: Attempt(0) };
+}
+
 impl fmt::Display for LeaseKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.job, self.job_epoch, self.step, self.attempt)

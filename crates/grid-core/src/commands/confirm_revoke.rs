@@ -1,9 +1,10 @@
 //! `ConfirmRevoke`: a worker says that nothing of a revoked lease runs, or ever will (W9).
 
+use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::{LeaseKey, NodeOrd, Outcome, SessionId};
 use minicbor::{Decode, Encode};
 
-use super::{Answer, Rejection, Reply, Stale};
+use super::{Answer, CANCELLED, Rejection, Reply, Stale};
 use crate::apply::Turn;
 use crate::lease::Report;
 use crate::state::Revoked;
@@ -48,22 +49,27 @@ impl ConfirmRevoke {
     }
 
     fn report(&self, why: Revoked) -> Report {
-        let (outcome, because) = match why {
-            Revoked::Cancel => (Outcome::Cancelled, "job cancelled"),
+        let (settled, because) = match why {
+            Revoked::Cancel => (Outcome::Cancelled, CANCELLED),
             Revoked::JobTimeout => (Outcome::TimedOut, "job timeout"),
         };
-        let reason = match self.ended {
-            Some(Outcome::Cancelled) => because.to_owned(),
-            Some(before) => format!("{because}; it had already ended: {before}"),
-            None => format!("{because} before it started"),
+        let (outcome, reason) = match self.ended {
+            Some(Outcome::Cancelled) => (settled, because.to_owned()),
+            // The worker died while it ran: that it is over does not tell how it ended (W9).
+            Some(Outcome::Unknown) => {
+                (Outcome::Unknown, format!("{because}; its worker had been restarted while it ran"))
+            }
+            Some(before) => (settled, format!("{because}; it had already ended: {before}")),
+            None => (settled, format!("{because} before it started")),
         };
+        let tail_from = self.output_tail.len().saturating_sub(OUTPUT_TAIL_BYTES);
         Report {
             outcome,
             reason: Some(reason),
             error: None,
             duration_ms: self.duration_ms,
             started_wall_ms: self.started_wall_ms,
-            output_tail: self.output_tail.clone(),
+            output_tail: self.output_tail[tail_from..].to_vec(),
             output_bytes: self.output_bytes,
         }
     }
@@ -74,6 +80,16 @@ mod tests {
     use crate::commands::{Answer, Reply, Stale};
     use crate::world::{World, leaf};
     use grid_types::Outcome;
+
+    #[test]
+    fn w9_a_lease_whose_worker_died_is_unknown_however_it_was_revoked() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        let lease = world.offered()[0];
+        world.cancel(job).unwrap();
+        world.confirm_ended(lease, Some(Outcome::Unknown)).unwrap();
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown);
+    }
 
     #[test]
     fn w9_only_the_revoked_lease_can_be_confirmed() {

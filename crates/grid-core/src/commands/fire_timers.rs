@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::{CellState, Timer, Trip};
+use crate::state::{CellState, Timer};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct FireTimers {}
@@ -33,8 +33,7 @@ fn job_deadline(turn: &mut Turn<'_>, id: JobId) {
     if let Some(job) = turn.state.jobs.get_mut(&id) {
         job.head.deadline_ms = None;
         turn.touch_job(id);
-        // One that has tripped already is cleaning up; its tasks' own timeouts bound that.
-        turn.trip(id, Trip::JobTimeout);
+        turn.time_out(id);
     }
 }
 
@@ -69,6 +68,34 @@ mod tests {
         assert_eq!((retry[0].0, retry[0].1.attempt.0), (leases[0].0, 2));
         world.succeed(retry[0]);
         assert_eq!(world.status(job), JobStatus::Completed);
+    }
+
+    #[test]
+    fn a_job_timeout_also_ends_what_still_runs_after_a_failure() {
+        let mut world = World::with_nodes(2);
+        world.next_timeout("10s");
+        let job = world.submit("all", vec![leaf("ping", "echo"), cleanup(vec![leaf("test", "succeed")])]);
+        let leases = world.offered();
+        world.fail(leases[0]);
+        let effects = world.advance_ms(10_000);
+        assert!(effects.iter().any(|e| matches!(e, Effect::Revoke { node, .. } if *node == leases[1].0)));
+        world.confirm_revoked(leases[1]).unwrap();
+        assert_eq!(world.offered().len(), 2, "the clean-up is not cut short");
+        world.finish_all();
+        assert!(world.reason(job).contains("timeout"));
+        assert_eq!(world.rows_of(job)[&(0, 2)], Outcome::TimedOut);
+    }
+
+    #[test]
+    fn a_job_timeout_leaves_a_clean_up_alone() {
+        let mut world = World::with_nodes(1);
+        world.next_timeout("10s");
+        let job = world.submit("all", vec![leaf("ping", "echo"), cleanup(vec![leaf("test", "succeed")])]);
+        world.fail(world.offered()[0]);
+        let effects = world.advance_ms(10_000);
+        assert!(effects.is_empty(), "its tasks' own timeouts bound it");
+        world.finish_all();
+        assert!(world.reason(job).contains("fail-fast"));
     }
 
     #[test]

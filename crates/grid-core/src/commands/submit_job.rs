@@ -67,7 +67,7 @@ impl SubmitJob {
         let state = &turn.state;
         if state.jobs.contains_key(&self.id) || state.stubs.contains_key(&self.id) {
             // Ids are minted above every earlier one; this is a leader with a broken clock and a lost memory.
-            return Err(Rejection::TooLarge(format!("{} exists already; submit again", self.id)));
+            return Err(Rejection::IdTaken(self.id));
         }
         let matched = state.matching(&self.spec.target).len();
         if matched == 0 {

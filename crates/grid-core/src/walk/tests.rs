@@ -251,6 +251,16 @@ fn a_job_that_reached_nobody_has_not_completed() {
 }
 
 #[test]
+fn a_job_that_succeeded_nowhere_has_not_completed() {
+    let mut world = World::with_nodes(2);
+    world.next_strategy_continue();
+    world.leave(1);
+    let job = world.submit("all", vec![echo()]);
+    world.fail(world.offered()[0]);
+    assert_eq!(world.status(job), JobStatus::Failed, "one failed, the other was offline: no node is left");
+}
+
+#[test]
 fn a_node_that_does_not_run_the_backend_fails_the_step_with_the_reason() {
     let mut world = World::with_nodes(1);
     world.next_strategy_continue();

@@ -17,29 +17,29 @@ const AT_ONCE: usize = 4;
 const CHUNKS_AHEAD: usize = 4;
 const SILENCE: Duration = Duration::from_secs(5);
 
-pub struct LogDesk {
+pub struct OutputDesk {
     places: Semaphore,
     next: AtomicU64,
     waiting: Mutex<HashMap<String, mpsc::Sender<v1::LogChunk>>>,
 }
 
-impl Default for LogDesk {
+impl Default for OutputDesk {
     fn default() -> Self {
         Self { places: Semaphore::new(AT_ONCE), next: AtomicU64::new(1), waiting: Mutex::default() }
     }
 }
 
-impl LogDesk {
+impl OutputDesk {
     /// Fetches a whole output; `ask` sends the request to the worker and says whether it could.
     pub async fn fetch(&self, lease: LeaseKey, ask: impl FnOnce(v1::LogRequest) -> bool) -> Result<Vec<u8>, String> {
         let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
         let id = format!("log-{}", self.next.fetch_add(1, Ordering::Relaxed));
         let (chunks, mut arriving) = mpsc::channel(CHUNKS_AHEAD);
         self.waiting().insert(id.clone(), chunks);
+        // Whoever asked may go away in the middle.
+        let _seat = Seat { desk: self, id: &id };
         let request = v1::LogRequest { request_id: id.clone(), lease: Some(lease.into()), offset: 0, follow: false };
-        let gathered = if ask(request) { gather(&mut arriving).await } else { Err("its worker is away".to_owned()) };
-        self.waiting().remove(&id);
-        gathered
+        if ask(request) { gather(&mut arriving).await } else { Err("its worker is away".to_owned()) }
     }
 
     /// A chunk has arrived. `false`: nobody waits for it.
@@ -53,8 +53,21 @@ impl LogDesk {
     }
 }
 
+/// A place at the desk, given back however the wait ends.
+struct Seat<'a> {
+    desk: &'a OutputDesk,
+    id: &'a str,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.desk.waiting().remove(self.id);
+    }
+}
+
 async fn gather(arriving: &mut mpsc::Receiver<v1::LogChunk>) -> Result<Vec<u8>, String> {
-    let limit = usize::try_from(OUTPUT_CAP_BYTES).unwrap_or(usize::MAX);
+    // The worker adds a line where it cut an output off.
+    let limit = usize::try_from(OUTPUT_CAP_BYTES).unwrap_or(usize::MAX).saturating_add(4 * 1024);
     let mut whole = Vec::new();
     loop {
         let chunk = tokio::time::timeout(SILENCE, arriving.recv()).await.map_err(|_| "its worker does not answer")?;
@@ -76,7 +89,7 @@ async fn gather(arriving: &mut mpsc::Receiver<v1::LogChunk>) -> Result<Vec<u8>, 
 mod tests {
     use std::sync::Arc;
 
-    use super::LogDesk;
+    use super::OutputDesk;
     use grid_proto::v1;
     use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 
@@ -87,7 +100,7 @@ mod tests {
     }
 
     async fn fetch_with(chunks: Vec<(u64, &'static [u8], bool)>) -> Result<Vec<u8>, String> {
-        let desk = Arc::new(LogDesk::default());
+        let desk = Arc::new(OutputDesk::default());
         let other = Arc::clone(&desk);
         let ask = move |request: v1::LogRequest| {
             tokio::spawn(async move {
@@ -108,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn a_gap_an_absent_worker_or_a_stranger_is_noticed() {
         assert!(fetch_with(vec![(0, b"ab", false), (5, b"c", true)]).await.is_err());
-        let desk = LogDesk::default();
+        let desk = OutputDesk::default();
         assert!(desk.fetch(LEASE, |_| false).await.is_err());
         assert!(!desk.deliver(chunk("log-99", 0, b"x", true)).await);
     }
