@@ -61,7 +61,9 @@ pub enum WorkerError {
     Folder { path: PathBuf, problem: String },
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("journal: cannot be synced, so nothing can be promised any more: {0}")]
+    #[error(
+        "journal: cannot be synced: {0}; nothing can be promised any more: see to the disk, then start the worker again"
+    )]
     Sync(io::Error),
     /// The leader's own words.
     #[error("the controller refuses this worker: {0}")]

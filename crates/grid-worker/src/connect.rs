@@ -118,7 +118,7 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
                  --reset-journal",
                 reply.cluster_id
             );
-            return Err(LinkError::Refused(FabricRefusal::new(Code::Conflict, message)));
+            return Err(LinkError::Refused(FabricRefusal::new(Code::Invalid, message)));
         }
         Ok((link, reply))
     }

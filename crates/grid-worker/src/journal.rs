@@ -28,7 +28,7 @@ const COMPACT_MIN_BYTES: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    #[error("journal: {0}")]
+    #[error("journal: {0}; without it nothing can be promised: see to the disk, then start the worker again")]
     Io(#[from] io::Error),
     #[error("journal: {0}; {WAY_OUT}")]
     Corrupt(#[from] Corrupt),

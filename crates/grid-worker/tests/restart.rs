@@ -54,6 +54,7 @@ async fn w3_an_idempotent_step_cut_off_runs_again_and_its_old_processes_are_gone
     let worker = WorkerProcess::start(&leader, dir.path()).await;
     // The duration tells this test's processes from any other.
     let tree = Task::new(1, "tree").duration("duration", 987_654_321);
+    let _guard = KillSleepers("987654.321");
     leader.offer(&tree);
     let sleeping = || sleepers("987654.321").len();
     leader.until("the tree", |_| (sleeping() >= 2).then_some(())).await;
@@ -107,6 +108,19 @@ async fn w1_a_reset_journal_gets_a_new_id_and_forgets_everything() {
     let seen = leader.seen();
     assert_ne!(seen.registrations[0].journal_id, seen.registrations[1].journal_id);
     assert_eq!(seen.firsts[1].held.as_ref().unwrap().leases, []);
+}
+
+/// A failed test leaves nothing behind.
+struct KillSleepers(&'static str);
+
+impl Drop for KillSleepers {
+    fn drop(&mut self) {
+        for pid in sleepers(self.0) {
+            if let Some(pid) = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
 }
 
 /// Processes that are told to sleep that long.

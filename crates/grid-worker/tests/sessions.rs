@@ -103,3 +103,18 @@ async fn a_worker_asks_every_server_and_waits_for_a_leader() {
     leader.seen().refuse = None;
     leader.until_open().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e3_a_worker_does_not_change_its_cluster_by_accident() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let worker = TestWorker::start(&leader, dir.path()).await;
+    worker.handle.signal();
+    worker.end().await.unwrap();
+    leader.seen().cluster_id = "another".to_owned();
+    let error = TestWorker::spawn(config(&leader, dir.path())).end().await.unwrap_err().to_string();
+    assert!(error.contains("belongs to cluster another") && error.contains("--reset-journal"), "{error}");
+    let mut moved = config(&leader, dir.path());
+    moved.reset_journal = true;
+    let _worker = TestWorker::start_with(&leader, moved).await;
+}

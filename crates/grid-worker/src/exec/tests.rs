@@ -34,18 +34,20 @@ where
 struct Rig {
     executor: Executor,
     events: mpsc::Receiver<Event>,
+    outputs: Arc<Outputs>,
     dir: tempfile::TempDir,
 }
 
 impl Rig {
     fn start(backend: impl Backend, timeout_ms: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let outputs = Arc::new(Outputs::new(dir.path()));
         let surroundings = Surroundings {
             node_id: "web-01".parse().unwrap(),
             folder_mark: folder_mark(dir.path()),
             backends: Backends::single(Box::new(backend)),
             processes: Arc::new(SystemProcesses::new()),
-            outputs: Arc::new(Outputs::new(dir.path())),
+            outputs: Arc::clone(&outputs),
             clock: Arc::new(SystemClock::new()),
         };
         let (sender, events) = mpsc::channel(8);
@@ -53,7 +55,7 @@ impl Rig {
         let (backend, action) = ("ping".to_owned(), "echo".to_owned());
         let offer = v1::Offer { lease: Some(LEASE.into()), backend, action, timeout_ms, ..Default::default() };
         executor.start(Work { lease: LEASE, offer, started_at_ms: 1 });
-        Self { executor, events, dir }
+        Self { executor, events, outputs, dir }
     }
 
     async fn event(&mut self) -> Event {
@@ -133,6 +135,20 @@ async fn a_daemon_outlives_a_successful_lease_but_not_a_stopped_one() {
     rig.executor.stop(&LEASE);
     assert_eq!(rig.ended().await.0.status, Status::Cancelled);
     assert!(!processes.is_alive(group, Some(&mark)));
+}
+
+#[tokio::test]
+async fn w9_a_stopped_program_hears_sigterm_first_and_may_say_goodbye() {
+    let mut rig = Rig::start(shell("trap 'echo goodbye; exit' TERM; echo ready; sleep 600 & wait"), 60_000);
+    rig.forked().await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while std::fs::read(rig.outputs.path(&LEASE)).unwrap_or_default() != b"ready\n" {
+        assert!(tokio::time::Instant::now() < deadline, "does not start");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    rig.executor.stop(&LEASE);
+    let (ended, tail) = rig.ended().await;
+    assert_eq!((ended.status, tail.as_slice()), (Status::Cancelled, &b"ready\ngoodbye\n"[..]));
 }
 
 #[tokio::test]

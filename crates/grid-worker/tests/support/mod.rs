@@ -36,6 +36,7 @@ pub struct Seen {
     pub answer: Option<v1::AnswerKind>,
     pub refuse: Option<FabricRefusal>,
     pub heartbeat_ms: u64,
+    pub cluster_id: String,
 }
 
 pub struct Leader {
@@ -64,7 +65,7 @@ impl Hub for Leader {
             session: seen.session,
             ordinal: 1,
             leader_epoch: seen.epoch,
-            cluster_id: "cluster".to_owned(),
+            cluster_id: seen.cluster_id.clone(),
             heartbeat_ms: seen.heartbeat_ms,
             output_tail_bytes: 16 * 1024,
         })
@@ -126,7 +127,8 @@ pub struct TestLeader {
 
 impl TestLeader {
     pub async fn start() -> Self {
-        let seen = Seen { epoch: 1, answer: Some(v1::AnswerKind::Committed), heartbeat_ms: 100, ..Seen::default() };
+        let (answer, cluster_id) = (Some(v1::AnswerKind::Committed), "cluster".to_owned());
+        let seen = Seen { epoch: 1, answer, heartbeat_ms: 100, cluster_id, ..Seen::default() };
         let hub = Arc::new(Leader { seen: Mutex::new(seen) });
         let fabric = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let grpc = fabric.local_addr().unwrap().to_string();
