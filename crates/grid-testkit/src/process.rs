@@ -110,6 +110,16 @@ impl Process {
         procfs::signal(self.pid(), Signal::TERM);
     }
 
+    /// SIGSTOP: it lives, and does nothing.
+    pub fn pause(&self) {
+        procfs::signal(self.pid(), Signal::STOP);
+    }
+
+    /// SIGCONT after [`Process::pause`].
+    pub fn resume(&self) {
+        procfs::signal(self.pid(), Signal::CONT);
+    }
+
     /// How it ended; everything it printed has been read by then.
     ///
     /// # Panics
