@@ -53,10 +53,12 @@ async fn w3_an_idempotent_step_cut_off_runs_again_and_its_old_processes_are_gone
     let dir = tempfile::tempdir().unwrap();
     let worker = WorkerProcess::start(&leader, dir.path()).await;
     // The duration tells this test's processes from any other.
-    let tree = Task::new(1, "tree").duration("duration", 987_654_321);
-    let _guard = KillSleepers("987654.321");
+    let duration_ms = 900_000_000 + u64::from(std::process::id());
+    let seconds = format!("{}.{:03}", duration_ms / 1000, duration_ms % 1000);
+    let tree = Task::new(1, "tree").duration("duration", duration_ms);
+    let _guard = KillSleepers(seconds.clone());
     leader.offer(&tree);
-    let sleeping = || sleepers("987654.321").len();
+    let sleeping = || sleepers(&seconds).len();
     leader.until("the tree", |_| (sleeping() >= 2).then_some(())).await;
     worker.kill9();
     assert!(sleeping() >= 2, "they lost their parent and live on");
@@ -90,6 +92,48 @@ async fn w2_a_revoke_survives_a_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn w3_killed_again_and_again_no_record_is_written_twice() {
+    const KILLS: u64 = 25;
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lines");
+    let task = |job| Task::new(job, "record").text("path", path.to_str().unwrap()).duration("delay", job % 40);
+    let jobs = 1..=KILLS * 8;
+    let open_jobs = |leader: &TestLeader| {
+        let seen = leader.seen();
+        let done: Vec<u64> = seen.results.iter().map(|result| result.lease.unwrap().job_id).collect();
+        jobs.clone().filter(|job| !done.contains(job)).collect::<Vec<_>>()
+    };
+    for kill in 0..KILLS {
+        let worker = WorkerProcess::start(&leader, dir.path()).await;
+        for job in open_jobs(&leader).into_iter().take(16) {
+            leader.offer(&task(job));
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(kill * 3)).await;
+        worker.kill9();
+    }
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    while let open @ [_, ..] = open_jobs(&leader).as_slice() {
+        for job in open.iter().take(8) {
+            leader.offer(&task(*job));
+        }
+        leader.result(task(open[0]).lease).await;
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let results = leader.seen().results.clone();
+    for job in jobs {
+        let prefix = format!("{} ", task(job).lease.job);
+        let lines = text.lines().filter(|line| line.starts_with(&prefix)).count();
+        let result = results.iter().find(|result| of(result.lease, task(job).lease)).unwrap();
+        match result.status() {
+            v1::LeaseStatus::Success => assert_eq!(lines, 1, "{prefix}"),
+            v1::LeaseStatus::Unknown => assert!(lines <= 1, "{prefix}: {lines} lines"),
+            other => panic!("{prefix}{other:?}: {}", result.error),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn w1_a_reset_journal_gets_a_new_id_and_forgets_everything() {
     let leader = TestLeader::start().await;
     leader.seen().answer = None;
@@ -111,11 +155,11 @@ async fn w1_a_reset_journal_gets_a_new_id_and_forgets_everything() {
 }
 
 /// A failed test leaves nothing behind.
-struct KillSleepers(&'static str);
+struct KillSleepers(String);
 
 impl Drop for KillSleepers {
     fn drop(&mut self) {
-        for pid in sleepers(self.0) {
+        for pid in sleepers(&self.0) {
             if let Some(pid) = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
