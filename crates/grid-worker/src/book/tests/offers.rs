@@ -185,6 +185,23 @@ fn w9_a_revoke_tells_how_the_lease_had_ended_before() {
 }
 
 #[test]
+fn w5_a_revoke_that_crossed_the_final_answer_is_confirmed_without_the_disk() {
+    let mut bench = Bench::new(8);
+    let key = lease(1, 0);
+    bench.offer(key, Idempotent);
+    bench.end(key, Status::Success);
+    bench.results();
+    bench.answer(key, v1::AnswerKind::Committed);
+    bench.revoke(key);
+    assert!(!bench.sync_asked);
+    assert_eq!(bench.revokes_done(), [(key, v1::LeaseStatus::Success)]);
+    bench.answer(key, v1::AnswerKind::SupersededSettled);
+    assert_eq!(bench.book.held_count(), 0);
+    bench.offer(key, Idempotent);
+    assert_eq!(bench.started, [key], "and it still never runs again");
+}
+
+#[test]
 fn w9_a_queued_or_starting_lease_is_revoked_without_having_run() {
     let mut bench = Bench::new(1);
     let (starting, queued, next) = (lease(1, 0), lease(2, 0), lease(3, 0));
