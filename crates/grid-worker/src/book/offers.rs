@@ -75,10 +75,9 @@ impl Book {
 
     fn revoke(&mut self, lease: LeaseKey, now: Now) {
         if let Some(settled) = self.settled.remove(&lease) {
-            // The leader compared lists before its own answer arrived. It never runs again as it is: no record needed.
-            self.leases.insert(lease, Entry { revoked: true, ..settled.reopen() });
-            self.say(lease);
-            return;
+            // The leader compared lists before its own answer arrived. What is settled may not be on disk yet, so this
+            // revoke is confirmed like any other.
+            self.leases.insert(lease, settled.reopen());
         }
         let buried = self.tombstone_of(&lease).map(|_| forgotten(now));
         let entry = self.leases.entry(lease).or_insert_with(|| Entry { ended: buried, ..Entry::unseen() });
