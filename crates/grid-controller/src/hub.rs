@@ -11,7 +11,7 @@ use grid_fabric::{FabricRefusal, Hub, Outbox, closing};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::node::{NodeFacts, NodeStatus};
-use grid_types::{Code, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
+use grid_types::{Code, JobId, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
 
 use crate::proposer::NoReply;
 use crate::reconcile::{expected_digest, reconcile};
@@ -147,6 +147,19 @@ impl FabricHub {
         }
     }
 
+    /// A `Forget` may have been sent while the worker was away.
+    fn forget_ended(&self, session: SessionId, jobs: &[u64]) {
+        let state = self.shared.state();
+        let ended = jobs.iter().filter(|job| !state.jobs.contains_key(&JobId(**job)));
+        let forgets: Vec<_> = ended.map(|job| v1::Forget { job_id: *job }).collect();
+        drop(state);
+        if !forgets.is_empty()
+            && let Some(session) = self.shared.sessions().get_mut(session)
+        {
+            session.send(v1::ToWorker { forgets, ..v1::ToWorker::default() });
+        }
+    }
+
     /// Proposes what a worker reported; the answer goes back when it is committed (W4).
     async fn record(&self, session: SessionId, node: NodeOrd, lease: LeaseKey, command: Command) {
         let outbox =
@@ -158,8 +171,11 @@ impl FabricHub {
                 shared.soft().backstop.ended(node, lease);
             }
             if let Some((outbox, leader_epoch)) = outbox {
-                let answer = v1::Answer { lease: Some(lease.into()), kind: kind.into() };
-                say(&outbox, leader_epoch, v1::ToWorker { answers: vec![answer], ..v1::ToWorker::default() });
+                let answers = vec![v1::Answer { lease: Some(lease.into()), kind: kind.into() }];
+                // The job has ended, and its own Forget may have gone out before this answer.
+                let over = kind != v1::AnswerKind::Retry && !shared.state().jobs.contains_key(&lease.job);
+                let forgets = if over { vec![v1::Forget { job_id: lease.job.0 }] } else { Vec::new() };
+                say(&outbox, leader_epoch, v1::ToWorker { answers, forgets, ..v1::ToWorker::default() });
             }
         };
         self.shared.proposer.propose_then(&command, then).await;
@@ -204,9 +220,9 @@ impl Hub for FabricHub {
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 
-    async fn leave(&self, node: String, session: SessionId) -> Result<(), FabricRefusal> {
+    async fn leave(&self, node: String, session: SessionId, holds_nothing: bool) -> Result<(), FabricRefusal> {
         let node = self.node_ord(&node)?;
-        let reply = self.shared.proposer.propose(&Command::LeaveNode(LeaveNode { node, session })).await;
+        let reply = self.shared.proposer.propose(&Command::LeaveNode(LeaveNode { node, session, holds_nothing })).await;
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 
@@ -246,6 +262,7 @@ impl Hub for FabricHub {
             self.record(session, node, command.lease, Command::ConfirmRevoke(command)).await;
         }
         if let Some(held) = message.held {
+            self.forget_ended(session, &held.settled_jobs);
             let held = held.leases.into_iter().map(LeaseKey::from).collect();
             self.compare(session, node, &held, &reported);
         } else if let Some(beat) = message.beat {

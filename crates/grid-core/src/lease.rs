@@ -30,6 +30,43 @@ pub(crate) struct Report {
     pub output_bytes: u64,
 }
 
+/// What a worker can tell of a run.
+#[derive(Default)]
+pub(crate) struct Facts {
+    pub duration_ms: u64,
+    pub started_wall_ms: u64,
+    pub output_tail: Vec<u8>,
+    pub output_bytes: u64,
+}
+
+impl Report {
+    /// Of a lease that was taken back. `ended`: `Cancelled` by that, otherwise before it; none if it never started.
+    pub fn revoked(why: Revoked, ended: Option<Outcome>, facts: Facts) -> Self {
+        let (settled, because) = match why {
+            Revoked::Cancel => (Outcome::Cancelled, CANCELLED),
+            Revoked::JobTimeout => (Outcome::TimedOut, "job timeout"),
+        };
+        let (outcome, reason) = match ended {
+            Some(Outcome::Cancelled) => (settled, because.to_owned()),
+            // The worker died while it ran: that it is over does not tell how it ended (W9).
+            Some(Outcome::Unknown) => {
+                (Outcome::Unknown, format!("{because}; its worker had been restarted while it ran"))
+            }
+            Some(before) => (settled, format!("{because}; it had already ended: {before}")),
+            None => (settled, format!("{because} before it started")),
+        };
+        Self {
+            outcome,
+            reason: Some(reason),
+            error: None,
+            duration_ms: facts.duration_ms,
+            started_wall_ms: facts.started_wall_ms,
+            output_tail: facts.output_tail,
+            output_bytes: facts.output_bytes,
+        }
+    }
+}
+
 impl Turn<'_> {
     /// The cell wants a lease; it gets one at the end of the entry if a slot is free (W7).
     pub fn queue(&mut self, id: JobId, position: usize) {
@@ -162,6 +199,27 @@ impl Turn<'_> {
         for id in node.held.clone() {
             if let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) {
                 self.lose_lease(id, position, reason);
+            }
+        }
+    }
+
+    /// Leases that never reached their worker: back into the queue, or, if they were revoked, over.
+    pub fn take_back_leases(&mut self, ord: NodeOrd) {
+        let Some(node) = self.state.nodes.get(&ord) else { return };
+        for id in node.held.clone() {
+            let Some(job) = self.state.jobs.get_mut(&id) else { continue };
+            let Some(position) = job.position(ord) else { continue };
+            let cell = &job.cells[position];
+            match job.lease_of(cell) {
+                Some((_, Some(why))) => self.settle(id, position, Report::revoked(why, None, Facts::default())),
+                Some((lease, None)) => {
+                    job.shift(lease.step, Outcome::Running, Outcome::Pending, 1);
+                    if let Some(node) = self.state.nodes.get_mut(&ord) {
+                        node.held.remove(&id);
+                    }
+                    self.queue(id, position);
+                }
+                None => {}
             }
         }
     }

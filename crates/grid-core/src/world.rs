@@ -253,8 +253,16 @@ impl World {
     }
 
     pub fn leave(&mut self, node: u32) {
+        self.leave_with(node, true);
+    }
+
+    pub fn leave_holding(&mut self, node: u32) {
+        self.leave_with(node, false);
+    }
+
+    fn leave_with(&mut self, node: u32, holds_nothing: bool) {
         let session = SessionId(self.session(node));
-        self.one(Command::LeaveNode(LeaveNode { node: NodeOrd(node), session })).unwrap();
+        self.one(Command::LeaveNode(LeaveNode { node: NodeOrd(node), session, holds_nothing })).unwrap();
     }
 
     /// Leases that are out and not revoked, by node.

@@ -19,7 +19,13 @@ pub trait Hub: Send + Sync + 'static {
 
     fn drain(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
-    fn leave(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
+    /// `holds_nothing`: what is still out to this node never reached it.
+    fn leave(
+        &self,
+        node: String,
+        session: SessionId,
+        holds_nothing: bool,
+    ) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
     /// A session's stream is open; what the leader says goes into `outbox`. Refused: the stream answers `Closing` and ends.
     fn opened(&self, session: SessionId, outbox: Outbox) -> Result<(), v1::Closing>;

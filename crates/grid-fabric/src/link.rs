@@ -41,7 +41,12 @@ pub trait Link: Clone + Send + Sync + 'static {
 
     fn drain(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), LinkError>> + Send;
 
-    fn leave(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), LinkError>> + Send;
+    fn leave(
+        &self,
+        node: String,
+        session: SessionId,
+        holds_nothing: bool,
+    ) -> impl Future<Output = Result<(), LinkError>> + Send;
 
     /// Ends when the chunks end, or earlier when nobody listens any more.
     fn send_logs(&self, chunks: mpsc::Receiver<v1::LogChunk>) -> impl Future<Output = Result<(), LinkError>> + Send;

@@ -100,6 +100,8 @@ pub struct Book {
     again_at: BTreeSet<(u64, LeaseKey)>,
     accepted: BTreeSet<LeaseKey>,
     held_asked: bool,
+    /// Its first message is still to come.
+    session_is_new: bool,
     effects: Effects,
 }
 
@@ -129,6 +131,7 @@ impl Book {
             again_at: BTreeSet::new(),
             accepted: BTreeSet::new(),
             held_asked: false,
+            session_is_new: false,
             effects: Effects::default(),
         }
     }
@@ -183,6 +186,7 @@ impl Book {
             }
         }
         self.held_asked = true;
+        self.session_is_new = true;
         true
     }
 

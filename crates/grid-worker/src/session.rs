@@ -165,7 +165,8 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
                 if self.book.held_count() > 0 && !self.is_out_of_patience() {
                     return None;
                 }
-                if let Err(error) = link.leave(node, session).await {
+                let holds_nothing = self.book.held_count() == 0;
+                if let Err(error) = link.leave(node, session, holds_nothing).await {
                     tracing::warn!("the controller was not told that this node leaves: {error}");
                 }
                 Some(SessionEnd::Left)

@@ -4,10 +4,9 @@ use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::{LeaseKey, NodeOrd, Outcome, SessionId};
 use minicbor::{Decode, Encode};
 
-use super::{Answer, CANCELLED, Rejection, Reply, Stale};
+use super::{Answer, Rejection, Reply, Stale};
 use crate::apply::Turn;
-use crate::lease::Report;
-use crate::state::Revoked;
+use crate::lease::{Facts, Report};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmRevoke {
@@ -44,29 +43,13 @@ impl ConfirmRevoke {
         let Some((position, why)) = found else {
             return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
         };
-        turn.settle(self.lease.job, position, self.report(why));
+        turn.settle(self.lease.job, position, Report::revoked(why, self.ended, self.facts()));
         Ok(Reply::Answered(Answer::Committed))
     }
 
-    fn report(&self, why: Revoked) -> Report {
-        let (settled, because) = match why {
-            Revoked::Cancel => (Outcome::Cancelled, CANCELLED),
-            Revoked::JobTimeout => (Outcome::TimedOut, "job timeout"),
-        };
-        let (outcome, reason) = match self.ended {
-            Some(Outcome::Cancelled) => (settled, because.to_owned()),
-            // The worker died while it ran: that it is over does not tell how it ended (W9).
-            Some(Outcome::Unknown) => {
-                (Outcome::Unknown, format!("{because}; its worker had been restarted while it ran"))
-            }
-            Some(before) => (settled, format!("{because}; it had already ended: {before}")),
-            None => (settled, format!("{because} before it started")),
-        };
+    fn facts(&self) -> Facts {
         let tail_from = self.output_tail.len().saturating_sub(OUTPUT_TAIL_BYTES);
-        Report {
-            outcome,
-            reason: Some(reason),
-            error: None,
+        Facts {
             duration_ms: self.duration_ms,
             started_wall_ms: self.started_wall_ms,
             output_tail: self.output_tail[tail_from..].to_vec(),

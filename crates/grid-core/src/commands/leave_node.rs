@@ -13,6 +13,9 @@ pub struct LeaveNode {
     pub node: NodeOrd,
     #[n(1)]
     pub session: SessionId,
+    /// The worker has nothing left that runs or waits for an answer: what is still out to it never reached it.
+    #[n(2)]
+    pub holds_nothing: bool,
 }
 
 impl LeaveNode {
@@ -23,8 +26,11 @@ impl LeaveNode {
         }
         if node.status != NodeStatus::Left {
             turn.set_node_status(self.node, NodeStatus::Left, "left in order");
-            // A worker leaves when it holds nothing; one that leaves all the same cannot say any more how it ended.
-            turn.lose_all_leases(self.node, "node left");
+            if self.holds_nothing {
+                turn.take_back_leases(self.node);
+            } else {
+                turn.lose_all_leases(self.node, "node left");
+            }
         }
         Ok(Reply::Done)
     }
@@ -35,6 +41,33 @@ mod tests {
     use crate::world::{World, leaf};
     use grid_types::node::NodeStatus;
     use grid_types::{JobStatus, Outcome};
+
+    #[test]
+    fn w5_an_offer_that_crossed_the_leave_never_ran_and_is_not_unknown() {
+        let mut world = World::with_nodes(2);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        world.leave(1);
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Skipped, "offline, as any node that is not there");
+        world.succeed_all_offered();
+        assert_eq!(world.status(job), JobStatus::Completed);
+    }
+
+    #[test]
+    fn w9_a_cancelled_lease_that_crossed_the_leave_is_cancelled() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        world.cancel(job).unwrap();
+        world.leave(1);
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Cancelled);
+    }
+
+    #[test]
+    fn a_worker_that_leaves_what_it_holds_leaves_it_unknown() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        world.leave_holding(1);
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown);
+    }
 
     #[test]
     fn a_node_that_left_is_skipped_by_name_until_it_registers_again() {

@@ -77,12 +77,12 @@ impl Link for GrpcLink {
     }
 
     async fn drain(&self, node_id: String, session: SessionId) -> Result<(), LinkError> {
-        let request = limited(v1::NodeSession { node_id, session: session.0 });
+        let request = limited(v1::NodeSession { node_id, session: session.0, holds_nothing: false });
         self.client().drain_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 
-    async fn leave(&self, node_id: String, session: SessionId) -> Result<(), LinkError> {
-        let request = limited(v1::NodeSession { node_id, session: session.0 });
+    async fn leave(&self, node_id: String, session: SessionId, holds_nothing: bool) -> Result<(), LinkError> {
+        let request = limited(v1::NodeSession { node_id, session: session.0, holds_nothing });
         self.client().leave_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 

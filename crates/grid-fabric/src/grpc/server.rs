@@ -139,14 +139,14 @@ impl<H: Hub> Fabric for Desk<H> {
     }
 
     async fn drain_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
-        let v1::NodeSession { node_id, session } = request.into_inner();
+        let v1::NodeSession { node_id, session, .. } = request.into_inner();
         self.hub.drain(node_id, SessionId(session)).await?;
         Ok(Response::new(v1::Empty {}))
     }
 
     async fn leave_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
-        let v1::NodeSession { node_id, session } = request.into_inner();
-        self.hub.leave(node_id, SessionId(session)).await?;
+        let v1::NodeSession { node_id, session, holds_nothing } = request.into_inner();
+        self.hub.leave(node_id, SessionId(session), holds_nothing).await?;
         Ok(Response::new(v1::Empty {}))
     }
 

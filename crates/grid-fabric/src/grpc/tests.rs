@@ -46,7 +46,7 @@ impl Hub for FakeHub {
         Ok(())
     }
 
-    async fn leave(&self, _: String, _: SessionId) -> Result<(), FabricRefusal> {
+    async fn leave(&self, _: String, _: SessionId, _: bool) -> Result<(), FabricRefusal> {
         Err(FabricRefusal::new(Code::NotFound, "no such node"))
     }
 
@@ -132,7 +132,7 @@ async fn refusals_reach_the_worker_with_code_and_leader() {
     let Err(LinkError::Refused(refusal)) = rig.link.register(request("a")).await else { panic!("accepted") };
     assert_eq!((refusal.code, refusal.leader_url.as_deref()), (Code::NotLeader, Some("http://other:8765")));
     assert_eq!(rig.link.drain("a".to_owned(), SessionId(1)).await, Ok(()));
-    assert!(matches!(rig.link.leave("a".to_owned(), SessionId(1)).await, Err(LinkError::Refused(_))));
+    assert!(matches!(rig.link.leave("a".to_owned(), SessionId(1), true).await, Err(LinkError::Refused(_))));
     assert!(matches!(GrpcDialer.dial("127.0.0.1:1").await, Err(LinkError::Unreachable(_))));
 }
 

@@ -37,9 +37,15 @@ impl Book {
                 self.leases.entry(lease).or_insert_with(Entry::unseen).revoked = true;
             }
             Record::Settled { lease, at_ms } => {
-                let entry = self.leases.remove(&lease);
-                let (ended, revoked) = entry.map_or((None, true), |entry| (entry.ended, entry.revoked));
-                self.settled.insert(lease, Settled { ended, revoked, at_ms });
+                // Without an entry it was reopened, which is not recorded, and settled again: what is known of it stays.
+                let settled = match self.leases.remove(&lease) {
+                    Some(entry) => Settled { ended: entry.ended, revoked: entry.revoked, at_ms },
+                    None => match self.settled.remove(&lease) {
+                        Some(known) => Settled { at_ms, ..known },
+                        None => Settled { ended: None, revoked: true, at_ms },
+                    },
+                };
+                self.settled.insert(lease, settled);
             }
             Record::Forgotten { job, epoch, at_ms } => {
                 self.leases.retain(|lease, entry| lease.job != job || lease.job_epoch > epoch || !entry.is_over());

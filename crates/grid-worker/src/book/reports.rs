@@ -43,7 +43,9 @@ impl Book {
         let mut message = self.envelope();
         message.accepted = std::mem::take(&mut self.accepted).into_iter().map(v1::Lease::from).collect();
         if std::mem::take(&mut self.held_asked) {
-            message.held = Some(v1::HeldList { leases: self.leases.keys().map(|lease| (*lease).into()).collect() });
+            let leases = self.leases.keys().map(|lease| (*lease).into()).collect();
+            let settled_jobs = if std::mem::take(&mut self.session_is_new) { self.settled_jobs() } else { Vec::new() };
+            message.held = Some(v1::HeldList { leases, settled_jobs });
         }
         if beat || message.held.is_some() {
             message.beat = Some(self.beat());
@@ -58,6 +60,13 @@ impl Book {
             }
         }
         message
+    }
+
+    /// Jobs with settled leases: their `Forget` may have come while this worker was away.
+    fn settled_jobs(&self) -> Vec<u64> {
+        let mut jobs: Vec<u64> = self.settled.keys().map(|lease| lease.job.0).collect();
+        jobs.dedup();
+        jobs
     }
 
     fn envelope(&self) -> v1::FromWorker {

@@ -76,7 +76,7 @@ impl Hub for Leader {
         Ok(())
     }
 
-    async fn leave(&self, _: String, _: SessionId) -> Result<(), FabricRefusal> {
+    async fn leave(&self, _: String, _: SessionId, _: bool) -> Result<(), FabricRefusal> {
         self.seen().left += 1;
         Ok(())
     }

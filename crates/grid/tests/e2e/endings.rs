@@ -91,6 +91,42 @@ fn w9_cancel_ends_a_once_step_in_the_middle() {
 }
 
 #[test]
+fn a_restarted_worker_ends_what_its_former_life_left_running() {
+    let mut cluster = one_node();
+    let api = cluster.api();
+    let id = api.submit(&job("all", [tree("250s")]));
+    let former = running_tree(&mut cluster);
+    cluster.worker("web-01").kill9();
+    assert_ne!(survivors(&former), [], "a killed worker leaves its tasks behind");
+    cluster.worker("web-01").restart();
+    all_gone(&former);
+    // Idempotent, so it runs again: once, not beside its former self.
+    let again = running_tree(&mut cluster);
+    assert_eq!(api.cancel(&id).status, 200);
+    let ended = api.wait_ended(&id);
+    assert_eq!(ended.outcome(0, "web-01"), "cancelled", "{ended}");
+    all_gone(&again);
+}
+
+#[test]
+fn w9_a_cancel_reaches_a_worker_that_was_away() {
+    let mut cluster = one_node();
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    let id = api.submit(&job("all", [tree("250s"), record(&lines)]));
+    let former = running_tree(&mut cluster);
+    cluster.worker("web-01").kill9();
+    assert_eq!(api.cancel(&id).status, 200);
+    cluster.worker("web-01").restart();
+    let ended = api.wait_ended(&id);
+    assert_eq!(ended.status(), "cancelled", "{ended}");
+    assert!(matches!(ended.outcome(0, "web-01"), "cancelled" | "unknown"), "{ended}");
+    all_gone(&former);
+    assert_eq!(cluster.worker("web-01").process().descendants(), [], "nothing was started for it again");
+    assert_eq!(lines.lines(), []);
+}
+
+#[test]
 fn cancel_of_a_pending_job_is_final_and_it_never_runs() {
     let cluster = one_node();
     let api = cluster.api();

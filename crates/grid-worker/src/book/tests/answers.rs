@@ -123,6 +123,18 @@ fn w5_a_new_session_reports_everything_unanswered_again() {
 }
 
 #[test]
+fn w5_a_new_session_names_the_jobs_whose_forget_may_have_been_missed() {
+    let mut bench = Bench::new(8);
+    bench.offer(lease(1, 0), Idempotent);
+    bench.end(lease(1, 0), Status::Success);
+    bench.answer(lease(1, 0), v1::AnswerKind::Committed);
+    assert!(bench.book.begin_session(grid_types::SessionId(8), grid_types::LeaderEpoch::from_wire(2)));
+    assert_eq!(bench.say().held.unwrap().settled_jobs, [1]);
+    bench.book.receive(&v1::ToWorker { leader_epoch: 2, ask_held: true, ..Default::default() }, bench.now);
+    assert!(bench.say().held.unwrap().settled_jobs.is_empty(), "once a session is enough");
+}
+
+#[test]
 fn many_results_share_messages_that_stay_small() {
     let mut bench = Bench::new(1024);
     for job in 1..=200 {
