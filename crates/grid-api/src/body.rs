@@ -2,7 +2,7 @@
 //!
 //! Order: content type, size, arrival, JSON. An oversized body is refused as soon as its size is known; the rest of it
 //! is discarded when the connection closes (`wire`).
-//! Not here: what the fields mean (`jobs`).
+//! Not here: what the fields mean (`jobs`, `decisions`).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
-use grid_controller::Control;
+use grid_controller::{Control, Refusal};
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Code, Faults};
 use serde_json::{Map, Value};
@@ -56,6 +56,64 @@ impl<S: Sync> FromRequest<S> for JsonBody {
             return Ok(Self(None));
         }
         strict_json::read(&bytes).map(|value| Self(Some(value))).map_err(Refused::bad_request)
+    }
+}
+
+/// The fields of a small body, `leader_epoch` checked and taken out. Left out, a body has none; every fault in it is
+/// named at once, by [`Fields::finish`].
+pub struct Fields {
+    map: Map<String, Value>,
+    faults: Faults,
+}
+
+impl Fields {
+    /// `known`: what may stand there beside `leader_epoch`.
+    pub fn of<C: Control>(control: &C, body: Option<Value>, known: &[&str]) -> Result<Self, Refused> {
+        let mut faults = Faults::default();
+        let mut map = match body {
+            None => Map::new(),
+            Some(Value::Object(map)) => map,
+            Some(_) => {
+                faults.add("", "the body must be an object");
+                return Err(Refusal::invalid(faults).into());
+            }
+        };
+        take_epoch(control, &mut map, &mut faults)?;
+        for name in map.keys().filter(|name| !known.contains(&name.as_str())) {
+            let shown: String = name.chars().take(60).collect();
+            let known: Vec<_> = known.iter().chain(&["leader_epoch"]).copied().collect();
+            faults.add(shown, format!("unknown field; known here: {}", known.join(", ")));
+        }
+        Ok(Self { map, faults })
+    }
+
+    /// A field that may be left out; null is left out.
+    pub fn optional<T>(&mut self, name: &str, wanted: &str, read: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
+        let value = self.map.get(name).filter(|value| !value.is_null())?;
+        let read = read(value);
+        if read.is_none() {
+            self.faults.add(name, format!("must be {wanted}"));
+        }
+        read
+    }
+
+    /// A field that must be there; `None` comes with a fault.
+    pub fn required<T>(&mut self, name: &str, wanted: &str, read: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
+        if self.map.get(name).is_none_or(Value::is_null) {
+            self.faults.add(name, format!("is required: {wanted}"));
+            return None;
+        }
+        self.optional(name, wanted, read)
+    }
+
+    /// 422 if anything was wrong.
+    pub fn finish(self) -> Result<(), Refused> {
+        if self.faults.list().is_empty() { Ok(()) } else { Err(self.refused()) }
+    }
+
+    /// 422 with what was wrong.
+    pub fn refused(self) -> Refused {
+        Refusal::invalid(self.faults).into()
     }
 }
 

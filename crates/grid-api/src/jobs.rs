@@ -1,19 +1,19 @@
 //! Jobs: submit, cancel, read, list.
 //!
-//! Not here: who may submit (`guard`), what a job may contain (`grid_types::job`).
+//! Not here: what a person decides while one runs (`decisions`), who may submit (`guard`), what a job may contain (`grid_types::job`).
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use grid_controller::{Control, JobQuery, Refusal};
-use grid_types::api::{CancelDoc, HEADER_KEY, JobDoc, ListDoc};
+use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, WhyDoc};
 use grid_types::job::parse_job;
 use grid_types::limits::MAX_KEY_BYTES;
 use grid_types::{Code, Faults, JobStatus};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::body::{JsonBody, take_epoch};
+use crate::body::{Fields, JsonBody, take_epoch};
 use crate::path::{InNamespace, OfJob};
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::refused::Refused;
@@ -50,9 +50,9 @@ pub async fn cancel<C: Control>(
     path: OfJob,
     params: Params,
     JsonBody(body): JsonBody,
-) -> Result<Json<CancelDoc>, Refused> {
+) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    check_cancel(&control, body)?;
+    Fields::of(&control, body, &[])?.finish()?;
     Ok(Json(control.cancel(&path.namespace, path.job).await?))
 }
 
@@ -60,6 +60,12 @@ pub async fn cancel<C: Control>(
 pub async fn get<C: Control>(State(control): State<C>, path: OfJob, params: Params) -> Result<Json<JobDoc>, Refused> {
     params.finish()?;
     Ok(Json(control.job(&path.namespace, path.job).await?))
+}
+
+/// `GET …/jobs/{id}/why`.
+pub async fn why<C: Control>(State(control): State<C>, path: OfJob, params: Params) -> Result<Json<WhyDoc>, Refused> {
+    params.finish()?;
+    Ok(Json(control.why(&path.namespace, path.job).await?))
 }
 
 /// Canonical `GET …/jobs`.
@@ -107,24 +113,6 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
             }
         }
     }
-}
-
-fn check_cancel<C: Control>(control: &C, body: Option<Value>) -> Result<(), Refused> {
-    let mut faults = Faults::default();
-    let mut fields = match body {
-        None => Map::new(),
-        Some(Value::Object(fields)) => fields,
-        Some(_) => {
-            faults.add("", "the body of a cancel is left out or an object");
-            return Err(Refusal::invalid(faults).into());
-        }
-    };
-    take_epoch(control, &mut fields, &mut faults)?;
-    for name in fields.keys() {
-        let shown: String = name.chars().take(60).collect();
-        faults.add(shown, "unknown field; known here: leader_epoch");
-    }
-    faults.finish(()).map_err(|faults| Refusal::invalid(faults).into())
 }
 
 fn job_query(mut params: Params, default_limit: u32) -> Result<JobQuery, Refused> {

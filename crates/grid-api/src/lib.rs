@@ -12,6 +12,7 @@
 //! the headers and the body of one answer never disagree about it.
 
 mod body;
+mod decisions;
 mod guard;
 mod introspect;
 mod jobs;

@@ -9,7 +9,7 @@ use axum::routing::{MethodRouter, get, post};
 use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{guard, introspect, jobs, nodes, refused, results};
+use crate::{decisions, guard, introspect, jobs, nodes, refused, results};
 
 /// The whole API over `control`.
 pub fn router<C: Control>(control: C) -> Router {
@@ -19,11 +19,16 @@ pub fn router<C: Control>(control: C) -> Router {
     let read = |route| guards.read(route);
     let submit = || guards.leader(post(jobs::submit::<C>));
     let cancel = || guards.leader_or_draining(post(jobs::cancel::<C>));
+    let confirm = || guards.leader(post(decisions::confirm::<C>));
+    let resolve = || guards.leader(post(decisions::resolve::<C>));
 
     let canonical = Router::new()
         .route(jobs, submit().merge(read(get(jobs::list::<C>))))
         .route(&of_job(""), read(get(jobs::get::<C>)))
         .route(&of_job("/cancel"), cancel())
+        .route(&of_job("/confirm"), confirm())
+        .route(&of_job("/resolve"), resolve())
+        .route(&of_job("/why"), read(get(jobs::why::<C>)))
         .route(&of_job("/results"), read(get(results::rows::<C>)))
         .route(&of_job("/output/{step}/{node}"), read(get(results::output::<C>)))
         .route(&of_job("/outputs/{step}"), read(get(results::outputs::<C>)))
@@ -34,6 +39,9 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/job", submit())
         .route("/job/{id}", read(get(jobs::get::<C>)))
         .route("/job/{id}/cancel", cancel())
+        .route("/job/{id}/confirm", confirm())
+        .route("/job/{id}/resolve", resolve())
+        .route("/job/{id}/why", read(get(jobs::why::<C>)))
         .route("/job/{id}/results", read(get(results::rows::<C>)))
         .route("/job/{id}/output/{step}/{node}", read(get(results::output::<C>)))
         .route("/job/{id}/outputs/{step}", read(get(results::outputs::<C>)))

@@ -1,7 +1,8 @@
 //! One call, carried to whichever controller can answer it.
 //!
 //! A round asks every server once and follows NOT_LEADER; rounds repeat, with jittered waits, until `patience` is
-//! over. What ends a call at once: an answer, or a refusal that waiting does not mend.
+//! over. What ends a call at once: an answer, a refusal that waiting does not mend, or the loss of the answer to what
+//! must not happen twice.
 //! Bounds: [`MAX_HOPS`] redirects a server and round, [`MAX_ANSWER_BYTES`] an answer, one timeout an attempt.
 //!
 //! One attempt gets only a share of the patience when there are several servers: a controller whose process is
@@ -33,6 +34,8 @@ pub(crate) struct Call<'a> {
     pub query: Vec<(&'static str, String)>,
     pub key: Option<&'a IdempotencyKey>,
     pub body: Option<Vec<u8>>,
+    /// To do it twice is worse than not to know: once it may have been carried out, it is not sent again.
+    pub at_most_once: bool,
 }
 
 #[derive(Debug)]
@@ -125,6 +128,9 @@ impl Transport {
                     }
                     Verdict::Silent(problem) => journey.tried.push(format!("{server}: {problem}")),
                 }
+                if call.at_most_once && journey.maybe_done {
+                    return Err(journey.give_up(started.elapsed()));
+                }
             }
         }
         Ok(None)
@@ -159,7 +165,12 @@ impl Transport {
             Ok::<_, reqwest::Error>((status, bounded_body(response).await?))
         };
         match read.await {
-            Ok((status, Some(body))) => judge(server, status, body),
+            Ok((status, Some(body))) => {
+                let verdict = judge(server, status, body)?;
+                // A balancer that lost the answer cannot say what became of the request.
+                journey.maybe_done |= matches!(verdict, Verdict::Silent(_)) && call.method != Method::GET;
+                Ok(verdict)
+            }
             Ok((_, None)) => Err(unexpected(server, format!("an answer of more than {MAX_ANSWER_BYTES} bytes"))),
             Err(e) => {
                 journey.maybe_done |= !e.is_connect() && call.method != Method::GET;

@@ -4,14 +4,18 @@
 
 use std::time::Duration;
 
-use grid_types::api::{CancelDoc, JobDoc, ListDoc, NodeDoc, ResultRowDoc, RoleDoc, StatusDoc};
+use grid_types::api::{
+    ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, Resolution, ResolveBody, ResultRowDoc, RoleDoc, StatusDoc,
+    WhyDoc,
+};
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use reqwest::Method;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::call::{Answer, Call, Journey, Transport, unexpected};
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::key::IdempotencyKey;
 use crate::server::ServerUrl;
 
@@ -73,7 +77,8 @@ impl Client {
     pub async fn submit_with_key(&self, namespace: &str, job: &Value, key: &IdempotencyKey) -> Result<JobDoc, Error> {
         let path = ["api", "v1", "namespaces", namespace, "jobs"];
         let body = Some(job.to_string().into_bytes());
-        let call = Call { method: Method::POST, path: &path, query: Vec::new(), key: Some(key), body };
+        let call =
+            Call { method: Method::POST, path: &path, query: Vec::new(), key: Some(key), body, at_most_once: false };
         decode(&self.transport.carry(&call, &mut Journey::default()).await?)
     }
 
@@ -116,29 +121,65 @@ impl Client {
     pub async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: &str) -> Result<String, Error> {
         let (job, step) = (job.to_string(), step.to_string());
         let path = ["api", "v1", "namespaces", namespace, "jobs", &job, "output", &step, node];
-        let call = Call { method: Method::GET, path: &path, query: Vec::new(), key: None, body: None };
+        let call =
+            Call { method: Method::GET, path: &path, query: Vec::new(), key: None, body: None, at_most_once: false };
         let answer = self.transport.carry(&call, &mut Journey::default()).await?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` for a job that has ended, or nobody could answer.
-    pub async fn cancel(&self, namespace: &str, job: JobId) -> Result<CancelDoc, Error> {
+    pub async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Error> {
         let id = job.to_string();
         let path = ["api", "v1", "namespaces", namespace, "jobs", &id, "cancel"];
-        let call = Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body: None };
+        let call =
+            Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body: None, at_most_once: false };
         let mut journey = Journey::default();
         match self.transport.carry(&call, &mut journey).await {
             Ok(answer) => decode(&answer),
             // A cancel has no key: after a lost answer, "it has ended" may be this very cancel's doing.
             Err(error) if journey.maybe_done && error.code() == Some(Code::Conflict) => {
                 match self.job(namespace, job).await {
-                    Ok(doc) if doc.status == JobStatus::Cancelled => Ok(CancelDoc { id, status: doc.status }),
+                    Ok(doc) if doc.status == JobStatus::Cancelled => Ok(JobStateDoc { id, status: doc.status }),
                     _ => Err(error),
                 }
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Lets a phase begin that waits for a person; without `phase`, whichever waits.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` if it does not wait, or nobody could answer.
+    pub async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Error> {
+        // Sent again without its number, it could let the next phase begin, which nobody has looked at.
+        self.decide(namespace, job, "confirm", &ConfirmBody { phase }, phase.is_none()).await
+    }
+
+    /// Says how a step ended on a node that nobody knows.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` if it does not wait for that, or nobody could answer.
+    pub async fn resolve(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: &str,
+        verdict: Resolution,
+    ) -> Result<JobStateDoc, Error> {
+        let body = ResolveBody { step: step.0, node: node.to_owned(), verdict };
+        // W8: sent again, it could order one more attempt than the person asked for.
+        self.decide(namespace, job, "resolve", &body, verdict == Resolution::Retry).await
+    }
+
+    /// The one reason a job is not further, or how it ended.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Error> {
+        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string(), "why"], Vec::new()).await
     }
 
     /// # Errors
@@ -170,8 +211,32 @@ impl Client {
         self.get(&["status"], Vec::new()).await
     }
 
+    /// A decision has no key: after a lost answer, "it does not wait" may be this very decision's doing.
+    async fn decide(
+        &self,
+        namespace: &str,
+        job: JobId,
+        verb: &str,
+        body: &impl Serialize,
+        at_most_once: bool,
+    ) -> Result<JobStateDoc, Error> {
+        let id = job.to_string();
+        let path = ["api", "v1", "namespaces", namespace, "jobs", &id, verb];
+        let body = serde_json::to_vec(body).map_err(|e| Error::Setup(e.to_string()))?;
+        let call =
+            Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body: Some(body), at_most_once };
+        let mut journey = Journey::default();
+        match self.transport.carry(&call, &mut journey).await {
+            Ok(answer) => decode(&answer),
+            Err(Error::Refused(refusal)) if journey.maybe_done => {
+                Err(Error::Refused(Refusal { maybe_done: true, ..refusal }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     async fn get<T: DeserializeOwned>(&self, path: &[&str], query: Vec<(&'static str, String)>) -> Result<T, Error> {
-        let call = Call { method: Method::GET, path, query, key: None, body: None };
+        let call = Call { method: Method::GET, path, query, key: None, body: None, at_most_once: false };
         decode(&self.transport.carry(&call, &mut Journey::default()).await?)
     }
 }

@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
 use grid_types::api::{
-    CancelDoc, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, Role,
-    RoleDoc, StatusDoc,
+    HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, Resolution,
+    ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, JobId, JobStatus, NodeId, StepIndex};
@@ -174,9 +174,32 @@ impl Control for Fake {
         Ok(Submitted { job, repeated })
     }
 
-    async fn cancel(&self, namespace: &str, job: JobId) -> Result<CancelDoc, Refusal> {
+    async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {
         self.called(format!("cancel {namespace} {job}"))?;
-        Ok(CancelDoc { id: job.to_string(), status: JobStatus::Cancelled })
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Cancelled })
+    }
+
+    async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Refusal> {
+        self.called(format!("confirm {namespace} {job} {phase:?}"))?;
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running })
+    }
+
+    async fn resolve(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: NodeId,
+        verdict: Resolution,
+    ) -> Result<JobStateDoc, Refusal> {
+        self.called(format!("resolve {namespace} {job} {step} {node} {verdict:?}"))?;
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running })
+    }
+
+    async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Refusal> {
+        self.called(format!("why {namespace} {job}"))?;
+        let why = "phase 1 waits for a person".to_owned();
+        Ok(WhyDoc { id: job.to_string(), status: JobStatus::Running, why })
     }
 
     async fn job(&self, namespace: &str, id: JobId) -> Result<JobDoc, Refusal> {

@@ -12,9 +12,20 @@ use super::fake::{EPOCH, Fake, JOB, job_body, refused};
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 
 fn mutations() -> Vec<String> {
-    let canonical_cancel = format!("{JOBS}/{JOB}/cancel");
-    let alias_cancel = format!("/job/{JOB}/cancel");
-    vec![JOBS.to_owned(), "/job".to_owned(), "/v1/jobs".to_owned(), canonical_cancel, alias_cancel]
+    let mut paths = [JOBS, "/job", "/v1/jobs"].map(str::to_owned).to_vec();
+    for job in [format!("{JOBS}/{JOB}"), format!("/job/{JOB}")] {
+        paths.extend(["cancel", "confirm", "resolve"].map(|verb| format!("{job}/{verb}")));
+    }
+    paths
+}
+
+/// A body that the mutation takes, and the status it then has.
+fn good_body(path: &str) -> (Value, u16) {
+    match path.rsplit('/').next() {
+        Some("cancel" | "confirm") => (json!({}), 200),
+        Some("resolve") => (json!({"step": 0, "node": "web-01", "as": "failed"}), 200),
+        _ => (job_body(), 201),
+    }
 }
 
 fn reads() -> Vec<String> {
@@ -22,7 +33,7 @@ fn reads() -> Vec<String> {
         [JOBS, "/jobs", "/v1/jobs", "/nodes", "/v1/agents", "/api/v1/nodes"].map(str::to_owned).to_vec();
     paths.extend(["/node/node-ready", "/api/v1/nodes/node-ready"].map(str::to_owned));
     for job in [format!("{JOBS}/{JOB}"), format!("/job/{JOB}")] {
-        paths.extend(["", "/results", "/output/0/web-01", "/outputs/0"].map(|rest| format!("{job}{rest}")));
+        paths.extend(["", "/why", "/results", "/output/0/web-01", "/outputs/0"].map(|rest| format!("{job}{rest}")));
     }
     paths.push(format!("/v1/jobs/{JOB}"));
     paths
@@ -154,13 +165,11 @@ async fn an_epoch_header_that_is_no_number_is_400() {
 async fn another_leader_epoch_in_a_body_is_stale_epoch() {
     let fake = Fake::leader();
     for path in mutations() {
-        let is_cancel = path.ends_with("/cancel");
-        let mut body = if is_cancel { json!({}) } else { job_body() };
+        let (mut body, wanted) = good_body(&path);
         body["leader_epoch"] = json!(6);
         assert_eq!(fake.post(&path, body.to_string()).await.error(), refused(409, "STALE_EPOCH"), "{path}");
         for good in [json!(EPOCH), Value::Null] {
             body["leader_epoch"] = good;
-            let wanted = if is_cancel { 200 } else { 201 };
             assert_eq!(fake.post(&path, body.to_string()).await.status, wanted, "{path}");
         }
         body["leader_epoch"] = json!("7");
@@ -260,6 +269,9 @@ async fn an_unknown_path_is_404_and_a_wrong_method_405_with_allow() {
             (Method::PUT, "/role", "GET,HEAD"),
             (Method::POST, "/healthz", "GET,HEAD"),
             (Method::GET, "/job/job-0c5t9v3k2m7qa/cancel", "POST"),
+            (Method::GET, "/job/job-0c5t9v3k2m7qa/confirm", "POST"),
+            (Method::PUT, "/job/job-0c5t9v3k2m7qa/resolve", "POST"),
+            (Method::POST, "/job/job-0c5t9v3k2m7qa/why", "GET,HEAD"),
             (Method::OPTIONS, "/nodes", "GET,HEAD"),
         ];
         for (method, path, allow) in cases {

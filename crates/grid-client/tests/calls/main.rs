@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fake::{Fake, nobody};
 use grid_client::{Client, Error, Options, ResultsQuery, parse_servers};
+use grid_types::api::Resolution;
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -179,6 +180,78 @@ async fn a_cancel_of_an_ended_job_is_a_conflict() {
     let server = Fake::start(|_, _| refusal(409, "CONFLICT")).await;
     let error = client(&server.url(), AMPLE).cancel("default", job_id()).await.unwrap_err();
     assert_eq!((error.exit_code(), server.seen().len()), (5, 1));
+}
+
+#[tokio::test]
+async fn decisions_go_out_as_the_contract_writes_them() {
+    let server =
+        Fake::start(|_, _| (200, json!({"id": JOB, "status": "running", "why": "step 0 runs on web-01"}))).await;
+    let client = client(&server.url(), AMPLE);
+    client.confirm("default", job_id(), None).await.unwrap();
+    client.confirm("team-a", job_id(), Some(2)).await.unwrap();
+    let done = client.resolve("default", job_id(), StepIndex(3), "web-01", Resolution::Retry).await.unwrap();
+    assert_eq!((done.id.as_str(), done.status), (JOB, JobStatus::Running));
+    assert_eq!(client.why("default", job_id()).await.unwrap().why, "step 0 runs on web-01");
+    let sent: Vec<_> = server.seen().into_iter().map(|s| (s.method, s.path_and_query, s.body)).collect();
+    let path = |namespace: &str, verb: &str| format!("/api/v1/namespaces/{namespace}/jobs/{JOB}/{verb}");
+    let post = |path: String, body: Value| ("POST".to_owned(), path, body);
+    assert_eq!(
+        sent,
+        [
+            post(path("default", "confirm"), json!({})),
+            post(path("team-a", "confirm"), json!({"phase": 2})),
+            post(path("default", "resolve"), json!({"step": 3, "node": "web-01", "as": "retry"})),
+            ("GET".to_owned(), path("default", "why"), Value::Null),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn w8_a_decision_that_must_not_happen_twice_is_not_sent_again_once_its_answer_is_lost() {
+    let lost = [refusal(503, "OUTCOME_UNKNOWN"), (504, json!("gateway timeout"))];
+    for answer in lost {
+        let server = Fake::start(move |_, _| answer.clone()).await;
+        let client = client(&server.url(), AMPLE);
+        let unnamed = client.confirm("default", job_id(), None).await.unwrap_err();
+        assert!(unnamed.maybe_done() && unnamed.exit_code() == 3, "{unnamed:?}");
+        let retry = client.resolve("default", job_id(), StepIndex(0), "web-01", Resolution::Retry).await.unwrap_err();
+        assert!(retry.maybe_done() && retry.exit_code() == 3, "{retry:?}");
+        assert_eq!(server.seen().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_decision_that_certainly_did_not_happen_is_sent_again() {
+    let gone = nobody();
+    let server = Fake::start(|n, _| match n {
+        0 => refusal(503, "NO_QUORUM"),
+        1 => not_leader(None),
+        _ => (200, json!({"id": JOB, "status": "running"})),
+    })
+    .await;
+    let servers = format!("{},{}", gone.url, server.url());
+    client(&servers, AMPLE).confirm("default", job_id(), None).await.unwrap();
+    assert_eq!(server.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_decision_that_names_its_place_is_repeated_and_a_conflict_then_says_that_it_may_be_its_own_doing() {
+    let script =
+        |n: usize, _: &fake::Seen| if n == 0 { refusal(503, "OUTCOME_UNKNOWN") } else { refusal(409, "CONFLICT") };
+    let server = Fake::start(script).await;
+    let error = client(&server.url(), AMPLE).confirm("default", job_id(), Some(1)).await.unwrap_err();
+    assert_eq!((error.exit_code(), error.maybe_done(), server.seen().len()), (5, true, 2));
+    let server = Fake::start(script).await;
+    let call = client(&server.url(), AMPLE);
+    let error = call.resolve("default", job_id(), StepIndex(0), "web-01", Resolution::Success).await.unwrap_err();
+    assert_eq!((error.exit_code(), error.maybe_done(), server.seen().len()), (5, true, 2));
+}
+
+#[tokio::test]
+async fn a_decision_about_what_does_not_wait_is_a_conflict() {
+    let server = Fake::start(|_, _| refusal(409, "CONFLICT")).await;
+    let error = client(&server.url(), AMPLE).confirm("default", job_id(), None).await.unwrap_err();
+    assert_eq!((error.exit_code(), error.maybe_done(), server.seen().len()), (5, false, 1));
 }
 
 #[tokio::test]

@@ -1,0 +1,66 @@
+//! What a person decides about a job that waits: that a phase may begin, how a step ended that nobody knows (W8).
+//!
+//! Not here: whether anything waits (`Control` answers CONFLICT).
+//! The bodies are read by hand, not by the `serde` of `grid_types::api`: a derived reader stops at the first fault and
+//! cannot say in which field it is.
+
+use axum::Json;
+use axum::extract::State;
+use grid_controller::Control;
+use grid_types::api::{JobStateDoc, Resolution};
+use grid_types::{NodeId, StepIndex};
+use serde_json::Value;
+
+use crate::body::{Fields, JsonBody};
+use crate::path::OfJob;
+use crate::query::Params;
+use crate::refused::Refused;
+
+/// `POST …/jobs/{id}/confirm`; the body is optional.
+pub async fn confirm<C: Control>(
+    State(control): State<C>,
+    path: OfJob,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<JobStateDoc>, Refused> {
+    params.finish()?;
+    let mut fields = Fields::of(&control, body, &["phase"])?;
+    let phase = fields.optional("phase", "the number of a phase, from 0", index);
+    fields.finish()?;
+    Ok(Json(control.confirm(&path.namespace, path.job, phase).await?))
+}
+
+/// `POST …/jobs/{id}/resolve`.
+pub async fn resolve<C: Control>(
+    State(control): State<C>,
+    path: OfJob,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<JobStateDoc>, Refused> {
+    params.finish()?;
+    let (step, node, verdict) = resolution(Fields::of(&control, body, &["step", "node", "as"])?)?;
+    Ok(Json(control.resolve(&path.namespace, path.job, step, node, verdict).await?))
+}
+
+fn resolution(mut fields: Fields) -> Result<(StepIndex, NodeId, Resolution), Refused> {
+    let step = fields.required("step", "the number of a step, from 0", index).map(StepIndex);
+    let node = fields.required("node", "the name of a node", |value| value.as_str()?.parse::<NodeId>().ok());
+    let verdict = fields.required("as", "success, failed or retry", verdict);
+    match (step, node, verdict) {
+        (Some(step), Some(node), Some(verdict)) => fields.finish().map(|()| (step, node, verdict)),
+        _ => Err(fields.refused()),
+    }
+}
+
+fn index(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+fn verdict(value: &Value) -> Option<Resolution> {
+    match value.as_str()? {
+        "success" => Some(Resolution::Success),
+        "failed" => Some(Resolution::Failed),
+        "retry" => Some(Resolution::Retry),
+        _ => None,
+    }
+}
