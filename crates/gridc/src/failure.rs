@@ -83,6 +83,7 @@ impl Failure {
             }
             Self::WaitTimedOut { job, .. } | Self::Interrupted { job } => vec![
                 format!("see how it stands: gridc job status {job}"),
+                format!("see what it is at: gridc job why {job}"),
                 format!("stop it:           gridc job cancel {job}"),
             ],
             Self::Invalid { .. } | Self::NotFound(_) | Self::Output(_) | Self::Runtime(_) => Vec::new(),

@@ -7,6 +7,7 @@ use grid_types::api::{JobDoc, ListDoc, ResultRowDoc};
 use grid_types::{JobId, JobStatus, Outcome};
 
 use crate::cli::{Format, Global, StatusWord};
+use crate::decide::print_state;
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::table::{Table, facts};
@@ -29,8 +30,15 @@ async fn print_status(
     job: JobId,
     doc: &JobDoc,
 ) -> Result<u8, Failure> {
-    let rows = if format == Format::Table { shown_rows(client, namespace, job, doc).await? } else { Vec::new() };
-    out::print(format, doc, |terminal| status_text(doc, &rows, terminal))?;
+    let (mut rows, mut waits_for) = (Vec::new(), None);
+    if format == Format::Table {
+        rows = shown_rows(client, namespace, job, doc).await?;
+        if !doc.status.is_ended() {
+            // Only a word more: without it the rest still holds.
+            waits_for = client.why(namespace, job).await.ok().map(|now| now.why);
+        }
+    }
+    out::print(format, doc, |terminal| status_text(doc, waits_for.as_deref(), &rows, terminal))?;
     Ok(0)
 }
 
@@ -75,13 +83,11 @@ pub async fn list(global: &Global, limit: u32, status: Option<StatusWord>) -> Re
 
 pub async fn cancel(global: &Global, id: &str) -> Result<u8, Failure> {
     let (client, job) = (crate::connect(global)?, job_id(id)?);
-    let done = client.cancel(global.namespace.as_str(), job).await?;
-    out::print(global.output.unwrap_or(Format::Table), &done, |_| format!("{} {}\n", one_line(&done.id), done.status))?;
-    Ok(0)
+    print_state(global, &client.cancel(global.namespace.as_str(), job).await?)
 }
 
 /// What cannot be an id names no job: that is "not found", not a fault of the command line.
-fn job_id(text: &str) -> Result<JobId, Failure> {
+pub fn job_id(text: &str) -> Result<JobId, Failure> {
     text.parse().map_err(|e| Failure::NotFound(format!("no such job: {e}")))
 }
 
@@ -131,16 +137,21 @@ async fn shown_rows(client: &Client, namespace: &str, job: JobId, doc: &JobDoc) 
     Ok(rows)
 }
 
-fn status_text(doc: &JobDoc, rows: &[ResultRowDoc], terminal: bool) -> String {
+fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], terminal: bool) -> String {
     let why = doc.reason.as_deref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
     let mut head = vec![
         ("job", one_line(&doc.id)),
         ("namespace", one_line(&doc.namespace)),
         ("status", format!("{}{why}", doc.status)),
+    ];
+    head.extend(waits_for.map(|why| ("why", one_line(why))));
+    head.extend([
         ("target", target(&doc.target)),
         ("nodes", doc.expected.len().to_string()),
         ("strategy", one_line(&doc.strategy)),
-    ];
+    ]);
+    // Older controllers do not say.
+    head.extend(Some(one_line(&doc.failure_tolerate)).filter(|text| !text.is_empty()).map(|text| ("tolerates", text)));
     head.extend(doc.timeout.as_deref().map(|timeout| ("timeout", one_line(timeout))));
     head.extend([("created", one_line(&doc.created_at)), ("updated", one_line(&doc.updated_at))]);
     let mut steps = Table::new(&["STEP", "PHASE", "TASK", "DONE", "OUTCOMES"]);
@@ -210,7 +221,8 @@ mod tests {
             reason: None,
             started_at: None,
         };
-        let text = status_text(&doc, &[ResultRowDoc { step: 0, node: "web-02".to_owned(), result }], false);
+        doc.failure_tolerate = "10%".to_owned();
+        let text = status_text(&doc, None, &[ResultRowDoc { step: 0, node: "web-02".to_owned(), result }], false);
         let want = "\
 job        job-0c5t9v3k2m7qa
 namespace  default
@@ -218,6 +230,7 @@ status     failed: too many failures
 target     all
 nodes      3
 strategy   fail-fast
+tolerates  10%
 created    2026-02-12T10:30:00Z
 updated    2026-02-12T10:30:01Z
 

@@ -4,13 +4,14 @@
 //! - Exit codes: 0 done, 1 the job ended other than completed, 2 usage or refused input, 3 no controller reachable,
 //!   4 not found, 5 conflict or denied, 124 the wait timed out, 130 interrupted while waiting.
 //!
-//! One module a verb group (`run`, `job`, `node`, `cluster`); `watch` and `live` are also what `grid demo` shows.
+//! One module a verb group (`run`, `job`, `decide`, `node`, `cluster`); `watch` and `live` are also what `grid demo` shows.
 //! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes
 //! (`grid_types::decl`).
 
 mod args;
 mod cli;
 mod cluster;
+mod decide;
 mod failure;
 mod job;
 mod jobfile;
@@ -20,6 +21,7 @@ mod out;
 mod run;
 #[cfg(test)]
 mod samples;
+mod stall;
 mod suggest;
 mod summary;
 mod table;
@@ -31,6 +33,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches};
 use grid_client::{Client, Options};
+use grid_types::StepIndex;
 
 use cli::{Cli, ClusterVerb, Global, JobVerb, NodeVerb, Verb};
 use failure::Failure;
@@ -75,6 +78,11 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Get { id }) => job::get(global, &id).await,
         Verb::Job(JobVerb::List { limit, status }) => job::list(global, limit, status).await,
         Verb::Job(JobVerb::Cancel { id }) => job::cancel(global, &id).await,
+        Verb::Job(JobVerb::Confirm { id, phase }) => decide::confirm(global, &id, phase).await,
+        Verb::Job(JobVerb::Resolve { id, step, node, verdict }) => {
+            decide::resolve(global, &id, StepIndex(step), &node, verdict).await
+        }
+        Verb::Job(JobVerb::Why { id }) => decide::why(global, &id).await,
         Verb::Node(NodeVerb::List) => node::list(global).await,
         Verb::Node(NodeVerb::Info { id }) => node::info(global, &id).await,
         Verb::Cluster(ClusterVerb::Status) => cluster::status(global).await,

@@ -4,7 +4,7 @@ use grid_client::{Client, Error, ResultsQuery};
 use grid_types::api::JobDoc;
 use grid_types::{JobId, JobStatus, Outcome};
 
-use crate::text::{counts_line, failures, number, one_line};
+use crate::text::{count, counts_line, failures, number, one_line};
 
 const MAX_NAMED: usize = 10;
 
@@ -23,6 +23,9 @@ pub async fn summary(client: &Client, namespace: &str, job: JobId, doc: &JobDoc)
         let more = all.saturating_sub(named.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         text.push_str(&format!("  failed: {}{more}\n", named.join(", ")));
+    }
+    if count(&doc.counts, Outcome::Unknown) > 0 {
+        text.push_str("hint: unknown counts as failed; with on_unknown: wait a job asks first (gridc job resolve)\n");
     }
     if doc.status != JobStatus::Completed {
         text.push_str(&format!("hint: gridc job status {job} shows what happened on each node\n"));

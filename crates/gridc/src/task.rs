@@ -14,7 +14,21 @@ use crate::failure::Failure;
 use crate::suggest::nearest;
 
 /// Options of gridc that somebody may have meant behind an action.
-const OPTIONS: &[&str] = &["target", "strategy", "timeout", "max-retries", "wait", "wait-timeout", "file", "output"];
+const OPTIONS: &[&str] = &[
+    "target",
+    "strategy",
+    "failure-tolerate",
+    "offline",
+    "on-unknown",
+    "concurrency",
+    "confirm",
+    "timeout",
+    "max-retries",
+    "wait",
+    "wait-timeout",
+    "file",
+    "output",
+];
 
 /// The document to submit.
 pub fn document(args: &RunArgs) -> Result<Value, Failure> {
@@ -29,10 +43,19 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
     if let Some(retries) = args.max_retries {
         task.insert("max_retries".to_owned(), json!(retries));
     }
+    if let Some(concurrency) = args.concurrency {
+        task.insert("concurrency".to_owned(), json!(concurrency));
+    }
+    if args.confirm {
+        task.insert("confirm".to_owned(), json!(true));
+    }
     let mut job = Map::new();
     job.insert("target".to_owned(), json!(args.target.as_ref().map(target_doc)));
-    if let Some(strategy) = &args.strategy {
-        job.insert("strategy".to_owned(), json!(strategy));
+    if let Some(tolerate) = &args.failure_tolerate {
+        job.insert("failure_tolerate".to_owned(), tolerance(tolerate));
+    }
+    for (field, word) in [("strategy", &args.strategy), ("offline", &args.offline), ("on_unknown", &args.on_unknown)] {
+        job.extend(word.as_ref().map(|word| (field.to_owned(), json!(word))));
     }
     job.insert("tasks".to_owned(), json!([task]));
     let job = Value::Object(job);
@@ -43,6 +66,11 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
             Err(Failure::Invalid { what: format!("the task {}", args.words[..2].join(" ")), faults: faults.collect() })
         }
     }
+}
+
+/// A whole number counts nodes; anything else is read as a share.
+fn tolerance(text: &str) -> Value {
+    text.parse::<u64>().map_or_else(|_| json!(text), |nodes| json!(nodes))
 }
 
 fn action_of(words: &[String]) -> Result<(&'static BackendDecl, &'static ActionDecl, &[String]), Failure> {
@@ -135,7 +163,7 @@ fn takes(action: &ActionDecl) -> String {
 fn typed(field: &str) -> String {
     match field.strip_prefix("tasks[0].") {
         Some(task) => format!("--{}", task.strip_prefix("params.").unwrap_or(task).replace('_', "-")),
-        None => format!("--{field}"),
+        None => format!("--{}", field.replace('_', "-")),
     }
 }
 
@@ -170,6 +198,35 @@ mod tests {
             "job run ping echo --message=hi --timeout=3s --max-retries=2 --strategy=continue --target=group:web",
         ] {
             assert_eq!(read(line).unwrap(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_rules_of_a_job_and_of_its_phase_each_go_to_their_place() {
+        let job = read(
+            "job run ping echo --concurrency 2 --confirm -t labels:zone=a,role=web --failure-tolerate 10% \
+             --offline wait --on-unknown=wait",
+        );
+        let want = json!({
+            "target": {"scope": "labels", "value": "role=web,zone=a"},
+            "failure_tolerate": "10%", "offline": "wait", "on_unknown": "wait",
+            "tasks": [{"backend": "ping", "action": "echo", "params": {}, "concurrency": 2, "confirm": true}],
+        });
+        assert_eq!(job.unwrap(), want);
+        assert_eq!(read("job run -t any ping echo").unwrap()["target"], json!({"scope": "any"}));
+    }
+
+    #[test]
+    fn j1_a_whole_number_counts_nodes_and_anything_else_is_a_share() {
+        let tolerate = |text: &str| read(&format!("job run -t all ping echo --failure-tolerate {text}"));
+        for (text, want) in
+            [("3", json!(3)), ("0", json!(0)), ("1", json!(1)), ("1.0", json!("1.0")), ("0.1", json!("0.1"))]
+        {
+            assert_eq!(tolerate(text).unwrap()["failure_tolerate"], want, "{text}");
+        }
+        for bad in ["ten", "-1", "101%", "4294967296", "1e2"] {
+            let problem = tolerate(bad).unwrap_err();
+            assert!(problem.starts_with("the task ping echo is not valid: --failure-tolerate: "), "{bad}: {problem}");
         }
     }
 

@@ -4,7 +4,8 @@
 //! looked at more often again. The job is over when it has ended and nothing of it runs any more: after a cancel the
 //! first comes before the second, and the counts should be final.
 //!
-//! Failures are told as they happen, at most [`MAX_TOLD`] of them: with more, the counts say what matters.
+//! Failures are told as they happen, at most [`MAX_TOLD`] of them: with more, the counts say what matters. Why it stands
+//! still is told when it does (`stall`); a controller that cannot say why does not end the watch.
 //! Not here: how long to wait at most, and Ctrl-C (`run`).
 
 use std::collections::BTreeSet;
@@ -15,7 +16,8 @@ use grid_types::api::{Counts, JobDoc, ResultRowDoc};
 use grid_types::{JobId, JobStatus, Outcome, StepIndex};
 
 use crate::live::LiveView;
-use crate::text::{count, failure_line};
+use crate::stall::Stall;
+use crate::text::{count, failure_line, one_line};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
@@ -36,7 +38,8 @@ pub async fn watch(
     view: &mut (dyn LiveView + Send),
 ) -> Result<JobDoc, Error> {
     let mut told = Told::default();
-    let mut seen: Option<(JobStatus, Counts)> = None;
+    let mut seen: Option<(JobStatus, u32, Counts)> = None;
+    let mut stall = Stall::begin();
     let mut ended_at: Option<Instant> = None;
     let mut pause = FIRST_PAUSE;
     loop {
@@ -55,9 +58,19 @@ pub async fn watch(
                 return Ok(doc);
             }
         }
-        let state = Some((doc.status, doc.counts));
+        let is_still = stall.is_still(&doc);
+        let state = Some((doc.status, doc.step, doc.counts));
         let moved = seen != state;
         seen = state;
+        if moved {
+            stall = Stall::begin();
+        } else if is_still
+            && let Ok(now) = client.why(namespace, job).await
+            && now.status == JobStatus::Running
+            && stall.is_news(&now.why)
+        {
+            view.tell(&format!("waiting: {}", one_line(&now.why)));
+        }
         // A document without results is a large one: it is not asked for ten times a second.
         pause = if moved && doc.results.is_some() { FIRST_PAUSE } else { (pause * 3 / 2).min(LAST_PAUSE) };
         tokio::time::sleep(pause).await;

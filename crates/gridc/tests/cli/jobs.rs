@@ -170,9 +170,10 @@ async fn faults_of_a_job_file_are_named_before_anybody_is_asked() {
     assert_eq!(
         ran.stderr,
         "error: the job in stdin is not valid\n  \
-         target: unknown scope \"everyone\": use all, group:NAME or node:ID\n  \
+         target: unknown scope \"everyone\": use all, group:NAME, node:ID, labels:KEY=VALUE or any\n  \
          tasks[0].action: unknown action \"pong\"; ping has echo, hostname, sleep\n  \
-         tasks[1].retries: unknown field; known here: backend, action, params, timeout, max_retries, tasks, condition\n"
+         tasks[1].retries: unknown field; known here: backend, action, params, timeout, max_retries, tasks, condition, \
+         concurrency, confirm\n"
     );
     let ran = run_with_stdin(&server.url(), "job run -f -", "target: all\ntarget: node:a\n").await.exits(2);
     assert!(ran.stderr.contains("the key \"target\" is given twice"), "{ran:?}");

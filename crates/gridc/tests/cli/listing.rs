@@ -28,6 +28,7 @@ status     failed
 target     group:web
 nodes      2
 strategy   fail-fast
+tolerates  0
 created    2026-02-12T10:30:00Z
 updated    2026-02-12T10:30:01Z
 

@@ -4,6 +4,7 @@
 //! that stands still, a controller that is none) must come on demand; `gridc` against real controllers and workers
 //! is tested in `crates/grid/tests`.
 
+mod decisions;
 mod fake;
 mod jobs;
 mod listing;

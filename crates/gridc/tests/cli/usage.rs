@@ -1,6 +1,7 @@
 //! Help and usage errors, word for word.
 
-use crate::run;
+use crate::fake::{Fake, job};
+use crate::{run, run_with_stdin};
 
 /// Compares with a file of `golden/`; `GRIDC_GOLDEN=write` writes it instead.
 fn golden(name: &str, got: &str) {
@@ -21,6 +22,9 @@ async fn help_is_data_and_reads_as_agreed() {
         ("job run ping echo --help", "job-run-help.txt"),
         ("job get -h", "job-get-help.txt"),
         ("job list --help", "job-list-help.txt"),
+        ("job confirm --help", "job-confirm-help.txt"),
+        ("job resolve --help", "job-resolve-help.txt"),
+        ("job why --help", "job-why-help.txt"),
         ("node list --help", "node-list-help.txt"),
         ("role --help", "role-help.txt"),
     ] {
@@ -49,7 +53,12 @@ async fn usage_errors_exit_2_and_say_what_would_have_been_right() {
         ("frobnicate", "unrecognized subcommand 'frobnicate'"),
         ("job run ping echo", "required arguments were not provided:\n  --target <TARGET>"),
         ("job run --tagret all ping echo", "a similar argument exists: '--target'"),
-        ("job run -t everything ping echo", "unknown scope \"everything\": use all, group:NAME or node:ID"),
+        (
+            "job run -t everything ping echo",
+            "unknown scope \"everything\": use all, group:NAME, node:ID, labels:KEY=VALUE or any",
+        ),
+        ("job run -t labels:web ping echo", "labels are KEY=VALUE"),
+        ("job run -t any:web ping echo", "any takes no value"),
         ("job run -t all", "a backend and an action are needed, like `ping echo`"),
         ("job run -t all pong echo", "hint: did you mean ping?"),
         ("job run -t all ping echo --mesage hi", "hint: did you mean --message?"),
@@ -61,6 +70,16 @@ async fn usage_errors_exit_2_and_say_what_would_have_been_right() {
         ("job run -t all ping echo --max-retries -1", "invalid value '-1' for '--max-retries <N>'"),
         ("job run -t all ping echo --wait-timeout 3s", "--wait"),
         ("job run -f x.yaml -t all", "cannot be used with '--target <TARGET>'"),
+        ("job run -f x.yaml --failure-tolerate 1", "cannot be used with '--failure-tolerate <N|SHARE>'"),
+        ("job run -f x.yaml --offline wait", "cannot be used with '--offline <RULE>'"),
+        ("job run -f x.yaml --on-unknown wait", "cannot be used with '--on-unknown <RULE>'"),
+        ("job run -f x.yaml --concurrency 1", "cannot be used with '--concurrency <N>'"),
+        ("job run -f x.yaml --confirm", "cannot be used with '--confirm'"),
+        ("job run -t all ping echo --offline later", "[possible values: skip, wait]"),
+        ("job run -t all ping echo --on-unknown retry", "[possible values: fail, wait]"),
+        ("job run -t all ping echo --concurrency 0", "invalid value '0' for '--concurrency <N>'"),
+        ("job run -t all ping echo --failure-tolerate 101%", "  --failure-tolerate: \"101%\" is more than all nodes\n"),
+        ("job run -t all ping echo --confrim", "hint: did you mean --confirm?"),
         ("job run -f /nonexistent/x.yaml", "cannot read /nonexistent/x.yaml: No such file or directory"),
         ("-o xml status", "[possible values: table, json, yaml]"),
         ("-n Team job list", "\"Team\" is not a name"),
@@ -84,6 +103,16 @@ async fn a_usage_error_word_for_word() {
          --lines: must be a whole number from 0 to 10000000\n  \
          --width: is required (characters per line)\n"
     );
+}
+
+#[tokio::test]
+async fn the_job_file_of_the_help_is_a_job() {
+    let help = run("", "job run --help").await.exits(0).stdout;
+    let file = help.split_once("A job file:\n").and_then(|(_, rest)| rest.split_once("\n\n")).unwrap().0;
+    let server = Fake::job(vec![job("pending", &[], None)]).await;
+    run_with_stdin(&server.url(), "job run -f -", file).await.exits(0);
+    let sent = &server.seen()[0].body;
+    assert_eq!((&sent["failure_tolerate"], &sent["tasks"][2]["confirm"]), (&"10%".into(), &true.into()));
 }
 
 #[tokio::test]

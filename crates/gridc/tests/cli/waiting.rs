@@ -1,5 +1,7 @@
 //! `--wait`: plain lines as stderr is no terminal here, the end on stdout, and how waiting can stop early.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -72,6 +74,49 @@ async fn a_cancelled_job_exits_1_and_the_wait_lasts_until_nothing_runs() {
     .await;
     let ran = run(&server.url(), &format!("{RUN} -o json")).await.exits(1);
     assert_eq!(ran.json()["counts"]["cancelled"], 2);
+}
+
+#[tokio::test]
+async fn a_job_that_stands_still_says_why_once_for_each_reason() {
+    // How often it was asked why decides how the job stands: no clock has a say in this test.
+    let asked = AtomicUsize::new(0);
+    let server = Fake::start(move |_, seen| match seen.line.as_str() {
+        line if line.starts_with("POST ") => (201, job("pending", &[("pending", 2)], None)),
+        line if line.ends_with("/why") => {
+            let words = match asked.fetch_add(1, Ordering::SeqCst) {
+                0..2 => format!("phase 0 waits for a person: gridc job confirm {JOB}"),
+                n => format!("step 0 waits for web-02, unhealthy for {n}s"),
+            };
+            (200, json!({"id": JOB, "status": "running", "why": words}))
+        }
+        _ if asked.load(Ordering::SeqCst) < 4 => (200, job("running", &[("pending", 2)], Some(json!({})))),
+        _ => (200, job("completed", &[("success", 2)], Some(json!({})))),
+    })
+    .await;
+    let ran = run(&server.url(), RUN).await.exits(0);
+    assert_eq!(
+        ran.stderr,
+        format!(
+            "{JOB} submitted\n\
+             {JOB} running on 2 nodes\n\
+             waiting: phase 0 waits for a person: gridc job confirm {JOB}\n\
+             waiting: step 0 waits for web-02, unhealthy for 2s\n\
+             step 0 test/fail: 2/2 done: 2 success\n\
+             {JOB} completed\n  \
+             1 step on 2 nodes: 2 success\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_at_the_end_names_the_way_to_be_asked() {
+    let lost = json!({"status": "unknown", "attempts": 1, "reason": "the worker died"});
+    let end =
+        job("failed", &[("success", 1), ("unknown", 1)], Some(json!({"0": {"web-01": success(), "web-02": lost}})));
+    let server = Fake::job(vec![end]).await;
+    let ran = run(&server.url(), RUN).await.exits(1);
+    let hint = "hint: unknown counts as failed; with on_unknown: wait a job asks first (gridc job resolve)\n";
+    assert!(ran.stderr.contains(hint), "{ran:?}");
 }
 
 #[tokio::test]

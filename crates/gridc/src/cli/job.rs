@@ -1,0 +1,267 @@
+//! The verbs of `gridc job`, their options and their help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use grid_types::api::Resolution;
+use grid_types::job::Target;
+use grid_types::limits::MAX_RETRIES;
+use grid_types::{JobStatus, NodeId, Span, decl};
+
+#[derive(Debug, Subcommand)]
+pub enum JobVerb {
+    /// Submit a job: one task on the command line, or a file
+    #[command(after_help = run_examples())]
+    Run(Box<RunArgs>),
+    /// Show how a job stands: its steps and what happened on each node
+    #[command(after_help = "\
+Shows up to 50 nodes, failures first; `gridc job get` has all of them.
+
+Examples:
+  gridc job status job-0c5t9v3k2m7qa
+  gridc job status job-0c5t9v3k2m7qa -o json | jq .counts")]
+    Status {
+        /// Id of the job
+        id: String,
+    },
+    /// Print the whole document of a job, every result included, as JSON
+    #[command(after_help = "\
+Prints JSON unless `-o yaml` is given. Jobs with more than 1,000 results are collected page by page.
+
+Examples:
+  gridc job get job-0c5t9v3k2m7qa
+  gridc job get job-0c5t9v3k2m7qa -o yaml
+  gridc job get job-0c5t9v3k2m7qa | jq '.results[\"0\"]'")]
+    Get {
+        /// Id of the job
+        id: String,
+    },
+    /// List jobs, newest first
+    #[command(after_help = "\
+Examples:
+  gridc job list
+  gridc job list --status failed --limit 10
+  gridc job list -o json | jq -r '.items[].id'")]
+    List {
+        /// How many at most
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+        /// Only jobs that stand like this
+        #[arg(long, value_name = "STATUS")]
+        status: Option<StatusWord>,
+    },
+    /// Cancel a job: no new work goes out, running work is ended
+    #[command(after_help = "\
+A job that has already ended is a conflict (exit 5).
+
+Examples:
+  gridc job cancel job-0c5t9v3k2m7qa")]
+    Cancel {
+        /// Id of the job
+        id: String,
+    },
+    /// Let a phase begin that waits for a person
+    #[command(after_help = "\
+A phase with `confirm: true` begins only after this. Without --phase it is whichever phase waits;
+with it, a job that waits for another phase is left alone. A job that does not wait is a conflict
+(exit 5).
+
+Examples:
+  gridc job confirm job-0c5t9v3k2m7qa
+  gridc job confirm job-0c5t9v3k2m7qa --phase 1")]
+    Confirm {
+        /// Id of the job
+        id: String,
+        /// The phase that is meant, counted from 0 [default: the one that waits]
+        #[arg(long, value_name = "N")]
+        phase: Option<u32>,
+    },
+    /// Say how a step ended on a node that nobody knows
+    #[command(after_help = "\
+With `on_unknown: wait` a job stops where an outcome is unknown (its worker was lost, for example),
+because to run such a step again could do its work twice. Look at the node, then say what you found:
+  success  it was done: the node goes on
+  failed   it was not done: the node has failed
+  retry    run it again
+A step that does not wait for this is a conflict (exit 5).
+
+Examples:
+  gridc job resolve job-0c5t9v3k2m7qa --step 2 --node web-07 --as success
+  gridc job resolve job-0c5t9v3k2m7qa --step 2 --node web-07 --as retry")]
+    Resolve {
+        /// Id of the job
+        id: String,
+        /// Number of the step, as `gridc job status` shows it
+        #[arg(long, value_name = "N")]
+        step: u32,
+        /// The node
+        #[arg(long, value_name = "NAME")]
+        node: NodeId,
+        /// How it ended
+        #[arg(long = "as", value_name = "VERDICT")]
+        verdict: Verdict,
+    },
+    /// Say in one line why a job is not further, or how it ended
+    #[command(after_help = "\
+Examples:
+  gridc job why job-0c5t9v3k2m7qa
+  gridc job why job-0c5t9v3k2m7qa -o json | jq -r .why")]
+    Why {
+        /// Id of the job
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(override_usage = "\
+gridc job run [OPTIONS] --target TARGET BACKEND ACTION [PARAMETER]...
+       gridc job run [OPTIONS] --file FILE")]
+pub struct RunArgs {
+    /// Where to run: all, group:NAME, node:ID, labels:KEY=VALUE,... or any (one node, picked for you)
+    #[arg(short, long, value_name = "TARGET", required_unless_present = "file")]
+    pub target: Option<Target>,
+    /// Read the job from a YAML or JSON file; - is stdin
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = TASK_OPTIONS)]
+    pub file: Option<PathBuf>,
+    /// What a failed node means for the others [default: fail-fast]
+    #[arg(long, value_name = "STRATEGY", value_parser = ["fail-fast", "continue"])]
+    pub strategy: Option<String>,
+    /// How many nodes may fail: a number, or a share like 10% or 0.1 [default: 0; all with continue]
+    #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
+    pub failure_tolerate: Option<String>,
+    /// What becomes of a node that is offline [default: skip]
+    #[arg(long, value_name = "RULE", value_parser = ["skip", "wait"])]
+    pub offline: Option<String>,
+    /// What an outcome means that nobody knows; wait: a person decides, with `gridc job resolve`
+    /// [default: fail]
+    #[arg(long, value_name = "RULE", value_parser = ["fail", "wait"])]
+    pub on_unknown: Option<String>,
+    /// How many nodes may be at it at once [default: all]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub concurrency: Option<u32>,
+    /// Begin only after `gridc job confirm`
+    #[arg(long)]
+    pub confirm: bool,
+    /// How long the task may take on a node, like 90s [default: the action's, or 5m]
+    #[arg(long, value_name = "DURATION")]
+    pub timeout: Option<Span>,
+    /// How often a node that failed tries again [default: 0]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RETRIES))
+    )]
+    pub max_retries: Option<u32>,
+    /// Stay until the job has ended and show how it goes
+    #[arg(long)]
+    pub wait: bool,
+    /// Stop waiting after this long (exit 124); the job goes on
+    #[arg(long, value_name = "DURATION", requires = "wait")]
+    pub wait_timeout: Option<Span>,
+    /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
+    #[arg(value_name = "TASK")]
+    pub words: Vec<String>,
+}
+
+/// What a file says itself.
+const TASK_OPTIONS: [&str; 10] = [
+    "target",
+    "strategy",
+    "failure_tolerate",
+    "offline",
+    "on_unknown",
+    "concurrency",
+    "confirm",
+    "timeout",
+    "max_retries",
+    "words",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Verdict {
+    Success,
+    Failed,
+    Retry,
+}
+
+impl From<Verdict> for Resolution {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Success => Self::Success,
+            Verdict::Failed => Self::Failed,
+            Verdict::Retry => Self::Retry,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatusWord {
+    Pending,
+    Running,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl From<StatusWord> for JobStatus {
+    fn from(word: StatusWord) -> Self {
+        match word {
+            StatusWord::Pending => Self::Pending,
+            StatusWord::Running => Self::Running,
+            StatusWord::Completed => Self::Completed,
+            StatusWord::Failed => Self::Failed,
+            StatusWord::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// The declarations are the one place that knows the actions; the help only repeats them.
+fn run_examples() -> String {
+    let mut text = "\
+Options of gridc may stand before or after the parameters. A parameter that has the name of an
+option is written name=VALUE; a value that begins with '-' is written --name=VALUE.
+
+Examples:
+  gridc job run --target all ping echo --message hi
+  gridc job run ping echo message=hi -t node:web-01 --wait
+  gridc job run -t group:web ping sleep --duration 3s --timeout 10s --max-retries 2 --wait -o json
+  gridc job run -t labels:role=web,zone=a ping hostname --concurrency 2 --failure-tolerate 10%
+  gridc job run -t any ping echo --confirm --wait
+  gridc job run -f deploy-web.yaml --wait --wait-timeout 10m
+  gridc job run -f - < deploy-web.json
+
+A job file:
+  target: {scope: group, value: web}      # or: all, node, labels, any
+  strategy: fail-fast                     # or: continue
+  failure_tolerate: 10%                   # or a number of nodes
+  offline: wait                           # or: skip
+  on_unknown: wait                        # or: fail
+  tasks:
+    - tasks:                              # each node walks these alone
+        - {backend: ping, action: echo, params: {message: hi}, timeout: 30s}
+        - {backend: ping, action: hostname}
+    - {backend: ping, action: sleep, params: {duration: 1s}, max_retries: 2, concurrency: 5}
+    - {backend: ping, action: echo, confirm: true}      # waits for gridc job confirm
+
+Backends and their actions:"
+        .to_owned();
+    for backend in decl::builtin() {
+        let note = if backend.on_by_default { "" } else { " (workers run it only if told to)" };
+        text.push_str(&format!("\n  {}: {}{note}", backend.name, backend.help));
+        for action in backend.actions {
+            let params = action.params.iter().map(|p| {
+                let shown = format!("--{} {}", p.name, p.name.to_uppercase());
+                if p.required { format!(" {shown}") } else { format!(" [{shown}]") }
+            });
+            let call = format!("{}{}", action.name, params.collect::<String>());
+            text.push_str(&format!("\n    {call}\n        {}", action.help));
+        }
+    }
+    text
+}

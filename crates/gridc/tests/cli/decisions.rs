@@ -1,0 +1,109 @@
+//! `job confirm`, `job resolve`, `job why`.
+
+use serde_json::{Value, json};
+
+use crate::fake::{Fake, JOB, job, job_line, refusal};
+use crate::{end, gridc, run};
+
+fn path(verb: &str) -> String {
+    format!("/api/v1/namespaces/default/jobs/{JOB}/{verb}")
+}
+
+async fn running() -> Fake {
+    Fake::start(|_, _| (200, json!({"id": JOB, "status": "running"}))).await
+}
+
+#[tokio::test]
+async fn confirm_prints_how_the_job_stands() {
+    let server = running().await;
+    let ran = run(&server.url(), &format!("job confirm {JOB}")).await.exits(0);
+    assert_eq!((ran.stdout, ran.stderr), (format!("{JOB} running\n"), String::new()));
+    let ran = run(&server.url(), &format!("job confirm --phase 1 {JOB} -o json")).await.exits(0);
+    assert_eq!(ran.json(), json!({"id": JOB, "status": "running"}));
+    let sent: Vec<_> = server.seen().into_iter().map(|s| (s.line, s.body)).collect();
+    let line = format!("POST {}", path("confirm"));
+    assert_eq!(sent, [(line.clone(), json!({})), (line, json!({"phase": 1}))]);
+}
+
+#[tokio::test]
+async fn w8_resolve_says_exactly_what_the_person_said() {
+    let server = running().await;
+    for word in ["success", "failed", "retry"] {
+        let ran = run(&server.url(), &format!("job resolve {JOB} --step 2 --node web-07 --as {word}")).await.exits(0);
+        assert_eq!((ran.stdout, ran.stderr), (format!("{JOB} running\n"), String::new()));
+        let sent = server.seen().pop().unwrap();
+        assert_eq!(sent.line, format!("POST {}", path("resolve")));
+        assert_eq!(sent.body, json!({"step": 2, "node": "web-07", "as": word}));
+    }
+}
+
+#[tokio::test]
+async fn why_is_one_line_or_the_document() {
+    let doc = json!({"id": JOB, "status": "running", "why": "phase 1 waits\u{1b} for a person"});
+    let want = doc.clone();
+    let server = Fake::start(move |_, _| (200, doc.clone())).await;
+    let ran = run(&server.url(), &format!("job why {JOB}")).await.exits(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("phase 1 waits\\u{1b} for a person\n", ""));
+    assert_eq!(run(&server.url(), &format!("job why {JOB} -o json")).await.exits(0).json(), want);
+    assert_eq!(server.seen()[0].line, format!("GET {}", path("why")));
+}
+
+#[tokio::test]
+async fn what_does_not_wait_exits_5() {
+    let server = Fake::start(|_, _| refusal(409, "CONFLICT", "it does not wait for that")).await;
+    for line in [format!("job confirm {JOB}"), format!("job resolve {JOB} --step 0 --node a --as failed")] {
+        let ran = run(&server.url(), &line).await.exits(5);
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", "error: it does not wait for that (CONFLICT)\n"));
+    }
+}
+
+#[tokio::test]
+async fn w8_a_decision_whose_answer_is_lost_is_sent_once_and_says_so() {
+    let server = Fake::start(|_, _| refusal(503, "OUTCOME_UNKNOWN", "no answer from the log")).await;
+    for line in [format!("job confirm {JOB}"), format!("job resolve {JOB} --step 0 --node a --as retry")] {
+        let ran = end(&mut gridc(&server.url(), &line)).await.exits(3);
+        assert!(ran.stderr.contains("hint: the answer was lost"), "{ran:?}");
+    }
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn decisions_that_are_incomplete_or_unreadable_exit_2_and_ask_nobody() {
+    let server = running().await;
+    for (line, want) in [
+        (format!("job resolve {JOB}"), "--step <N>\n  --node <NAME>\n  --as <VERDICT>"),
+        (format!("job resolve {JOB} --step 0 --node a --as ok"), "[possible values: success, failed, retry]"),
+        (format!("job resolve {JOB} --step x --node a --as retry"), "invalid value 'x' for '--step <N>'"),
+        (format!("job resolve {JOB} --step 0 --node No_Such --as retry"), "\"No_Such\""),
+        (format!("job confirm {JOB} --phase -1"), "'-1'"),
+        ("job confirm".to_owned(), "<ID>"),
+        ("job why".to_owned(), "<ID>"),
+    ] {
+        let ran = run(&server.url(), &line).await.exits(2);
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(want), "{line}: {ran:?}");
+    }
+    for line in ["job confirm nope", "job resolve nope --step 0 --node a --as retry", "job why nope"] {
+        run(&server.url(), line).await.exits(4);
+    }
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn job_status_says_why_a_job_is_not_further() {
+    let status = |answer: (u16, Value)| async move {
+        let server = Fake::start(move |_, seen| match seen.line.as_str() {
+            line if line == job_line() => (200, job("running", &[("pending", 2)], Some(json!({})))),
+            line if line.ends_with("/why") => answer.clone(),
+            line => panic!("{line}"),
+        })
+        .await;
+        run(&server.url(), &format!("job status {JOB}")).await.exits(0).stdout
+    };
+    let text = status((200, json!({"id": JOB, "status": "running", "why": "phase 0 waits for a person"}))).await;
+    assert!(
+        text.contains("status     running\nwhy        phase 0 waits for a person\ntarget     group:web\n"),
+        "{text}"
+    );
+    let text = status(refusal(404, "NOT_FOUND", "no such path")).await;
+    assert!(text.contains("status     running\ntarget     group:web\n"), "an older controller: {text}");
+}
