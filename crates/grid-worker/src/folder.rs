@@ -1,7 +1,9 @@
 //! The data folder: who this worker is across restarts (W1), and the proof that only one process uses it.
 //!
-//! `identity` is written whole or not at all. The journal belongs to the `journal_id`: if the journal is gone, so is
-//! what it knew, and a new id says so to the leader, which then counts outstanding `once` leases as unknown.
+//! `identity` is written whole or not at all. The journal belongs to the `journal_id`: if the journal is gone, damaged or
+//! given up, so is what it knew, and a new id says so to the leader, which then counts outstanding `once` leases as
+//! unknown. The new id comes first and names the old one until the old journal is out of the way: a crash between the
+//! two must not replay the old journal under the new id.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -15,13 +17,13 @@ use crate::journal::write_whole;
 
 const RANDOM_CHARS: usize = 5;
 const LONGEST_HOST: usize = 63 - 1 - RANDOM_CHARS;
+/// Stands for the id of a journal whose identity is gone.
+const UNKNOWN_JOURNAL: &str = "unknown";
 
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
     identity: Identity,
-    /// Before this start; another one than now after a reset.
-    previous_journal_id: Option<String>,
     _lock: File,
 }
 
@@ -33,6 +35,9 @@ struct Identity {
     boot: u64,
     /// Empty until the first registration.
     cluster_id: String,
+    /// The journal that lies in the folder was written under this id and is to be given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous_journal_id: Option<String>,
 }
 
 impl Folder {
@@ -50,11 +55,18 @@ impl Folder {
             }
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
-        let known = read_identity(path).map_err(fault)?;
-        let previous_journal_id = known.as_ref().map(|known| known.journal_id.clone());
+        // Whoever names the node needs nothing of a damaged identity.
+        let start_over = reset && given.is_some();
+        let known = match read_identity(path) {
+            Err(Unreadable::Damaged(problem)) if start_over => {
+                tracing::warn!("the file `identity` is damaged ({problem}); this node starts over");
+                None
+            }
+            read => read.map_err(|unreadable| fault(unreadable.to_string()))?,
+        };
         let identity = next_identity(path, known, given, reset).map_err(fault)?;
-        let folder = Self { path: path.to_owned(), identity, previous_journal_id, _lock: lock };
-        folder.save().map_err(io)?;
+        let folder = Self { path: path.to_owned(), identity, _lock: lock };
+        folder.save()?;
         Ok(folder)
     }
 
@@ -77,7 +89,21 @@ impl Folder {
 
     /// The id under which the journal in this folder was written, if it is not the one of now.
     pub(crate) fn replaced_journal_id(&self) -> Option<&str> {
-        self.previous_journal_id.as_deref().filter(|previous| *previous != self.identity.journal_id)
+        self.identity.previous_journal_id.as_deref()
+    }
+
+    /// From here on this is another journal, whatever happens (W1).
+    pub(crate) fn replace_journal_id(&mut self) -> Result<(), WorkerError> {
+        let fresh = random_hex().map_err(WorkerError::Config)?;
+        let old = std::mem::replace(&mut self.identity.journal_id, fresh);
+        self.identity.previous_journal_id.get_or_insert(old);
+        self.save()
+    }
+
+    /// The old journal is out of the way.
+    pub(crate) fn journal_is_replaced(&mut self) -> Result<(), WorkerError> {
+        self.identity.previous_journal_id = None;
+        self.save()
     }
 
     pub(crate) fn cluster_id(&self) -> &str {
@@ -88,7 +114,7 @@ impl Folder {
     pub(crate) fn set_cluster_id(&mut self, cluster_id: &str) -> Result<(), WorkerError> {
         if self.identity.cluster_id != cluster_id {
             cluster_id.clone_into(&mut self.identity.cluster_id);
-            self.save().map_err(|e| WorkerError::Folder { path: self.path.clone(), problem: e.to_string() })?;
+            self.save()?;
         }
         Ok(())
     }
@@ -97,9 +123,10 @@ impl Folder {
         journal_path(&self.path)
     }
 
-    fn save(&self) -> std::io::Result<()> {
-        let text = serde_json::to_vec_pretty(&self.identity)?;
-        write_whole(&self.path.join("identity"), &text)
+    fn save(&self) -> Result<(), WorkerError> {
+        let text = serde_json::to_vec_pretty(&self.identity).map_err(std::io::Error::from);
+        let saved = text.and_then(|text| write_whole(&self.path.join("identity"), &text));
+        saved.map_err(|error| WorkerError::Folder { path: self.path.clone(), problem: error.to_string() })
     }
 }
 
@@ -107,17 +134,24 @@ fn journal_path(folder: &Path) -> PathBuf {
     folder.join("journal")
 }
 
-fn read_identity(folder: &Path) -> Result<Option<Identity>, String> {
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error(
+        "its file `identity` is damaged ({0}); restore it, or start over with --reset-journal and --node-id: outstanding \
+         once-only steps of that node then count as unknown"
+    )]
+    Damaged(serde_json::Error),
+}
+
+fn read_identity(folder: &Path) -> Result<Option<Identity>, Unreadable> {
     let bytes = match std::fs::read(folder.join("identity")) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error.into()),
     };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-        format!(
-            "its file `identity` is damaged ({error}); restore it, or remove the whole folder to start as a new node"
-        )
-    })
+    serde_json::from_slice(&bytes).map(Some).map_err(Unreadable::Damaged)
 }
 
 fn next_identity(
@@ -126,23 +160,32 @@ fn next_identity(
     given: Option<&NodeId>,
     reset: bool,
 ) -> Result<Identity, String> {
+    let journal_is_there = journal_path(folder).exists();
     let Some(known) = known else {
         let node_id = given.cloned().map_or_else(|| make_node_id(&crate::facts::hostname()), Ok)?;
-        return Ok(Identity { node_id, journal_id: random_hex()?, boot: 1, cluster_id: String::new() });
+        let previous_journal_id = journal_is_there.then(|| UNKNOWN_JOURNAL.to_owned());
+        return Ok(Identity {
+            node_id,
+            journal_id: random_hex()?,
+            boot: 1,
+            cluster_id: String::new(),
+            previous_journal_id,
+        });
     };
     let node_id = given.cloned().unwrap_or_else(|| known.node_id.clone());
-    if reset {
-        return Ok(Identity { node_id, journal_id: random_hex()?, boot: known.boot + 1, cluster_id: String::new() });
-    }
-    if node_id != known.node_id {
+    if node_id != known.node_id && !reset {
         return Err(format!(
             "it belongs to node {}, not to {node_id}; use that id, another folder, or --reset-journal",
             known.node_id
         ));
     }
-    let journal_is_there = journal_path(folder).exists();
-    let journal_id = if journal_is_there { known.journal_id } else { random_hex()? };
-    Ok(Identity { node_id, journal_id, boot: known.boot + 1, cluster_id: known.cluster_id })
+    let cluster_id = if reset { String::new() } else { known.cluster_id };
+    let boot = known.boot + 1;
+    if journal_is_there && !reset {
+        return Ok(Identity { node_id, boot, cluster_id, ..known });
+    }
+    let previous_journal_id = known.previous_journal_id.or(Some(known.journal_id));
+    Ok(Identity { node_id, journal_id: random_hex()?, boot, cluster_id, previous_journal_id })
 }
 
 /// The host name, bent to the rule for names, and a few random characters.
@@ -190,8 +233,9 @@ mod tests {
     fn w1_a_lost_or_reset_journal_gets_another_id() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Folder::open(dir.path(), None, false).unwrap().journal_id().to_owned();
-        let lost = Folder::open(dir.path(), None, false).unwrap();
+        let mut lost = Folder::open(dir.path(), None, false).unwrap();
         assert_ne!(lost.journal_id(), journal, "its journal was never there");
+        lost.journal_is_replaced().unwrap();
         std::fs::write(lost.journal_path(), b"").unwrap();
         let journal = lost.journal_id().to_owned();
         drop(lost);

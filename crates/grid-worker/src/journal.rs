@@ -4,11 +4,15 @@
 //! needs it to survive the machine asks for a sync and goes on when it is reported. Many leases share one fsync (group
 //! commit), made by a thread of its own so that the worker keeps talking meanwhile.
 //! A write or fsync that fails ends the worker: after that nobody knows what is on disk.
+//! A journal that is not all that this worker last wrote counts as lost (W1): what is missing may be the start of a
+//! `once` lease. Opening it says so ([`Damage`]); the caller takes a new `journal_id` and starts an empty one. Refusing to
+//! start instead would protect nothing more, and leave the node away until a person comes.
 //! Compaction writes what still matters into a new file and renames it over the old one. It blocks the caller; it
 //! happens each time the file has doubled, so its cost is spread over as many appends.
 //! Not here: what records mean (`book`).
 
 mod disk;
+mod extent;
 mod frame;
 mod record;
 mod sync;
@@ -19,7 +23,8 @@ use std::io;
 
 pub(crate) use disk::write_whole;
 pub use disk::{Disk, FileDisk, SyncFile};
-pub use frame::Corrupt;
+use extent::{Extent, Written};
+pub use frame::Damage;
 pub use record::{Ended, Group, Record, Status};
 use sync::SyncThread;
 
@@ -31,7 +36,7 @@ pub enum JournalError {
     #[error("journal: {0}; without it nothing can be promised: see to the disk, then start the worker again")]
     Io(#[from] io::Error),
     #[error("journal: {0}; {WAY_OUT}")]
-    Corrupt(#[from] Corrupt),
+    Damaged(#[from] Damage),
     #[error("journal: a record at byte {offset} is of no kind this version knows ({problem}); {WAY_OUT}")]
     Foreign { offset: u64, problem: String },
 }
@@ -42,6 +47,7 @@ const WAY_OUT: &str = "restore the data folder, or start once with --reset-journ
 /// An open journal.
 pub struct Journal<D: Disk> {
     disk: D,
+    machine_boot: u64,
     seed: u64,
     len_bytes: u64,
     /// Size right after the last compaction, or at the start.
@@ -50,19 +56,21 @@ pub struct Journal<D: Disk> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Reads every record, cuts off a torn tail and opens the journal for appending. `synced` is told, from another
-    /// thread, up to which number everything is on disk.
+    /// Reads every record and opens the journal for appending; without one, makes an empty one. `synced` is told, from
+    /// another thread, up to which number everything is on disk.
     pub fn open(
         mut disk: D,
+        machine_boot: u64,
         synced: impl Fn(io::Result<u64>) + Send + 'static,
     ) -> Result<(Self, Vec<Record>), JournalError> {
-        let bytes = disk.read()?;
-        let sync = SyncThread::start(synced)?;
-        let Some(scan) = frame::scan(&bytes)? else {
-            let mut journal = Self { disk, seed: 0, len_bytes: 0, base_bytes: 0, sync };
+        let Some(bytes) = disk.read()? else {
+            let sync = SyncThread::start(synced)?;
+            let mut journal = Self { disk, machine_boot, seed: 0, len_bytes: 0, base_bytes: 0, sync };
             journal.compact(std::iter::empty())?;
             return Ok((journal, Vec::new()));
         };
+        let scan = frame::scan(&bytes)?;
+        extent::check(&scan, bytes.len(), &disk.read_extent()?, machine_boot)?;
         let mut records = Vec::with_capacity(scan.payloads.len());
         for range in scan.payloads {
             let offset = range.start as u64;
@@ -73,17 +81,20 @@ impl<D: Disk> Journal<D> {
         if scan.good_bytes < bytes.len() {
             tracing::warn!(
                 dropped = bytes.len() - scan.good_bytes,
-                "the journal ends in a torn record, which is dropped"
+                "the journal ends in a record that was never wholly written, which is dropped"
             );
             disk.truncate(len_bytes)?;
         }
-        Ok((Self { disk, seed: scan.seed, len_bytes, base_bytes: len_bytes, sync }, records))
+        let sync = SyncThread::start(synced)?;
+        let mut journal = Self { disk, machine_boot, seed: scan.seed, len_bytes, base_bytes: len_bytes, sync };
+        journal.record_extent()?;
+        Ok((journal, records))
     }
 
     /// What can still be read of a journal that is given up.
-    pub fn salvage(mut disk: D) -> Vec<Record> {
-        let bytes = disk.read().unwrap_or_default();
-        frame::readable(&bytes).into_iter().map_while(|range| minicbor::decode(&bytes[range]).ok()).collect()
+    pub fn salvage(disk: &mut D) -> Vec<Record> {
+        let bytes = disk.read().ok().flatten().unwrap_or_default();
+        frame::readable(&bytes).into_iter().filter_map(|range| minicbor::decode(&bytes[range]).ok()).collect()
     }
 
     /// After this the records survive the process, not yet the machine.
@@ -94,7 +105,7 @@ impl<D: Disk> Journal<D> {
         }
         self.disk.append(&bytes)?;
         self.len_bytes += bytes.len() as u64;
-        Ok(())
+        self.record_extent()
     }
 
     /// Asks for everything appended so far to be put on disk; `number` comes back through `synced`.
@@ -114,11 +125,23 @@ impl<D: Disk> Journal<D> {
         for record in records {
             frame::encode(&mut bytes, seed, 0, &record);
         }
+        let next = Written { seed, len_bytes: bytes.len() as u64 };
+        let announced = Extent { machine_boot: self.machine_boot, current: self.written(), next };
+        self.disk.write_extent(&announced.encode(), true)?;
         self.disk.replace(&bytes)?;
-        self.seed = seed;
-        self.len_bytes = bytes.len() as u64;
+        self.seed = next.seed;
+        self.len_bytes = next.len_bytes;
         self.base_bytes = self.len_bytes;
-        Ok(())
+        self.record_extent()
+    }
+
+    fn written(&self) -> Written {
+        Written { seed: self.seed, len_bytes: self.len_bytes }
+    }
+
+    fn record_extent(&mut self) -> Result<(), JournalError> {
+        let extent = Extent { machine_boot: self.machine_boot, current: self.written(), next: Written::default() };
+        Ok(self.disk.write_extent(&extent.encode(), false)?)
     }
 }
 

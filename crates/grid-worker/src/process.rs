@@ -17,6 +17,7 @@ use std::pin::Pin;
 use tokio::io::AsyncRead;
 
 pub use crate::journal::Group;
+pub(crate) use procfs::machine_boot;
 pub use system::SystemProcesses;
 
 /// The environment variable that holds the mark.

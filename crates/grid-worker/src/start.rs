@@ -1,4 +1,11 @@
 //! From a configuration to a running worker: lock the folder, read the journal, end what an earlier process left, go.
+//!
+//! W1: a journal that is damaged is given up like one that is lost, with a warning: under a new `journal_id` the leader
+//! counts outstanding `once` leases as unknown, and none runs twice. What can still be read of it serves only to end what
+//! it started.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +26,7 @@ use crate::inbox::Inbox;
 use crate::journal::{FileDisk, Journal, JournalError, Record};
 use crate::logs::LogDesk;
 use crate::output::Outputs;
-use crate::process::{Processes, SystemProcesses};
+use crate::process::{Processes, SystemProcesses, machine_boot};
 use crate::shutdown::{Shutdown, Stop};
 use crate::worker::Worker;
 
@@ -64,11 +71,11 @@ pub async fn run_with<D: Dialer, R: Directory>(
         return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
     }
     let nonce = random_bytes().map_err(WorkerError::Config)?;
-    let folder = Folder::open(&config.data_dir, config.node_id.as_ref(), config.reset_journal)?;
+    let mut folder = Folder::open(&config.data_dir, config.node_id.as_ref(), config.reset_journal)?;
     let facts = facts::gather(&config, &backends);
     let mut book = Book::new(facts.capacity.slots);
     let (sender, synced) = mpsc::unbounded_channel();
-    let journal = open_journal(&folder, &mut book, &seams.processes, move |done| {
+    let journal = open_journal(&mut folder, &mut book, &seams.processes, move |done| {
         // Nobody listens only when the worker is gone.
         let _ = sender.send(done);
     })
@@ -107,26 +114,39 @@ pub async fn run_with<D: Dialer, R: Directory>(
 
 /// Fills the book, and returns only when no process of an earlier run is left.
 async fn open_journal(
-    folder: &Folder,
+    folder: &mut Folder,
     book: &mut Book,
     processes: &Arc<dyn Processes>,
-    synced: impl Fn(std::io::Result<u64>) + Send + 'static,
+    synced: impl Fn(std::io::Result<u64>) + Clone + Send + 'static,
 ) -> Result<Journal<FileDisk>, WorkerError> {
-    let path = folder.journal_path();
-    if let Some(previous) = folder.replaced_journal_id() {
-        // The new id is on disk already: from here on this is another journal, whatever happens.
-        let mut given_up = Book::new(1);
-        replay(&mut given_up, Journal::salvage(FileDisk::new(path.clone())));
-        end_left_over(processes, previous, &given_up.interrupted()).await?;
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(JournalError::Io(error).into()),
-            _ => {}
+    give_up_replaced(folder, processes).await?;
+    let open = |folder: &Folder| Journal::open(FileDisk::new(folder.journal_path()), machine_boot(), synced.clone());
+    let (journal, records) = match open(folder) {
+        Err(JournalError::Damaged(damage)) => {
+            tracing::warn!(
+                "the journal is damaged ({damage}) and given up: outstanding once-only steps of this node count as \
+                 unknown; what is left of it is in journal.old"
+            );
+            folder.replace_journal_id()?;
+            give_up_replaced(folder, processes).await?;
+            open(folder)?
         }
-    }
-    let (journal, records) = Journal::open(FileDisk::new(path), synced)?;
+        opened => opened?,
+    };
     replay(book, records);
     end_left_over(processes, folder.journal_id(), &book.interrupted()).await?;
     Ok(journal)
+}
+
+/// The new id is on disk already; now the old journal has to go, and before it what it knows to be running.
+async fn give_up_replaced(folder: &mut Folder, processes: &Arc<dyn Processes>) -> Result<(), WorkerError> {
+    let Some(previous) = folder.replaced_journal_id() else { return Ok(()) };
+    let mut disk = FileDisk::new(folder.journal_path());
+    let mut given_up = Book::new(1);
+    replay(&mut given_up, Journal::salvage(&mut disk));
+    end_left_over(processes, previous, &given_up.interrupted()).await?;
+    disk.set_aside().map_err(JournalError::Io)?;
+    folder.journal_is_replaced()
 }
 
 fn replay(book: &mut Book, records: Vec<Record>) {

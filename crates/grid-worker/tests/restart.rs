@@ -143,15 +143,52 @@ async fn w1_a_reset_journal_gets_a_new_id_and_forgets_everything() {
     leader.offer(&echo);
     leader.result(echo.lease).await;
     worker.kill9();
-    std::fs::write(dir.path().join("data/journal"), b"damaged beyond repair").unwrap();
-    let refused = TestWorker::spawn(config(&leader, dir.path())).end().await.unwrap_err().to_string();
-    assert!(refused.contains("--reset-journal"), "{refused}");
     let mut reset = config(&leader, dir.path());
     reset.reset_journal = true;
     let _worker = TestWorker::start_with(&leader, reset).await;
     let seen = leader.seen();
     assert_ne!(seen.registrations[0].journal_id, seen.registrations[1].journal_id);
     assert_eq!(seen.firsts[1].held.as_ref().unwrap().leases, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w1_a_damaged_journal_gets_a_new_id_and_what_it_started_is_ended() {
+    type Apply = fn(&mut Vec<u8>);
+    let duration_ms = 800_000_000 + u64::from(std::process::id());
+    let seconds = format!("{}.{:03}", duration_ms / 1000, duration_ms % 1000);
+    let _guard = KillSleepers(seconds.clone());
+    let damages: [(&str, Apply); 4] = [
+        ("emptied", Vec::clear),
+        ("cut", |bytes| bytes.truncate(bytes.len() - 1)),
+        ("changed near its end", |bytes| *bytes.iter_mut().nth_back(4).unwrap() ^= 1),
+        ("replaced", |bytes| *bytes = b"damaged beyond repair".to_vec()),
+    ];
+    for (damage, apply) in damages {
+        let leader = TestLeader::start().await;
+        let dir = tempfile::tempdir().unwrap();
+        let worker = WorkerProcess::start(&leader, dir.path()).await;
+        let path = dir.path().join("lines");
+        let record = Task::new(1, "record").text("path", path.to_str().unwrap()).duration("delay", 600_000);
+        let sleep = Task::new(2, "sleep").duration("duration", duration_ms);
+        leader.offer(&sleep);
+        leader.until("the process", |_| (sleepers(&seconds).len() == 1).then_some(())).await;
+        leader.offer(&record);
+        leader.until("the line", |_| std::fs::read(&path).is_ok_and(|bytes| !bytes.is_empty()).then_some(())).await;
+        worker.kill9();
+        let journal = dir.path().join("data/journal");
+        let mut bytes = std::fs::read(&journal).unwrap();
+        apply(&mut bytes);
+        std::fs::write(&journal, bytes).unwrap();
+        let _worker = TestWorker::start(&leader, dir.path()).await;
+        let seen = leader.seen();
+        assert_ne!(seen.registrations[0].journal_id, seen.registrations[1].journal_id, "{damage}");
+        assert_eq!(seen.registrations[1].boot, 2, "{damage}");
+        assert_eq!(seen.firsts[1].held.as_ref().unwrap().leases, [], "{damage}");
+        if damage.contains("cut") || damage.contains("near") {
+            assert_eq!(sleepers(&seconds), [] as [u32; 0], "{damage}: what can be read serves to end what it started");
+        }
+        drop(KillSleepers(seconds.clone()));
+    }
 }
 
 /// A failed test leaves nothing behind.

@@ -1,19 +1,25 @@
-//! The file under the journal, as a seam: a simulator puts a disk here that loses what was not synced.
+//! The files under the journal, as a seam: a simulator puts a disk here that loses what was not synced.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub trait Disk: Send + 'static {
-    /// Everything in the file; nothing if there is none.
-    fn read(&mut self) -> io::Result<Vec<u8>>;
+    /// Everything in the file; `None` if there is none.
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn truncate(&mut self, len_bytes: u64) -> io::Result<()>;
     /// Replaces the file; after this the new content, and only that, survives a power cut.
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Syncs what was appended before this call, from any thread.
     fn sync_file(&self) -> io::Result<Arc<dyn SyncFile>>;
+    /// The few bytes beside the file; empty if there are none.
+    fn read_extent(&mut self) -> io::Result<Vec<u8>>;
+    /// Written at once: the death of the process leaves the old or the new bytes. `durable`: so does a power cut, and it
+    /// leaves the new ones.
+    fn write_extent(&mut self, bytes: &[u8], durable: bool) -> io::Result<()>;
 }
 
 pub trait SyncFile: Send + Sync {
@@ -26,16 +32,29 @@ impl SyncFile for File {
     }
 }
 
-/// A real file.
+/// Real files: `journal` and, beside it, `journal.len`.
 pub struct FileDisk {
     path: PathBuf,
     file: Option<Arc<File>>,
+    extent: Option<File>,
 }
 
 impl FileDisk {
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path, file: None }
+        Self { path, file: None, extent: None }
+    }
+
+    /// Moves the journal out of the way, for whoever wants to look into it. Done when this returns, power cut or not.
+    pub fn set_aside(self) -> io::Result<()> {
+        // The journal first: without it the rest means nothing.
+        if_there(std::fs::rename(&self.path, self.path.with_extension("old")))?;
+        if_there(std::fs::remove_file(self.extent_path()))?;
+        sync_folder_of(&self.path)
+    }
+
+    fn extent_path(&self) -> PathBuf {
+        self.path.with_extension("len")
     }
 
     fn file(&self) -> io::Result<&Arc<File>> {
@@ -44,17 +63,17 @@ impl FileDisk {
 }
 
 impl Disk for FileDisk {
-    fn read(&mut self) -> io::Result<Vec<u8>> {
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut file = match OpenOptions::new().read(true).append(true).open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(0))?;
         file.read_to_end(&mut bytes)?;
         self.file = Some(Arc::new(file));
-        Ok(bytes)
+        Ok(Some(bytes))
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -76,6 +95,28 @@ impl Disk for FileDisk {
     fn sync_file(&self) -> io::Result<Arc<dyn SyncFile>> {
         Ok(Arc::<File>::clone(self.file()?))
     }
+
+    fn read_extent(&mut self) -> io::Result<Vec<u8>> {
+        match std::fs::read(self.extent_path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read,
+        }
+    }
+
+    fn write_extent(&mut self, bytes: &[u8], durable: bool) -> io::Result<()> {
+        let path = self.extent_path();
+        let file = match &mut self.extent {
+            Some(file) => file,
+            none => none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&path)?),
+        };
+        file.write_all_at(bytes, 0)?;
+        if durable {
+            file.set_len(bytes.len() as u64)?;
+            file.sync_all()?;
+            sync_folder_of(&path)?;
+        }
+        Ok(())
+    }
 }
 
 /// Writes a file so that a power cut leaves the old or the new one, never a part.
@@ -85,6 +126,17 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
+    sync_folder_of(path)
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
+}
+
+fn if_there(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
 }

@@ -7,7 +7,8 @@
 //! The checksum covers the file's random seed and the frame's own offset, so that bytes which merely look like a frame
 //! (a leftover of an older file, a journal quoted in an error text) never count as one.
 //! A torn tail is a bad frame with no good one behind it: what a crash in the middle of a write leaves. A bad frame with
-//! good ones behind it is damage to what was already there, and skipping it could run a `once` step again: that is refused.
+//! good ones behind it is damage to what was already there, and skipping it could run a `once` step again.
+//! Not here: whether what is torn or missing was ever acted on (`extent`).
 
 use std::ops::Range;
 
@@ -19,13 +20,19 @@ const PREFIX_BYTES: usize = 8;
 /// No honest record is larger: texts are cut long before.
 const MAX_PAYLOAD_BYTES: usize = 64 * 1024;
 
-/// Damage that is not a torn tail.
+/// Why a journal cannot be believed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Corrupt {
+pub enum Damage {
     #[error("the file is not a journal")]
     Header,
     #[error("damaged at byte {0}, with good records behind it")]
     Middle(usize),
+    #[error("good up to byte {good_bytes} only, of {written_bytes} that were written")]
+    Short { good_bytes: u64, written_bytes: u64 },
+    #[error("torn at byte {good_bytes}, and the machine was started again since")]
+    Torn { good_bytes: u64 },
+    #[error("the file that says how long it was is missing, damaged or of another journal")]
+    Unrecorded,
 }
 
 #[derive(Debug)]
@@ -55,22 +62,25 @@ pub(super) fn encode(bytes: &mut Vec<u8>, seed: u64, base: u64, record: &Record)
     bytes[begin + 4..begin + PREFIX_BYTES].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// `None`: there is no journal yet.
-pub(super) fn scan(bytes: &[u8]) -> Result<Option<Scan>, Corrupt> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let scan = good_part(bytes).ok_or(Corrupt::Header)?;
+pub(super) fn scan(bytes: &[u8]) -> Result<Scan, Damage> {
+    let scan = good_part(bytes).ok_or(Damage::Header)?;
     let bad = scan.good_bytes;
     if (bad + 1..bytes.len()).any(|offset| frame_at(bytes, scan.seed, offset).is_some()) {
-        return Err(Corrupt::Middle(bad));
+        return Err(Damage::Middle(bad));
     }
-    Ok(Some(scan))
+    Ok(scan)
 }
 
-/// The payloads before the first damage.
+/// Every payload that is whole, whatever is damaged before it.
 pub(super) fn readable(bytes: &[u8]) -> Vec<Range<usize>> {
-    good_part(bytes).map_or_else(Vec::new, |scan| scan.payloads)
+    let Some(mut scan) = good_part(bytes) else { return Vec::new() };
+    let mut offset = scan.good_bytes;
+    while offset < bytes.len() {
+        let frame = frame_at(bytes, scan.seed, offset);
+        offset = frame.as_ref().map_or(offset + 1, |payload| payload.end);
+        scan.payloads.extend(frame);
+    }
+    scan.payloads
 }
 
 fn good_part(bytes: &[u8]) -> Option<Scan> {

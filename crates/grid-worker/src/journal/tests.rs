@@ -1,10 +1,14 @@
+//! The journal on real files: what is read again, which damage is noticed, syncs and compaction.
+
 use std::sync::mpsc;
 use std::time::Duration;
 
 use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, StepIndex};
 
-use super::{Corrupt, Ended, FileDisk, Journal, JournalError, Record, Status};
+use super::{Damage, Disk, Ended, FileDisk, Journal, JournalError, Record, Status};
+
+const BOOT: u64 = 77;
 
 fn lease(job: u64) -> LeaseKey {
     LeaseKey { job: JobId(job), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) }
@@ -42,7 +46,29 @@ impl Rig {
     }
 
     fn open(&self) -> Result<(Journal<FileDisk>, Vec<Record>), JournalError> {
-        Journal::open(FileDisk::new(self.path.clone()), |_| {})
+        self.open_in(BOOT)
+    }
+
+    fn open_in(&self, machine_boot: u64) -> Result<(Journal<FileDisk>, Vec<Record>), JournalError> {
+        Journal::open(FileDisk::new(self.path.clone()), machine_boot, |_| {})
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self.open() {
+            Ok(_) => None,
+            Err(JournalError::Damaged(damage)) => Some(damage),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Both files.
+    fn put(&self, journal: &[u8], extent: &[u8]) {
+        std::fs::write(&self.path, journal).unwrap();
+        std::fs::write(self.path.with_extension("len"), extent).unwrap();
+    }
+
+    fn extent(&self) -> Vec<u8> {
+        std::fs::read(self.path.with_extension("len")).unwrap()
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -61,55 +87,151 @@ fn w3_what_was_appended_is_read_again() {
     assert_eq!(rig.open().unwrap().1, records());
 }
 
-#[test]
-fn w3_a_journal_torn_at_any_byte_keeps_every_whole_record_and_goes_on() {
-    let rig = Rig::new();
+/// A journal with all records, and both files as they were before the first and after each.
+fn grown(rig: &Rig) -> Vec<(Vec<u8>, Vec<u8>)> {
     let (mut journal, _) = rig.open().unwrap();
-    let mut ends = vec![rig.bytes().len()];
+    let mut states = vec![(rig.bytes(), rig.extent())];
     for record in records() {
         journal.append(&[record]).unwrap();
-        ends.push(rig.bytes().len());
+        states.push((rig.bytes(), rig.extent()));
     }
-    let whole = rig.bytes();
-    for cut in ends[0]..=whole.len() {
-        std::fs::write(&rig.path, &whole[..cut]).unwrap();
-        let (mut journal, read) = rig.open().unwrap();
-        let kept = ends.iter().filter(|end| **end <= cut).count() - 1;
-        assert_eq!(read, records()[..kept], "cut at {cut}");
-        journal.append(&records()[4..]).unwrap();
-        let (_, read) = rig.open().unwrap();
-        assert_eq!(read.len(), kept + 1, "cut at {cut}, then appended");
-        // A power cut may leave the length but not the bytes.
-        let zeros = [&whole[..cut], &vec![0; whole.len() - cut]].concat();
-        let kept = ends.iter().filter(|end| zeros[..**end] == whole[..**end]).count() - 1;
-        std::fs::write(&rig.path, zeros).unwrap();
-        assert_eq!(rig.open().unwrap().1, records()[..kept], "zeros from {cut}");
+    states
+}
+
+#[test]
+fn w3_an_append_cut_off_at_any_byte_keeps_every_whole_record_and_goes_on() {
+    let rig = Rig::new();
+    let states = grown(&rig);
+    let (whole, _) = states.last().unwrap();
+    for (recorded, (short, extent)) in states.iter().enumerate() {
+        for cut in short.len()..=whole.len() {
+            rig.put(&whole[..cut], extent);
+            let kept = states.iter().filter(|(bytes, _)| bytes.len() <= cut).count() - 1;
+            let (mut journal, read) = rig.open().unwrap();
+            assert_eq!(read, records()[..kept], "{recorded} recorded, cut at {cut}");
+            journal.append(&records()[4..]).unwrap();
+            let (_, read) = rig.open().unwrap();
+            assert_eq!(read.len(), kept + 1, "{recorded} recorded, cut at {cut}, then appended");
+        }
     }
 }
 
 #[test]
-fn w3_damage_in_the_middle_is_refused_with_the_way_out() {
+fn w1_a_journal_cut_or_changed_at_any_byte_is_noticed() {
     let rig = Rig::new();
-    let (mut journal, _) = rig.open().unwrap();
-    let start = rig.bytes().len();
-    journal.append(&records()).unwrap();
-    let whole = rig.bytes();
-    let last = {
-        let rig = Rig::new();
-        let (mut journal, _) = rig.open().unwrap();
-        journal.append(&records()[4..]).unwrap();
-        rig.bytes().len() - start
-    };
-    for at in start..whole.len() - last {
-        let mut damaged = whole.clone();
-        damaged[at] ^= 0x40;
-        std::fs::write(&rig.path, &damaged).unwrap();
-        let error = rig.open().map(drop).unwrap_err();
-        assert!(matches!(error, JournalError::Corrupt(Corrupt::Middle(_))), "byte {at}: {error}");
-        assert!(error.to_string().contains("--reset-journal"), "{error}");
+    let (whole, extent) = grown(&rig).pop().unwrap();
+    for cut in 0..whole.len() {
+        rig.put(&whole[..cut], &extent);
+        assert!(rig.damage().is_some(), "cut at {cut}");
+        rig.put(&[&whole[..cut], &vec![0; whole.len() - cut]].concat(), &extent);
+        assert!(rig.damage().is_some(), "zeros from {cut}");
     }
-    std::fs::write(&rig.path, b"something else entirely").unwrap();
-    assert!(matches!(rig.open().map(drop), Err(JournalError::Corrupt(Corrupt::Header))));
+    for at in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x40;
+        rig.put(&flipped, &extent);
+        assert!(rig.damage().is_some(), "byte {at}");
+    }
+    rig.put(&whole, &extent);
+    assert_eq!(rig.damage(), None);
+}
+
+#[test]
+fn w1_a_journal_without_the_record_of_its_length_is_not_believed() {
+    let rig = Rig::new();
+    let (whole, extent) = grown(&rig).pop().unwrap();
+    for cut in 0..extent.len() {
+        rig.put(&whole, &extent[..cut]);
+        assert_eq!(rig.damage(), Some(Damage::Unrecorded), "cut at {cut}");
+        let mut flipped = extent.clone();
+        flipped[cut] ^= 1;
+        rig.put(&whole, &flipped);
+        assert_eq!(rig.damage(), Some(Damage::Unrecorded), "byte {cut}");
+    }
+    rig.put(&whole, &extent);
+    std::fs::remove_file(rig.path.with_extension("len")).unwrap();
+    assert_eq!(rig.damage(), Some(Damage::Unrecorded));
+    let (another, _) = grown(&Rig::new()).pop().unwrap();
+    rig.put(&another, &extent);
+    assert_eq!(rig.damage(), Some(Damage::Unrecorded), "an older journal put in its place");
+}
+
+#[test]
+fn w1_torn_bytes_after_a_power_cut_are_damage_but_whole_records_are_not() {
+    let rig = Rig::new();
+    let states = grown(&rig);
+    let ((whole, _), (_, stale)) = (states.last().unwrap(), &states[2]);
+    rig.put(whole, stale);
+    assert_eq!(rig.open_in(BOOT + 1).unwrap().1, records());
+    for boot in [0, BOOT + 1] {
+        rig.put(&whole[..whole.len() - 1], stale);
+        let torn = rig.open_in(boot).map(drop);
+        assert!(matches!(torn, Err(JournalError::Damaged(Damage::Torn { .. }))), "{torn:?}");
+    }
+}
+
+#[test]
+fn what_is_whole_around_the_damage_is_salvaged() {
+    let rig = Rig::new();
+    let states = grown(&rig);
+    let (mut damaged, extent) = states.last().unwrap().clone();
+    damaged[states[1].0.len() + 10] ^= 1;
+    rig.put(&damaged, &extent);
+    let salvaged = Journal::salvage(&mut FileDisk::new(rig.path.clone()));
+    assert_eq!(salvaged, [&records()[..1], &records()[2..]].concat());
+}
+
+/// Does so many writes, then no more.
+struct Dying {
+    disk: FileDisk,
+    left: u32,
+}
+
+impl Dying {
+    fn write(&mut self) -> std::io::Result<&mut FileDisk> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| std::io::Error::other("dead"))?;
+        Ok(&mut self.disk)
+    }
+}
+
+impl Disk for Dying {
+    fn read(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        self.disk.read()
+    }
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.write()?.append(bytes)
+    }
+    fn truncate(&mut self, len_bytes: u64) -> std::io::Result<()> {
+        self.write()?.truncate(len_bytes)
+    }
+    fn replace(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.write()?.replace(bytes)
+    }
+    fn sync_file(&self) -> std::io::Result<std::sync::Arc<dyn super::SyncFile>> {
+        self.disk.sync_file()
+    }
+    fn read_extent(&mut self) -> std::io::Result<Vec<u8>> {
+        self.disk.read_extent()
+    }
+    fn write_extent(&mut self, bytes: &[u8], durable: bool) -> std::io::Result<()> {
+        self.write()?.write_extent(bytes, durable)
+    }
+}
+
+#[test]
+fn w3_a_crash_at_any_write_of_a_compaction_leaves_a_journal_that_is_believed() {
+    let rig = Rig::new();
+    let (whole, extent) = grown(&rig).pop().unwrap();
+    // The first write is that of opening.
+    for left in 1..=4 {
+        rig.put(&whole, &extent);
+        let disk = Dying { disk: FileDisk::new(rig.path.clone()), left };
+        let (mut journal, read) = Journal::open(disk, BOOT, |_| {}).unwrap();
+        let compacted = journal.compact(read.into_iter().take(2));
+        assert_eq!(compacted.is_ok(), left == 4);
+        let kept = if left < 3 { 5 } else { 2 };
+        assert_eq!(rig.open().unwrap().1, records()[..kept], "{left} writes");
+    }
 }
 
 #[test]
@@ -144,7 +266,7 @@ fn w3_a_sync_is_reported_with_its_number() {
     let rig = Rig::new();
     let (sender, synced) = mpsc::channel();
     let disk = FileDisk::new(rig.path.clone());
-    let (mut journal, _) = Journal::open(disk, move |done| sender.send(done.unwrap()).unwrap()).unwrap();
+    let (mut journal, _) = Journal::open(disk, BOOT, move |done| sender.send(done.unwrap()).unwrap()).unwrap();
     for number in 1..=50 {
         journal.append(&records()[..1]).unwrap();
         journal.sync(number).unwrap();

@@ -39,7 +39,7 @@ pub(super) fn env_value(pid: u32, name: &str) -> Option<String> {
 }
 
 /// A number that is another one after each boot of the machine.
-pub(super) fn machine_boot() -> u64 {
+pub(crate) fn machine_boot() -> u64 {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0)

@@ -1,0 +1,125 @@
+//! W1 over the whole data folder: whatever happens to its files, a `once` lease that was started is still known to have
+//! been, or the journal has another id.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use grid_types::decl::EffectClass;
+use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeId, StepIndex};
+
+use super::{WorkerError, open_journal};
+use crate::book::Book;
+use crate::folder::Folder;
+use crate::journal::{FileDisk, Journal, Record};
+use crate::process::{Processes, SystemProcesses};
+
+const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
+const FILES: [&str; 3] = ["identity", "journal", "journal.len"];
+
+struct Start {
+    folder: Folder,
+    journal: Journal<FileDisk>,
+    knows_the_lease: bool,
+}
+
+async fn start(dir: &Path, reset: bool) -> Result<Start, WorkerError> {
+    let node: NodeId = "web-01".parse().unwrap();
+    let mut folder = Folder::open(dir, Some(&node), reset)?;
+    let processes: Arc<dyn Processes> = Arc::new(SystemProcesses::new());
+    let mut book = Book::new(8);
+    let journal = open_journal(&mut folder, &mut book, &processes, |_| {}).await?;
+    book.recover();
+    Ok(Start { folder, journal, knows_the_lease: book.holds(&LEASE) })
+}
+
+/// A folder whose worker was killed while a `once` lease ran, as its files and its journal's id.
+async fn killed() -> (Vec<Vec<u8>>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let Start { folder, mut journal, .. } = start(dir.path(), false).await.unwrap();
+    journal.append(&[Record::Epoch(LeaderEpoch::from_wire(1))]).unwrap();
+    journal.append(&[Record::Started { lease: LEASE, effect: EffectClass::Once, at_ms: 7 }]).unwrap();
+    let files = FILES.iter().map(|name| std::fs::read(dir.path().join(name)).unwrap()).collect();
+    (files, folder.journal_id().to_owned())
+}
+
+fn put(dir: &Path, files: &[Vec<u8>]) {
+    for (name, bytes) in FILES.iter().zip(files) {
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn w1_a_once_lease_is_known_or_the_journal_is_new_whatever_byte_is_damaged() {
+    let (files, id) = killed().await;
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), &files);
+    let intact = start(dir.path(), false).await.unwrap();
+    assert!(intact.knows_the_lease && intact.folder.journal_id() == id);
+    drop(intact);
+    let mut damages = Vec::new();
+    for which in [1, 2] {
+        for at in 0..files[which].len() {
+            let mut damaged = files.clone();
+            damaged[which].truncate(at);
+            damages.push((format!("{} cut at {at}", FILES[which]), damaged));
+            let mut damaged = files.clone();
+            damaged[which][at] ^= 0x10;
+            damages.push((format!("{} changed at {at}", FILES[which]), damaged));
+        }
+    }
+    for (damage, damaged) in damages {
+        put(dir.path(), &damaged);
+        let first = start(dir.path(), false).await.unwrap();
+        assert!(first.knows_the_lease || first.folder.journal_id() != id, "{damage}");
+        let settled = first.folder.journal_id().to_owned();
+        drop(first);
+        let second = start(dir.path(), false).await.unwrap();
+        assert_eq!(second.folder.journal_id(), settled, "{damage}: the next start believes the new journal");
+    }
+}
+
+#[tokio::test]
+async fn w1_a_crash_after_the_new_id_does_not_replay_the_old_journal_under_it() {
+    let (files, id) = killed().await;
+    for reset_again in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        put(dir.path(), &files);
+        let node: NodeId = "web-01".parse().unwrap();
+        // All that happens before the crash.
+        let crashed = Folder::open(dir.path(), Some(&node), true).unwrap();
+        assert!(crashed.journal_id() != id && crashed.replaced_journal_id() == Some(&id));
+        drop(crashed);
+        let after = start(dir.path(), reset_again).await.unwrap();
+        assert!(!after.knows_the_lease && after.folder.journal_id() != id);
+        assert_eq!(after.folder.replaced_journal_id(), None);
+        let settled = after.folder.journal_id().to_owned();
+        drop(after);
+        assert_eq!(start(dir.path(), false).await.unwrap().folder.journal_id(), settled);
+    }
+}
+
+#[tokio::test]
+async fn w1_a_journal_whose_identity_is_gone_is_not_replayed_under_another() {
+    let (files, id) = killed().await;
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), &files);
+    std::fs::remove_file(dir.path().join("identity")).unwrap();
+    let anew = start(dir.path(), false).await.unwrap();
+    assert!(!anew.knows_the_lease && anew.folder.journal_id() != id);
+}
+
+#[tokio::test]
+async fn a_damaged_identity_is_refused_unless_the_node_starts_over_under_a_given_id() {
+    let (mut files, _) = killed().await;
+    files[0].truncate(20);
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), &files);
+    for (given, reset) in [(None, true), (None, false), (Some("web-01"), false)] {
+        let given: Option<NodeId> = given.map(|id| id.parse().unwrap());
+        let refused = Folder::open(dir.path(), given.as_ref(), reset).unwrap_err().to_string();
+        assert!(refused.contains("--reset-journal and --node-id"), "{refused}");
+    }
+    let over = start(dir.path(), true).await.unwrap();
+    assert!(!over.knows_the_lease);
+    assert_eq!(over.folder.node_id().as_str(), "web-01");
+}
