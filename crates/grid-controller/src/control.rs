@@ -4,7 +4,9 @@
 
 use std::future::Future;
 
-use grid_types::api::{CancelDoc, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, RoleDoc, StatusDoc};
+use grid_types::api::{
+    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+};
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
 
@@ -73,8 +75,24 @@ pub trait Control: Clone + Send + Sync + 'static {
         spec: JobSpec,
         key: Option<String>,
     ) -> impl Future<Output = Result<Submitted, Refusal>> + Send;
-    fn cancel(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<CancelDoc, Refusal>> + Send;
+    fn cancel(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
+    fn confirm(
+        &self,
+        namespace: &str,
+        job: JobId,
+        phase: Option<u32>,
+    ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
+    fn resolve(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: NodeId,
+        verdict: Resolution,
+    ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
+
+    fn why(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<WhyDoc, Refusal>> + Send;
     fn job(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobDoc, Refusal>> + Send;
     fn jobs(&self, namespace: &str, query: JobQuery) -> impl Future<Output = Result<ListDoc<JobDoc>, Refusal>> + Send;
     fn results(

@@ -1,24 +1,25 @@
-//! A running controller: opens the data folder, starts its parts, and answers the API.
+//! A running controller: opens the data folder and starts its parts.
+//!
+//! Not here: what the API asks of it (`requests`).
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, RwLock};
 
-use grid_core::{CancelJob, Command, Rejection, Reply, State, SubmitJob};
+use grid_core::State;
 use grid_plan::{Backstop, Liveness};
-use grid_proto::v1;
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
-use grid_store::{Reader, Store, StoreError};
-use grid_types::api::{CancelDoc, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, Role, RoleDoc, StatusDoc};
+use grid_store::{Store, StoreError};
+use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
-use grid_types::job::JobSpec;
-use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
+use grid_types::{JobId, Name};
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::control::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
 use crate::hub::FabricHub;
 use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
-use crate::proposer::{NoReply, Proposer};
+use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
 use crate::{dispatch, leader, log_size, ticker};
 
@@ -36,6 +37,8 @@ pub struct Opening {
 pub enum OpenError {
     #[error("{}: cannot be made", .path.display())]
     Folder { path: PathBuf, source: std::io::Error },
+    #[error("{}: {problem}", .path.display())]
+    NotOurs { path: PathBuf, problem: String },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the stored state contradicts itself: {0}; restore a backup into an empty folder")]
@@ -47,15 +50,16 @@ pub enum OpenError {
 /// A handle to a running controller; clones share it.
 #[derive(Clone)]
 pub struct Controller {
-    shared: Arc<Shared>,
-    raft: Raft<Replies>,
-    last_job: Arc<Mutex<Option<JobId>>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) raft: Raft<Replies>,
+    pub(crate) last_job: Arc<Mutex<Option<JobId>>>,
 }
 
 impl Controller {
     pub async fn open(opening: Opening) -> Result<Self, OpenError> {
         let dir = &opening.data_dir;
         std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
+        check_folder(dir, &opening.settings.node_id, opening.bootstrap)?;
         let (store, stored) = Store::open(&dir.join("state.sqlite"))?;
         let reader = store.reader();
         let state = State::from_parts(stored.parts).map_err(OpenError::Contradiction)?;
@@ -133,49 +137,6 @@ impl Controller {
     pub fn state_hash(&self) -> [u8; 32] {
         self.shared.state().hash()
     }
-
-    fn mint_job_id(&self) -> Result<JobId, Refusal> {
-        let mut random = [0u8; 4];
-        let no_randomness = |e| Refusal::new(Code::Internal, format!("no randomness: {e}"));
-        getrandom::fill(&mut random).map_err(no_randomness)?;
-        let newest = {
-            let state = self.shared.state();
-            let live = state.jobs.last_key_value().map(|(id, _)| *id);
-            let ended = state.stubs.last_key_value().map(|(id, _)| *id);
-            live.max(ended)
-        };
-        let mut last = self.last_job.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = JobId::mint(self.shared.clock.wall_ms(), u32::from_le_bytes(random), newest.max(*last));
-        *last = Some(id);
-        Ok(id)
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let reader = self.shared.reader.clone();
-        let read = tokio::task::spawn_blocking(move || query(&reader)).await;
-        let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot read the state: {e}"));
-        read.map_err(|e| failed(&e))?.map_err(|e| failed(&e))
-    }
-
-    async fn whole_output(&self, node: &NodeId, lease: LeaseKey) -> Result<Vec<u8>, String> {
-        let ord = self.shared.state().node_by_id(node).map(|node| node.ord).ok_or("its node is not known any more")?;
-        let ask = |request| {
-            let message = v1::ToWorker { log_request: Some(request), ..v1::ToWorker::default() };
-            self.shared.sessions().of_node(ord).is_some_and(|session| session.send(message))
-        };
-        self.shared.output_desk.fetch(lease, ask).await
-    }
-
-    fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
-        let heard = self.shared.sessions().heard_wall_ms(grid_types::NodeOrd(doc.ordinal));
-        if let Some(heard) = heard {
-            doc.last_seen = doc.last_seen.max(grid_store::time_text(heard));
-        }
-        doc
-    }
 }
 
 /// Stable for a node id, so that a folder tells whose it is.
@@ -187,123 +148,64 @@ fn raft_id(node: &Name) -> u64 {
     hash >> 1 | 1
 }
 
-fn refused(no_reply: NoReply) -> Refusal {
-    let rejection = match no_reply {
-        NoReply::NotLeader => return Refusal::new(Code::NotLeader, no_reply.to_string()),
-        NoReply::TooLarge(why) => return Refusal::new(Code::TooLarge, why),
-        NoReply::OutcomeUnknown(why) => return Refusal::new(Code::OutcomeUnknown, why),
-        NoReply::Rejected(rejection) => rejection,
-    };
-    let message = rejection.to_string();
-    let on_field = |field: &str| {
-        let mut faults = Faults::default();
-        faults.add(field, message.clone());
-        Refusal::invalid(faults)
-    };
-    match rejection {
-        Rejection::NoTarget(_) => on_field("target"),
-        Rejection::TooLarge(_) => on_field("tasks"),
-        Rejection::QueueFull { .. } => Refusal::new(Code::QueueFull, message),
-        Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
-        Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
-        Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
-        Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
-        Rejection::Ended { .. } | Rejection::StaleSession { .. } | Rejection::StatusMoved { .. } => {
-            Refusal::new(Code::Conflict, message)
+/// Which controller the folder belongs to: what an operator has to know when it is the wrong one.
+const OWNER_FILE: &str = "node-id";
+
+/// A folder is this node's own, or empty; anything else is left alone.
+fn check_folder(dir: &Path, node: &Name, bootstrap: bool) -> Result<(), OpenError> {
+    let not_ours = |problem: String| OpenError::NotOurs { path: dir.to_path_buf(), problem };
+    let unreadable = |source| OpenError::Folder { path: dir.to_path_buf(), source };
+    let file = dir.join(OWNER_FILE);
+    match std::fs::read_to_string(&file) {
+        Ok(owner) if owner.trim() == node.as_str() => return Ok(()),
+        Ok(owner) => {
+            let owner = owner.trim();
+            let problem = format!(
+                "belongs to controller {owner}, not to {node}; start it with --node-id {owner}, or with an empty folder"
+            );
+            return Err(not_ours(problem));
         }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        Err(e) => return Err(unreadable(e)),
     }
+    let mut entries = std::fs::read_dir(dir).map_err(unreadable)?;
+    // A crash in the middle of the very first start leaves the unfinished file behind.
+    let foreign = entries.find(|entry| entry.as_ref().map_or(true, |entry| entry.file_name() != "node-id.new"));
+    if let Some(entry) = foreign {
+        let name = entry.map_err(unreadable)?.file_name();
+        let problem = format!("is not empty (it has {name:?}) and not a controller's folder; give an empty one");
+        return Err(not_ours(problem));
+    }
+    if !bootstrap {
+        return Err(not_ours("is empty; start once with --bootstrap to found a cluster here".to_owned()));
+    }
+    write_owner(dir, node).map_err(unreadable)
 }
 
-fn no_job(job: JobId) -> Refusal {
-    Refusal::new(Code::NotFound, format!("{job} is not known"))
+/// Whole or not at all, whatever happens in between.
+fn write_owner(dir: &Path, node: &Name) -> std::io::Result<()> {
+    let fresh = dir.join("node-id.new");
+    let mut file = File::create(&fresh)?;
+    writeln!(file, "{node}")?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, dir.join(OWNER_FILE))?;
+    File::open(dir)?.sync_all()
 }
 
-impl Control for Controller {
-    fn role(&self) -> RoleDoc {
-        self.shared.role()
-    }
+#[cfg(test)]
+mod tests {
+    use super::check_folder;
 
-    fn is_ready(&self) -> bool {
-        self.raft.leadership().borrow().leader.is_some() && self.shared.role().leader_epoch.is_some()
-    }
-
-    async fn submit(&self, namespace: &str, spec: JobSpec, key: Option<String>) -> Result<Submitted, Refusal> {
-        let namespace: Name = namespace.parse().map_err(|e| Refusal::new(Code::NotFound, format!("namespace {e}")))?;
-        let command = SubmitJob { id: self.mint_job_id()?, namespace: namespace.clone(), spec, key };
-        let reply = self.shared.proposer.propose(&Command::SubmitJob(command)).await.map_err(refused)?;
-        let Reply::Submitted { job, repeated } = reply else {
-            return Err(Refusal::new(Code::Internal, "unexpected reply to a submit"));
-        };
-        Ok(Submitted { job: self.job(namespace.as_str(), job).await?, repeated })
-    }
-
-    async fn cancel(&self, namespace: &str, job: JobId) -> Result<CancelDoc, Refusal> {
-        let namespace: Name = namespace.parse().map_err(|_| no_job(job))?;
-        let command = Command::CancelJob(CancelJob { namespace, job });
-        match self.shared.proposer.propose(&command).await.map_err(refused)? {
-            Reply::Cancelled { job, status } => Ok(CancelDoc { id: job.to_string(), status }),
-            _ => Err(Refusal::new(Code::Internal, "unexpected reply to a cancel")),
-        }
-    }
-
-    async fn job(&self, namespace: &str, job: JobId) -> Result<JobDoc, Refusal> {
-        let namespace = namespace.to_owned();
-        self.read(move |reader| reader.job(&namespace, job)).await?.ok_or_else(|| no_job(job))
-    }
-
-    async fn jobs(&self, namespace: &str, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
-        let namespace = namespace.to_owned();
-        self.read(move |reader| reader.jobs(&namespace, query.limit, query.before, query.status)).await
-    }
-
-    async fn results(&self, namespace: &str, job: JobId, query: ResultQuery) -> Result<ListDoc<ResultRowDoc>, Refusal> {
-        let namespace = namespace.to_owned();
-        let ResultQuery { limit, after, step, status } = query;
-        let found = self.read(move |reader| reader.results(&namespace, job, limit, after, step, status)).await?;
-        found.ok_or_else(|| no_job(job))
-    }
-
-    async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: NodeId) -> Result<Output, Refusal> {
-        let namespace = namespace.to_owned();
-        let asked = node.clone();
-        let stored = self.read(move |reader| reader.output(&namespace, job, step, &asked)).await?;
-        let none = || Refusal::new(Code::NotFound, format!("{job} has no output of step {step} on {node}"));
-        let stored = stored.ok_or_else(none)?;
-        let kept = u64::try_from(stored.tail.len()).unwrap_or(u64::MAX);
-        if stored.total_bytes > kept {
-            match self.whole_output(&node, stored.lease).await {
-                Ok(whole) => return Ok(Output { tail: whole, total_bytes: stored.total_bytes }),
-                Err(why) => tracing::debug!(%node, lease = %stored.lease, "only the end of the output: {why}"),
-            }
-        }
-        Ok(Output { tail: stored.tail, total_bytes: stored.total_bytes })
-    }
-
-    async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {
-        let namespace = namespace.to_owned();
-        self.read(move |reader| reader.outputs(&namespace, job, step)).await?.ok_or_else(|| no_job(job))
-    }
-
-    async fn nodes(&self, limit: u32, after: Option<NodeId>) -> Result<ListDoc<NodeDoc>, Refusal> {
-        let list = self.read(move |reader| reader.nodes(limit, after.as_ref())).await?;
-        Ok(ListDoc { items: list.items.into_iter().map(|doc| self.freshen(doc)).collect(), next: list.next })
-    }
-
-    async fn node(&self, node: NodeId) -> Result<NodeDoc, Refusal> {
-        let none = format!("node {node} is not known");
-        let found = self.read(move |reader| reader.node(&node)).await?;
-        found.map(|doc| self.freshen(doc)).ok_or_else(|| Refusal::new(Code::NotFound, none))
-    }
-
-    async fn status(&self) -> Result<StatusDoc, Refusal> {
-        let totals = self.read(Reader::totals).await?;
-        Ok(StatusDoc {
-            cluster_id: self.shared.state().meta.cluster_id.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            role: self.shared.role(),
-            nodes: totals.nodes,
-            jobs: totals.jobs,
-            applied_index: totals.applied_index,
-        })
+    #[test]
+    fn a_folder_is_this_nodes_own_or_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let (c1, c2) = ("c1".parse().unwrap(), "c2".parse().unwrap());
+        assert!(check_folder(dir.path(), &c1, false).unwrap_err().to_string().contains("--bootstrap"));
+        check_folder(dir.path(), &c1, true).unwrap();
+        check_folder(dir.path(), &c1, false).unwrap();
+        assert!(check_folder(dir.path(), &c2, true).unwrap_err().to_string().contains("--node-id c1"));
+        let foreign = tempfile::tempdir().unwrap();
+        std::fs::write(foreign.path().join("thesis.txt"), "x").unwrap();
+        assert!(check_folder(foreign.path(), &c1, true).unwrap_err().to_string().contains("thesis.txt"));
     }
 }

@@ -20,6 +20,7 @@ mod machine;
 mod output_desk;
 mod proposer;
 mod reconcile;
+mod requests;
 mod sessions;
 mod shared;
 mod term;

@@ -53,6 +53,10 @@ pub(crate) struct Turn<'a> {
     pub wake: BTreeSet<NodeOrd>,
     /// Jobs without an open cell: their phase is decided.
     pub decided: BTreeSet<JobId>,
+    /// Jobs whose window may have room (J2).
+    pub windows: BTreeSet<JobId>,
+    /// Jobs that may have stalled or gone on (J3).
+    pub recheck: BTreeSet<JobId>,
 }
 
 impl<'a> Turn<'a> {
@@ -63,6 +67,8 @@ impl<'a> Turn<'a> {
             changes: Changes::default(),
             wake: BTreeSet::new(),
             decided: BTreeSet::new(),
+            windows: BTreeSet::new(),
+            recheck: BTreeSet::new(),
         }
     }
 
@@ -83,11 +89,13 @@ impl<'a> Turn<'a> {
         loop {
             if let Some(job) = self.decided.pop_first() {
                 self.phase_decided(job);
+            } else if let Some(job) = self.windows.pop_first() {
+                self.fill_window(job);
             } else if let Some(job) = self.next_to_start() {
                 self.start_job(job);
             } else if let Some(node) = self.wake.pop_first() {
                 self.fill_slots(node);
-            } else {
+            } else if !self.update_pauses() {
                 break;
             }
         }

@@ -5,6 +5,7 @@
 
 mod begin_term;
 mod cancel_job;
+mod confirm_job;
 mod confirm_revoke;
 mod drain_node;
 mod expire_lease;
@@ -13,6 +14,7 @@ mod leave_node;
 mod mark_node;
 mod record_result;
 mod register_node;
+mod resolve_step;
 mod submit_job;
 
 use grid_types::node::NodeStatus;
@@ -21,6 +23,7 @@ use minicbor::{Decode, Encode};
 
 pub use begin_term::BeginTerm;
 pub use cancel_job::CancelJob;
+pub use confirm_job::ConfirmJob;
 pub use confirm_revoke::ConfirmRevoke;
 pub use drain_node::DrainNode;
 pub use expire_lease::ExpireLease;
@@ -29,6 +32,7 @@ pub use leave_node::LeaveNode;
 pub use mark_node::MarkNode;
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
+pub use resolve_step::{ResolveStep, Verdict};
 pub use submit_job::SubmitJob;
 
 use crate::apply::Turn;
@@ -58,6 +62,10 @@ pub enum Command {
     ExpireLease(#[n(0)] ExpireLease),
     #[n(10)]
     FireTimers(#[n(0)] FireTimers),
+    #[n(11)]
+    ConfirmJob(#[n(0)] ConfirmJob),
+    #[n(12)]
+    ResolveStep(#[n(0)] ResolveStep),
 }
 
 impl Command {
@@ -74,6 +82,8 @@ impl Command {
             Self::ConfirmRevoke(command) => command.handle(turn),
             Self::ExpireLease(command) => command.handle(turn),
             Self::FireTimers(command) => command.handle(turn),
+            Self::ConfirmJob(command) => command.handle(turn),
+            Self::ResolveStep(command) => command.handle(turn),
         }
     }
 }
@@ -81,11 +91,27 @@ impl Command {
 /// What whoever asked is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    TermBegun { epoch: LeaderEpoch },
-    Submitted { job: JobId, repeated: bool },
-    Cancelled { job: JobId, status: JobStatus },
-    Registered { node: NodeOrd, session: SessionId },
+    TermBegun {
+        epoch: LeaderEpoch,
+    },
+    Submitted {
+        job: JobId,
+        repeated: bool,
+    },
+    Cancelled {
+        job: JobId,
+        status: JobStatus,
+    },
+    Registered {
+        node: NodeOrd,
+        session: SessionId,
+    },
     Answered(Answer),
+    /// A person's word was taken.
+    Moved {
+        job: JobId,
+        status: JobStatus,
+    },
     Done,
 }
 
@@ -114,6 +140,8 @@ pub enum Rejection {
     Ended { job: JobId, status: JobStatus },
     #[error("{pending} jobs are waiting, and at most {limit} may; try again when some have ended")]
     QueueFull { pending: u32, limit: u32 },
+    #[error("{0}")]
+    NotWaiting(String),
     #[error("{0} exists already; submit again")]
     IdTaken(JobId),
     #[error("{0}")]

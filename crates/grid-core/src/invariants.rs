@@ -16,6 +16,7 @@ pub fn violations(state: &State) -> Vec<String> {
         barriers_hold(job, &mut report);
         cells_are_sound(state, job, &mut report);
         no_offer_after_the_trip(job, &mut report);
+        windows_hold(state, job, &mut report);
     }
     derived_state_follows(state, &mut found);
     found
@@ -41,7 +42,7 @@ fn barriers_hold(job: &Job, report: &mut impl FnMut(String)) {
         return;
     }
     let first = job.first_step();
-    let next = StepIndex(first.0 + job.current_phase().map_or(0, |p| u32::try_from(p.tasks().len()).unwrap_or(0)));
+    let next = StepIndex(first.0 + job.current_phase().map_or(0, |p| u32::try_from(p.tasks.len()).unwrap_or(0)));
     for (step, tally) in (0u32..).zip(&job.head.tallies) {
         let open = tally.count(Outcome::Pending) + tally.count(Outcome::Running);
         if step < first.0 && open > 0 {
@@ -59,7 +60,7 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     if usize::try_from(job.open).ok() != Some(open) {
         report(format!("{} cells are open, {} are counted", open, job.open));
     }
-    if open == 0 && job.head.status != JobStatus::Pending {
+    if open == 0 && job.head.status != JobStatus::Pending && job.head.gate.is_none() {
         report("it has nothing to wait for, yet it is still there".to_owned());
     }
     for (ord, cell) in job.expected.iter().zip(&job.cells) {
@@ -69,7 +70,9 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
         };
         let (held, waiting) = (node.held.contains(&job.head.id), node.waiting.contains(&job.head.id));
         let fits = match cell.state {
-            CellState::Idle | CellState::Backoff { .. } => !held && !waiting,
+            CellState::Idle | CellState::Backoff { .. } | CellState::Parked | CellState::Unresolved => {
+                !held && !waiting
+            }
             CellState::Queued => !held && waiting,
             CellState::Leased { .. } => held && !waiting,
         };
@@ -93,10 +96,26 @@ fn no_offer_after_the_trip(job: &Job, report: &mut impl FnMut(String)) {
         return;
     }
     for (ord, cell) in job.expected.iter().zip(&job.cells) {
-        let waits = matches!(cell.state, CellState::Queued | CellState::Backoff { .. });
+        let waits = !matches!(cell.state, CellState::Idle | CellState::Leased { .. });
         if waits && job.task_of(cell).is_none_or(|task| task.condition != Condition::OnFailure) {
             report(format!("I8: node {ord} still waits for a lease after the trip"));
         }
+    }
+}
+
+/// I8: never more nodes in a phase than its window has places. J3: what only waits has no place in admission.
+fn windows_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
+    let inside = job.cells.iter().filter(|c| !matches!(c.state, CellState::Idle | CellState::Parked)).count();
+    let room = job.current_phase().and_then(|phase| phase.concurrency);
+    if room.is_some_and(|room| inside > usize::try_from(room).unwrap_or(usize::MAX)) {
+        report(format!("I8: {inside} nodes are in a phase for {room:?}"));
+    }
+    let admitted = job.head.status == JobStatus::Running && !job.is_stalled();
+    if admitted != state.running.contains(&job.head.id) {
+        report(format!("J3: stalled {}, but admitted {}", job.is_stalled(), !admitted));
+    }
+    if job.waits_for_a_person() && job.head.status == JobStatus::Running && job.head.deadline_ms.is_some() {
+        report("J3: its deadline runs while it waits for a person".to_owned());
     }
 }
 

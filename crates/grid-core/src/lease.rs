@@ -10,7 +10,8 @@
 //! Not here: what a node does next (`walk`), sending (`grid-controller`), the worker's own timeout (`grid-worker`).
 
 use grid_types::decl::EffectClass;
-use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
+use grid_types::job::OnUnknown;
+use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome};
 
 use crate::apply::Turn;
 use crate::backoff::backoff_ms;
@@ -55,9 +56,14 @@ impl Report {
             Some(before) => (settled, format!("{because}; it had already ended: {before}")),
             None => (settled, format!("{because} before it started")),
         };
+        Self::said(outcome, Some(reason), facts)
+    }
+
+    /// As somebody other than the task itself tells it.
+    pub fn said(outcome: Outcome, reason: Option<String>, facts: Facts) -> Self {
         Self {
             outcome,
-            reason: Some(reason),
+            reason,
             error: None,
             duration_ms: facts.duration_ms,
             started_wall_ms: facts.started_wall_ms,
@@ -75,6 +81,7 @@ impl Turn<'_> {
         job.cells[position].state = CellState::Queued;
         if let Some(node) = self.state.nodes.get_mut(&node) {
             node.waiting.insert(id);
+            job.blocked += u32::from(job.waits_for(node));
         }
         self.wake.insert(node);
         self.touch_cell(id, position);
@@ -84,7 +91,10 @@ impl Turn<'_> {
     pub fn fill_slots(&mut self, ord: NodeOrd) {
         loop {
             let Some(node) = self.state.nodes.get_mut(&ord).filter(|node| node.has_free_slot()) else { return };
-            let Some(id) = node.waiting.pop_first() else { return };
+            let jobs = &self.state.jobs;
+            let next = node.waiting.iter().find(|id| jobs.get(*id).is_none_or(|job| !job.waits_for(node))).copied();
+            let Some(id) = next else { return };
+            node.waiting.remove(&id);
             let online = node.status.is_online();
             let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) else { continue };
             if online {
@@ -155,6 +165,12 @@ impl Turn<'_> {
             && let Some(job) = self.state.jobs.get_mut(&id)
         {
             job.head.unknown.insert((lease.step, ord), lease.attempt);
+            if job.spec.on_unknown == OnUnknown::Wait && job.head.status == JobStatus::Running && job.may_go_on() {
+                job.shift(lease.step, Outcome::Running, Outcome::Unknown, 1);
+                job.cells[position].state = CellState::Unresolved;
+                job.unresolved += 1;
+                return;
+            }
         }
         if outcome.is_failure() {
             self.fail_for_good(id, position, Outcome::Running, outcome);
@@ -251,13 +267,22 @@ impl Turn<'_> {
     pub fn drop_waiting(&mut self, id: JobId, position: usize, for_good: bool) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let ord = job.expected[position];
+        let goes_on = job.may_go_on();
         let cell = &mut job.cells[position];
-        let last = cell.last;
+        let mut last = cell.last.map(|last| (Outcome::Pending, last));
         match cell.state {
             CellState::Idle | CellState::Leased { .. } => return,
+            // It goes on when the window has room; what it may then do is asked then.
+            CellState::Parked if !for_good && goes_on => return,
+            CellState::Parked => drop(job.parked.remove(&u32::try_from(position).unwrap_or(u32::MAX))),
+            CellState::Unresolved => {
+                job.unresolved = job.unresolved.saturating_sub(1);
+                last = Some((Outcome::Unknown, Outcome::Unknown));
+            }
             CellState::Queued => {
                 if let Some(node) = self.state.nodes.get_mut(&ord) {
                     node.waiting.remove(&id);
+                    job.blocked = job.blocked.saturating_sub(u32::from(job.waits_for(node)));
                 }
             }
             CellState::Backoff { until_ms } => self.drop_timer(until_ms, Timer::Retry(id, ord)),
@@ -266,8 +291,8 @@ impl Turn<'_> {
             job.cells[position].state = CellState::Idle;
         }
         self.touch_cell(id, position);
-        let next = if let Some(last) = last {
-            self.fail_for_good(id, position, Outcome::Pending, last);
+        let next = if let Some((from, last)) = last {
+            self.fail_for_good(id, position, from, last);
             1
         } else {
             0
@@ -282,6 +307,14 @@ impl Turn<'_> {
 
     /// W8: the worker's journal says after all how an `unknown` ended.
     pub fn settle_unknown(&mut self, id: JobId, ord: NodeOrd, lease: LeaseKey, report: Report) {
+        let waits = self.state.jobs.get(&id).and_then(|job| job.position(ord)).filter(|position| {
+            let job = &self.state.jobs[&id];
+            let cell = &job.cells[*position];
+            cell.state == CellState::Unresolved && job.step_of(cell) == lease.step
+        });
+        if let Some(position) = waits {
+            return self.resolve(id, position, report);
+        }
         let outcome = report.outcome;
         self.push_result(ord, lease, report);
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
@@ -296,6 +329,42 @@ impl Turn<'_> {
             }
         }
         self.changes.jobs.insert(id);
+    }
+
+    /// It is known after all how an unresolved step ended: the node goes on from there.
+    pub fn resolve(&mut self, id: JobId, position: usize, report: Report) {
+        let Some((ord, lease)) = self.close_unresolved(id, position) else { return };
+        let outcome = report.outcome;
+        self.push_result(ord, lease, report);
+        if outcome.is_failure() {
+            self.fail_for_good(id, position, Outcome::Unknown, outcome);
+        } else if let Some(job) = self.state.jobs.get_mut(&id) {
+            job.shift(lease.step, Outcome::Unknown, outcome, 1);
+        }
+        self.step_over(id, position);
+    }
+
+    /// W8: another attempt of an unresolved step, because a person says so.
+    pub fn run_again(&mut self, id: JobId, position: usize) {
+        let Some((_, lease)) = self.close_unresolved(id, position) else { return };
+        if let Some(job) = self.state.jobs.get_mut(&id) {
+            job.shift(lease.step, Outcome::Unknown, Outcome::Pending, 1);
+            job.cells[position].attempt += 1;
+            job.cells[position].last = Some(Outcome::Unknown);
+        }
+        self.queue(id, position);
+    }
+
+    fn close_unresolved(&mut self, id: JobId, position: usize) -> Option<(NodeOrd, LeaseKey)> {
+        let job = self.state.jobs.get_mut(&id)?;
+        let ord = job.expected[position];
+        let (step, attempt) = (job.step_of(&job.cells[position]), Attempt(job.cells[position].attempt));
+        job.cells[position].state = CellState::Idle;
+        job.unresolved = job.unresolved.saturating_sub(1);
+        job.head.unknown.remove(&(step, ord));
+        let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step, attempt };
+        self.touch_cell(id, position);
+        Some((ord, lease))
     }
 
     pub fn push_result(&mut self, node: NodeOrd, lease: LeaseKey, report: Report) {
@@ -327,6 +396,7 @@ impl Turn<'_> {
             job.head.updated_wall_ms = wall_ms;
             job.head.leader_epoch = epoch;
             self.changes.jobs.insert(id);
+            self.recheck.insert(id);
         }
     }
 }

@@ -17,8 +17,10 @@ mod effect;
 mod entry;
 mod invariants;
 mod lease;
+mod pause;
 mod state;
 mod walk;
+mod why;
 
 #[cfg(test)]
 mod random_walk;
@@ -28,8 +30,8 @@ mod world;
 pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
-    Answer, BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    RecordResult, RegisterNode, Rejection, Reply, Stale, SubmitJob,
+    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode,
+    MarkNode, RecordResult, RegisterNode, Rejection, Reply, ResolveStep, Stale, SubmitJob, Verdict,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};
@@ -38,3 +40,4 @@ pub use state::{
     Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas, Revoked,
     State, Stub, Tally, Trip,
 };
+pub use why::why;

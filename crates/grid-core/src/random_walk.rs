@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use grid_types::job::{Condition, Phase};
+use grid_types::job::{Condition, Offline, OnUnknown, Phase, Tolerance};
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, NodeOrd, Outcome};
 
+use crate::commands::Verdict;
 use crate::effect::{Effect, pending_effects};
+use crate::state::CellState;
 use crate::world::{Lease, World, leaf, pipeline, retrying, when};
 
 struct Dice(u64);
@@ -32,19 +34,21 @@ impl Dice {
 
     fn phase(&mut self) -> Phase {
         let condition = self.condition();
+        let concurrency = (self.roll(3) == 0).then(|| u32::try_from(self.roll(3)).unwrap() + 1);
+        let confirm = self.roll(6) == 0;
         let task = |dice: &mut Self| match dice.roll(4) {
             0 => leaf("ping", "echo"),
             1 => leaf("test", "record"),
             _ => retrying("test", "fail", u32::try_from(dice.roll(3)).unwrap()),
         };
         if self.roll(2) == 0 {
-            return when(condition, task(self));
+            return Phase { condition, concurrency, confirm, ..task(self) };
         }
         let tasks = (0..=self.roll(3)).map(|_| {
             let inner = self.condition();
             when(inner, task(self))
         });
-        when(condition, pipeline(tasks.collect()))
+        Phase { condition, concurrency, confirm, ..pipeline(tasks.collect()) }
     }
 }
 
@@ -58,9 +62,17 @@ fn revoked(world: &World) -> Vec<Lease> {
     effects.collect()
 }
 
+fn unresolved(world: &World) -> Vec<(JobId, u32, u32)> {
+    let cells = world.state.jobs.values().flat_map(|job| {
+        let waiting = job.cells.iter().zip(&job.expected).filter(|(cell, _)| cell.state == CellState::Unresolved);
+        waiting.map(|(cell, node)| (job.head.id, job.step_of(cell).0, node.0))
+    });
+    cells.collect()
+}
+
 fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
     let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
-    match dice.roll(20) {
+    match dice.roll(24) {
         0 | 1 => {
             if dice.roll(2) == 0 {
                 world.next_strategy_continue();
@@ -68,6 +80,12 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             if dice.roll(3) == 0 {
                 world.next_timeout("5s");
             }
+            world.next_job(match dice.roll(4) {
+                0 => |spec| spec.offline = Offline::Wait,
+                1 => |spec| spec.on_unknown = OnUnknown::Wait,
+                2 => |spec| spec.failure_tolerate = Some(Tolerance::Nodes(1)),
+                _ => |_| (),
+            });
             let phases = (0..=dice.roll(3)).map(|_| dice.phase()).collect();
             let target = format!("node:node-{node}");
             let target = if dice.roll(3) == 0 { target.as_str() } else { "all" };
@@ -78,6 +96,17 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
         2 => {
             if let Some(job) = dice.pick(jobs) {
                 let _ = world.cancel(job);
+            }
+        }
+        10 => {
+            if let Some(job) = dice.pick(jobs) {
+                let _ = world.confirm(job, None);
+            }
+        }
+        11 => {
+            if let Some((job, step, node)) = dice.pick(&unresolved(world)) {
+                let verdict = dice.pick(&[Verdict::Success, Verdict::Failed, Verdict::Retry]).unwrap();
+                world.resolve(job, step, node, verdict).unwrap();
             }
         }
         3 => {
@@ -125,6 +154,12 @@ fn let_it_end(world: &mut World, boots: &mut u64) {
         for lease in revoked(world) {
             world.confirm_revoked(lease).unwrap();
         }
+        for (job, step, node) in unresolved(world) {
+            world.resolve(job, step, node, Verdict::Success).unwrap();
+        }
+        for job in world.state.jobs.keys().copied().collect::<Vec<_>>() {
+            let _ = world.confirm(job, None);
+        }
         world.succeed_all_offered();
         world.advance_ms(40_000);
         if world.state.jobs.is_empty() {
@@ -136,7 +171,7 @@ fn let_it_end(world: &mut World, boots: &mut u64) {
 
 #[test]
 fn random_commands_keep_every_invariant_and_every_job_ends() {
-    for seed in 1..=300u64 {
+    for seed in 1..=400u64 {
         let outcome = std::panic::catch_unwind(|| {
             let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut world = World::with_nodes(NODES);

@@ -12,7 +12,7 @@ mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::job::Target;
+use grid_types::job::{JobSpec, Target};
 use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_PENDING};
 use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd};
 use minicbor::{Decode, Encode};
@@ -135,12 +135,31 @@ impl State {
     /// Known nodes of a target, whatever their status: offline ones are never dropped in silence.
     pub fn matching(&self, target: &Target) -> Vec<NodeOrd> {
         match target {
-            Target::All => self.nodes.keys().copied().collect(),
+            Target::All | Target::Any => self.nodes.keys().copied().collect(),
             Target::Node(id) => self.node_ids.get(id).copied().into_iter().collect(),
             Target::Group(group) => {
                 let in_group = self.nodes.values().filter(|node| node.facts.groups.contains(group));
                 in_group.map(|node| node.ord).collect()
             }
+            Target::Labels(wanted) => {
+                let carries =
+                    |node: &&Node| wanted.iter().all(|(key, value)| node.facts.labels.get(key) == Some(value));
+                self.nodes.values().filter(carries).map(|node| node.ord).collect()
+            }
         }
+    }
+
+    /// The nodes a job runs on, frozen when it starts (J6). Of `any`, the one with the fewest leases among those that are
+    /// online and run every task; failing that, whichever comes first, so that the job says why.
+    pub(crate) fn resolve(&self, spec: &JobSpec) -> Vec<NodeOrd> {
+        let matched = self.matching(&spec.target);
+        if spec.target != Target::Any {
+            return matched;
+        }
+        let fits = |node: &&Node| {
+            node.status.is_online() && spec.steps().all(|(_, task)| node.runs(&task.backend, &task.action))
+        };
+        let best = self.nodes.values().filter(fits).min_by_key(|node| (node.held.len() + node.waiting.len(), node.ord));
+        best.map(|node| node.ord).or(matched.first().copied()).into_iter().collect()
     }
 }

@@ -11,22 +11,22 @@
 
 use std::sync::Arc;
 
-use grid_types::job::{Condition, Phase, Strategy, Task};
+use grid_types::job::{Condition, Phase, Task, Tolerance};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, Outcome, StepIndex};
 
 use crate::apply::Turn;
 use crate::changes::{History, SkipRow};
 use crate::effect::Effect;
 use crate::lease::Report;
-use crate::state::{Cell, Job, Revoked, Stub, Tally, Timer, Trip};
+use crate::state::{Cell, CellState, Job, Revoked, Stub, Tally, Timer, Trip};
 
 impl Turn<'_> {
     /// J6: freezes the expected nodes and enters the first phase.
     pub fn start_job(&mut self, id: JobId) {
         self.state.pending.remove(&id);
         let now_ms = self.now_ms();
-        let Some(target) = self.state.jobs.get(&id).map(|job| job.spec.target.clone()) else { return };
-        let expected = self.state.matching(&target);
+        let Some(spec) = self.state.jobs.get(&id).map(|job| Arc::clone(&job.spec)) else { return };
+        let expected = self.state.resolve(&spec);
         let nodes = u32::try_from(expected.len()).unwrap_or(u32::MAX);
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let deadline_ms = now_ms.saturating_add(job.spec.timeout_ms());
@@ -41,7 +41,7 @@ impl Turn<'_> {
         self.touch_job(id);
         self.record_event("JobStarted", id.to_string(), format!("{nodes} nodes"));
         if nodes == 0 {
-            self.end_job(id, JobStatus::Failed, Some(format!("no known node matches {target} any more")));
+            self.end_job(id, JobStatus::Failed, Some(format!("no known node matches {} any more", spec.target)));
         } else {
             self.enter_phase(id, 0);
         }
@@ -52,12 +52,16 @@ impl Turn<'_> {
         let Some(job) = self.state.jobs.get(&id).filter(|job| job.open == 0) else { return };
         match job.head.status {
             JobStatus::Pending => {}
-            JobStatus::Running => self.enter_phase(id, job.head.phase + 1),
+            JobStatus::Running => {
+                let next = job.head.phase + 1;
+                self.note_unreached(id);
+                self.enter_phase(id, next);
+            }
             JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => self.retire(id),
         }
     }
 
-    fn enter_phase(&mut self, id: JobId, mut phase: u32) {
+    pub fn enter_phase(&mut self, id: JobId, mut phase: u32) {
         loop {
             let Some(job) = self.state.jobs.get_mut(&id) else { return };
             let spec = Arc::clone(&job.spec);
@@ -65,23 +69,42 @@ impl Turn<'_> {
                 return self.conclude(id);
             };
             job.head.phase = phase;
-            if let Some(reason) = job.passes_by(entered.condition()) {
+            job.head.offline_before = job.head.offline_skips;
+            if let Some(reason) = job.passes_by(entered.condition) {
                 let from = job.first_step();
                 self.skip_for_all(id, from, StepIndex(from.0 + len(entered)), &reason);
+            } else if self.passes_gate(id, phase, entered.confirm) {
+                self.fill_phase(id, entered.concurrency);
             } else {
-                self.fill_phase(id);
+                self.decided.remove(&id);
+                return;
             }
             self.touch_job(id);
             if self.state.jobs.get(&id).is_none_or(|job| job.open > 0) {
                 return;
             }
             self.decided.remove(&id);
+            self.note_unreached(id);
             phase += 1;
         }
     }
 
-    /// Every node of the phase looks for its first sub-step.
-    fn fill_phase(&mut self, id: JobId) {
+    /// A phase that was to run and ran nowhere, because whoever was left was offline, has not been done.
+    fn note_unreached(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let first = job.first_step();
+        let steps = usize::try_from(first.0).unwrap_or(usize::MAX)..;
+        let tasks = job.current_phase().map_or(0, |phase| phase.tasks.len());
+        let ran = job.head.tallies.get(steps).is_some_and(|tallies| {
+            tallies.iter().take(tasks).any(|tally| u64::from(tally.count(Outcome::Skipped)) < tally.total())
+        });
+        if !ran && job.head.offline_skips > job.head.offline_before {
+            job.head.unreached.get_or_insert(first);
+        }
+    }
+
+    /// Every node of the phase looks for its first sub-step, as soon as the window has a place for it.
+    fn fill_phase(&mut self, id: JobId, concurrency: Option<u32>) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let members: Vec<bool> = job.expected.iter().map(|node| !job.is_excluded(*node)).collect();
         for (cell, member) in job.cells.iter_mut().zip(&members) {
@@ -89,7 +112,9 @@ impl Turn<'_> {
             job.open += u32::from(*member);
         }
         for (position, member) in members.into_iter().enumerate() {
-            if member {
+            if member && concurrency.is_some() {
+                self.park(id, position);
+            } else if member {
                 self.walk_cell(id, position, 0);
             } else {
                 self.skip_rest(id, position, 0, "excluded: a step failed on this node");
@@ -105,13 +130,13 @@ impl Turn<'_> {
         let first = job.first_step();
         let ord = job.expected[position];
         let from = job.cells[position].sub + ahead;
-        for (sub, task) in (0u32..).zip(phase.tasks()).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+        for (sub, task) in (0u32..).zip(&phase.tasks).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
             let Some(job) = self.state.jobs.get_mut(&id) else { return };
             let cell = &mut job.cells[position];
             if sub != cell.sub {
                 (cell.sub, cell.attempt, cell.last) = (sub, 1, None);
             }
-            if let Some(reason) = job.skips(position, phase, task) {
+            if let Some(reason) = job.skips(position, task) {
                 self.skip_steps(id, position, StepIndex(first.0 + sub), 1, &reason);
             } else if self.state.nodes.get(&ord).is_some_and(|node| node.runs(&task.backend, &task.action)) {
                 return self.queue(id, position);
@@ -155,8 +180,36 @@ impl Turn<'_> {
         job.open = job.open.saturating_sub(1);
         if job.open == 0 {
             self.decided.insert(id);
+        } else if !job.parked.is_empty() {
+            self.windows.insert(id);
         }
         self.touch_cell(id, position);
+    }
+
+    fn park(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        job.cells[position].state = CellState::Parked;
+        job.parked.insert(u32::try_from(position).unwrap_or(u32::MAX));
+        self.windows.insert(id);
+        self.touch_cell(id, position);
+    }
+
+    /// J2: lets nodes into the phase while there is room; each keeps its place until the phase ends there.
+    pub fn fill_window(&mut self, id: JobId) {
+        loop {
+            let Some(job) = self.state.jobs.get_mut(&id) else { return };
+            let Some(room) = job.current_phase().and_then(|phase| phase.concurrency) else { return };
+            let parked = u32::try_from(job.parked.len()).unwrap_or(u32::MAX);
+            if job.open.saturating_sub(parked) >= room {
+                return;
+            }
+            let Some(next) = job.parked.pop_first() else { return };
+            let position = usize::try_from(next).unwrap_or(usize::MAX);
+            if let Some(cell) = job.cells.get_mut(position) {
+                cell.state = CellState::Idle;
+                self.walk_cell(id, position, 0);
+            }
+        }
     }
 
     /// J1: counts a failure that no retry will mend, and trips the job when that is one too many.
@@ -167,9 +220,10 @@ impl Turn<'_> {
         job.shift(step, from, outcome, 1);
         job.cells[position].broken = true;
         *job.head.failed.entry(node).or_default() += 1;
-        let fails_fast = job.spec.strategy == Strategy::FailFast;
+        job.head.excluded.insert(node);
+        let too_many = job.spec.tolerance().is_exceeded(job.head.failed.len(), job.expected.len());
         self.touch_job(id);
-        if fails_fast {
+        if too_many {
             self.trip(id, Trip::FailFast { step, node });
         }
     }
@@ -284,6 +338,14 @@ impl Turn<'_> {
                 let limit = grid_types::Span::from_ms(job.spec.timeout_ms());
                 (JobStatus::Failed, Some(format!("timeout: the job ran longer than {limit}")))
             }
+            Some(Trip::FailFast { .. }) if job.spec.tolerance() != Tolerance::Nodes(0) => {
+                let tolerated = job.spec.tolerance();
+                let all = job.expected.len();
+                (
+                    JobStatus::Failed,
+                    Some(format!("failed on {failed} of {all} nodes, more than the tolerated {tolerated}")),
+                )
+            }
             Some(Trip::FailFast { step, node }) => {
                 let name = self.state.nodes.get(node).map_or_else(|| node.to_string(), |node| node.id.to_string());
                 (JobStatus::Failed, Some(format!("step {step} failed on {name} (fail-fast)")))
@@ -295,6 +357,9 @@ impl Turn<'_> {
                 let why =
                     if failed == 0 { "no node was reachable" } else { "no node is left: the others were offline" };
                 (JobStatus::Failed, Some(why.to_owned()))
+            }
+            None if let Some(step) = job.head.unreached => {
+                (JobStatus::Failed, Some(format!("no node was reachable for step {step}")))
             }
             None if failed > 0 => {
                 (JobStatus::Completed, Some(format!("failed on {failed} of {} nodes", job.expected.len())))
@@ -313,6 +378,7 @@ impl Turn<'_> {
         if job.open == 0 {
             self.decided.insert(id);
         }
+        (job.head.gate, job.head.remaining_ms) = (None, None);
         if let Some(at) = job.head.deadline_ms.take() {
             self.drop_timer(at, Timer::JobDeadline(id));
         }
@@ -348,13 +414,10 @@ impl Job {
 
     /// Why a task is skipped on one node, if it is. In a pipeline the task's condition looks at that node (J5); a
     /// leaf's has been asked of the job already.
-    fn skips(&self, position: usize, phase: &Phase, task: &Task) -> Option<String> {
+    fn skips(&self, position: usize, task: &Task) -> Option<String> {
         let broken = self.cells[position].broken;
         let failed = broken || self.head.failed.contains_key(&self.expected[position]);
-        let condition = match phase {
-            Phase::Leaf(_) => Condition::Always,
-            Phase::Pipeline { .. } => task.condition,
-        };
+        let condition = task.condition;
         if condition == Condition::OnFailure {
             return (!failed).then(|| "condition on_failure: nothing has failed on this node".to_owned());
         }
@@ -370,13 +433,13 @@ impl Job {
 
     /// Whether the current phase may still do new work: not after a trip, unless it is there for that.
     pub(crate) fn may_go_on(&self) -> bool {
-        let cleans_up = self.current_phase().is_some_and(|phase| phase.condition() == Condition::OnFailure);
+        let cleans_up = self.current_phase().is_some_and(|phase| phase.condition == Condition::OnFailure);
         self.head.tripped.is_none() || cleans_up
     }
 
     /// `continue` leaves failed nodes out of later phases; after a trip everyone reachable takes part in the clean-up.
     fn is_excluded(&self, node: grid_types::NodeOrd) -> bool {
-        self.head.tripped.is_none() && self.head.failed.contains_key(&node)
+        self.head.tripped.is_none() && self.head.excluded.contains(&node)
     }
 }
 
@@ -390,7 +453,7 @@ impl Trip {
 }
 
 fn len(phase: &Phase) -> u32 {
-    u32::try_from(phase.tasks().len()).unwrap_or(u32::MAX)
+    u32::try_from(phase.tasks.len()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

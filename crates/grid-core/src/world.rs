@@ -11,8 +11,8 @@ use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, Outcome, SessionId};
 use crate::apply::{Applied, apply};
 use crate::changes::{History, ResultRow, SkipRow};
 use crate::commands::{
-    BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    RecordResult, RegisterNode, Rejection, Reply, SubmitJob,
+    BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
+    RecordResult, RegisterNode, Rejection, Reply, ResolveStep, SubmitJob, Verdict,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
@@ -29,11 +29,12 @@ pub(crate) struct World {
     next_job: u64,
     strategy: Strategy,
     timeout: Option<grid_types::Span>,
+    adjust: fn(&mut JobSpec),
 }
 
 pub(crate) fn leaf(backend: &str, action: &str) -> Phase {
     let decl = builtin().iter().find(|b| b.name == backend).unwrap().action(action).unwrap();
-    Phase::Leaf(Task {
+    Phase::leaf(Task {
         backend: backend.to_owned(),
         action: action.to_owned(),
         params: BTreeMap::new(),
@@ -45,24 +46,28 @@ pub(crate) fn leaf(backend: &str, action: &str) -> Phase {
     })
 }
 
-fn task(phase: Phase) -> Task {
-    let Phase::Leaf(task) = phase else { panic!("a leaf") };
-    task
-}
-
 pub(crate) fn retrying(backend: &str, action: &str, max_retries: u32) -> Phase {
-    Phase::Leaf(Task { max_retries, ..task(leaf(backend, action)) })
+    let mut phase = leaf(backend, action);
+    phase.tasks[0].max_retries = max_retries;
+    phase
 }
 
 pub(crate) fn when(condition: Condition, phase: Phase) -> Phase {
-    match phase {
-        Phase::Leaf(task) => Phase::Leaf(Task { condition, ..task }),
-        Phase::Pipeline { tasks, .. } => Phase::Pipeline { condition, tasks },
-    }
+    Phase { condition, ..phase }
 }
 
+pub(crate) fn rolling(concurrency: u32, phase: Phase) -> Phase {
+    Phase { concurrency: Some(concurrency), ..phase }
+}
+
+pub(crate) fn confirmed(phase: Phase) -> Phase {
+    Phase { confirm: true, ..phase }
+}
+
+/// The leaves' conditions become those of the sub-steps.
 pub(crate) fn pipeline(phases: Vec<Phase>) -> Phase {
-    Phase::Pipeline { condition: Condition::Always, tasks: phases.into_iter().map(task).collect() }
+    let tasks = phases.into_iter().map(|mut phase| Task { condition: phase.condition, ..phase.tasks.remove(0) });
+    Phase::pipeline(tasks.collect())
 }
 
 pub(crate) fn cleanup(phases: Vec<Phase>) -> Phase {
@@ -79,6 +84,7 @@ impl World {
             next_job: 100,
             strategy: Strategy::FailFast,
             timeout: None,
+            adjust: |_| (),
         };
         world.begin_term(5).unwrap();
         world
@@ -163,18 +169,30 @@ impl World {
         self.strategy = Strategy::Continue;
     }
 
+    /// Changes the rules of the next job.
+    pub fn next_job(&mut self, adjust: fn(&mut JobSpec)) {
+        self.adjust = adjust;
+    }
+
+    pub fn confirm(&mut self, job: JobId, phase: Option<u32>) -> Result<Reply, Rejection> {
+        self.one(Command::ConfirmJob(ConfirmJob { namespace: "default".parse().unwrap(), job, phase }))
+    }
+
+    pub fn resolve(&mut self, job: JobId, step: u32, node: u32, verdict: Verdict) -> Result<Reply, Rejection> {
+        let node = format!("node-{node}").parse().unwrap();
+        let namespace = "default".parse().unwrap();
+        self.one(Command::ResolveStep(ResolveStep { namespace, job, step: grid_types::StepIndex(step), node, verdict }))
+    }
+
     pub fn next_timeout(&mut self, text: &str) {
         self.timeout = Some(text.parse().unwrap());
     }
 
     pub fn submit_keyed(&mut self, target: &str, phases: Vec<Phase>, key: Option<&str>) -> Result<Reply, Rejection> {
         self.next_job += 1;
-        let spec = JobSpec {
-            target: target.parse().unwrap(),
-            phases,
-            strategy: std::mem::take(&mut self.strategy),
-            timeout: self.timeout.take(),
-        };
+        let mut spec = JobSpec { timeout: self.timeout.take(), ..JobSpec::new(target.parse().unwrap(), phases) };
+        spec.strategy = std::mem::take(&mut self.strategy);
+        (std::mem::replace(&mut self.adjust, |_| ()))(&mut spec);
         self.one(Command::SubmitJob(SubmitJob {
             id: JobId(self.next_job),
             namespace: "default".parse().unwrap(),

@@ -13,7 +13,7 @@ use grid_core::{
 };
 use grid_store::{Position, Store};
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, JobSpec, Phase, Strategy, Target, Task};
+use grid_types::job::{Condition, JobSpec, Phase, Target, Task};
 use grid_types::node::{Capacity, NodeFacts};
 use grid_types::{JobId, LeaseKey, NodeOrd, Outcome};
 
@@ -158,7 +158,7 @@ fn one_step() -> JobSpec {
         timeout_ms: 300_000,
         effect: EffectClass::Pure,
     };
-    JobSpec { target: Target::All, phases: vec![Phase::Leaf(task)], strategy: Strategy::FailFast, timeout: None }
+    JobSpec::new(Target::All, vec![Phase::leaf(task)])
 }
 
 /// User and system time of this process; 0 where there is no /proc.

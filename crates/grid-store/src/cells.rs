@@ -16,7 +16,7 @@ use crate::write::key;
 
 /// Whether a result closes the row of its cell.
 pub(crate) fn closed_by_results(phase: Option<&Phase>) -> bool {
-    phase.is_some_and(|phase| phase.tasks().len() == 1)
+    phase.is_some_and(|phase| phase.tasks.len() == 1)
 }
 
 /// The cells of one live job.

@@ -121,9 +121,9 @@ pub struct NotLeaderDoc {
     pub role: Role,
 }
 
-/// Answer to a cancel.
+/// Answer to a cancel, a confirmation, a resolution: how the job stands now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CancelDoc {
+pub struct JobStateDoc {
     pub id: String,
     pub status: crate::outcome::JobStatus,
 }
@@ -145,4 +145,41 @@ pub struct OutputGroupDoc {
     pub output: String,
     /// Bytes of the whole output; `output` holds the last of them.
     pub total_bytes: u64,
+}
+
+/// `POST …/confirm`; the body may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfirmBody {
+    /// The phase that is meant; without it, whichever waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<u32>,
+}
+
+/// `POST …/resolve`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveBody {
+    pub step: u32,
+    pub node: String,
+    #[serde(rename = "as")]
+    pub verdict: Resolution,
+}
+
+/// How a step ended that nobody knows, as a person says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    Success,
+    Failed,
+    /// Run it again.
+    Retry,
+}
+
+/// `GET …/why`: the one reason a job is not further, or how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhyDoc {
+    pub id: String,
+    pub status: crate::outcome::JobStatus,
+    pub why: String,
 }

@@ -119,6 +119,9 @@ impl ActionDecl {
         for decl in self.params {
             let field = format!("{at}.{}", decl.name);
             let value = match (given.get(decl.name), decl.default) {
+                (Some(Value::String(text)), _) if decl.required && text.is_empty() => {
+                    Err(format!("must not be empty ({})", decl.help))
+                }
                 (Some(value), _) => decl.parse(value),
                 (None, Some(default)) => decl.parse(&Value::String(default.to_owned())),
                 (None, None) if decl.required => Err(format!("is required ({})", decl.help)),

@@ -4,7 +4,9 @@
 //! Not here: how the phases are walked (`grid-core`).
 
 mod parse;
+mod tolerance;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,6 +14,7 @@ use minicbor::{Decode, Encode};
 use serde::Serialize;
 
 pub use parse::{parse_job, parse_target};
+pub use tolerance::{Share, Tolerance};
 
 use crate::decl::{EffectClass, Params};
 use crate::ids::StepIndex;
@@ -29,6 +32,39 @@ pub struct JobSpec {
     /// As given; [`JobSpec::timeout_ms`] resolves it.
     #[n(3)]
     pub timeout: Option<Span>,
+    /// As given; [`JobSpec::tolerance`] resolves it.
+    #[n(4)]
+    pub failure_tolerate: Option<Tolerance>,
+    #[n(5)]
+    pub offline: Offline,
+    #[n(6)]
+    pub on_unknown: OnUnknown,
+}
+
+/// What becomes of a node that is offline when it would be offered a lease (J4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode, Serialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "snake_case")]
+pub enum Offline {
+    #[default]
+    #[n(0)]
+    Skip,
+    #[n(1)]
+    Wait,
+}
+
+/// What an outcome that nobody knows means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode, Serialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// It counts as failed.
+    #[default]
+    #[n(0)]
+    Fail,
+    /// A person decides (`gridc job resolve`).
+    #[n(1)]
+    Wait,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -39,21 +75,30 @@ pub enum Target {
     Group(#[n(0)] Name),
     #[n(2)]
     Node(#[n(0)] Name),
+    /// Nodes that carry every one of these.
+    #[n(3)]
+    Labels(#[n(0)] BTreeMap<String, String>),
+    /// One node, which the scheduler picks.
+    #[n(4)]
+    Any,
 }
 
+/// A leaf is one task on every active node; a pipeline is a list of them that each node walks alone.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Phase {
-    /// One task on every active node.
+pub struct Phase {
     #[n(0)]
-    Leaf(#[n(0)] Task),
-    /// Each node walks the tasks alone.
+    pub is_pipeline: bool,
     #[n(1)]
-    Pipeline {
-        #[n(0)]
-        condition: Condition,
-        #[n(1)]
-        tasks: Vec<Task>,
-    },
+    pub tasks: Vec<Task>,
+    /// Looks at the job.
+    #[n(2)]
+    pub condition: Condition,
+    /// How many nodes may be in the phase at once (J2).
+    #[n(3)]
+    pub concurrency: Option<u32>,
+    /// Waits for a person before it begins.
+    #[n(4)]
+    pub confirm: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -65,6 +110,7 @@ pub struct Task {
     /// Checked, with the declared defaults.
     #[n(2)]
     pub params: Params,
+    /// Inside a pipeline it looks at the node; a leaf's stands in its phase.
     #[n(3)]
     pub condition: Condition,
     #[n(4)]
@@ -105,6 +151,29 @@ pub enum Strategy {
 }
 
 impl JobSpec {
+    /// With every rule at its default.
+    #[must_use]
+    pub fn new(target: Target, phases: Vec<Phase>) -> Self {
+        Self {
+            target,
+            phases,
+            strategy: Strategy::default(),
+            timeout: None,
+            failure_tolerate: None,
+            offline: Offline::default(),
+            on_unknown: OnUnknown::default(),
+        }
+    }
+
+    /// J1: none may fail, or, under `continue`, all may.
+    #[must_use]
+    pub fn tolerance(&self) -> Tolerance {
+        self.failure_tolerate.clone().unwrap_or_else(|| match self.strategy {
+            Strategy::FailFast => Tolerance::Nodes(0),
+            Strategy::Continue => Tolerance::all(),
+        })
+    }
+
     #[must_use]
     pub fn timeout_ms(&self) -> u64 {
         self.timeout.map_or(crate::limits::DEFAULT_JOB_TIMEOUT_MS, Span::ms)
@@ -112,38 +181,33 @@ impl JobSpec {
 
     #[must_use]
     pub fn step_count(&self) -> usize {
-        self.phases.iter().map(|p| p.tasks().len()).sum()
+        self.phases.iter().map(|p| p.tasks.len()).sum()
     }
 
     /// Every leaf, depth first, with the phase it belongs to.
     pub fn steps(&self) -> impl Iterator<Item = (usize, &Task)> {
-        self.phases.iter().enumerate().flat_map(|(phase, p)| p.tasks().iter().map(move |task| (phase, task)))
+        self.phases.iter().enumerate().flat_map(|(phase, p)| p.tasks.iter().map(move |task| (phase, task)))
     }
 
     /// The flat index of the first step of a phase.
     #[must_use]
     pub fn first_step(&self, phase: usize) -> StepIndex {
-        let before: usize = self.phases.iter().take(phase).map(|p| p.tasks().len()).sum();
+        let before: usize = self.phases.iter().take(phase).map(|p| p.tasks.len()).sum();
         StepIndex(u32::try_from(before).unwrap_or(u32::MAX))
     }
 }
 
 impl Phase {
     #[must_use]
-    pub fn tasks(&self) -> &[Task] {
-        match self {
-            Self::Leaf(task) => std::slice::from_ref(task),
-            Self::Pipeline { tasks, .. } => tasks,
-        }
+    pub fn leaf(task: Task) -> Self {
+        let condition = task.condition;
+        let task = Task { condition: Condition::Always, ..task };
+        Self { is_pipeline: false, tasks: vec![task], condition, concurrency: None, confirm: false }
     }
 
-    /// The condition that looks at the job.
     #[must_use]
-    pub fn condition(&self) -> Condition {
-        match self {
-            Self::Leaf(task) => task.condition,
-            Self::Pipeline { condition, .. } => *condition,
-        }
+    pub fn pipeline(tasks: Vec<Task>) -> Self {
+        Self { is_pipeline: true, tasks, condition: Condition::Always, concurrency: None, confirm: false }
     }
 }
 
@@ -154,14 +218,20 @@ impl Target {
             Self::All => "all",
             Self::Group(_) => "group",
             Self::Node(_) => "node",
+            Self::Labels(_) => "labels",
+            Self::Any => "any",
         }
     }
 
     #[must_use]
-    pub fn value(&self) -> Option<&str> {
+    pub fn value(&self) -> Option<String> {
         match self {
-            Self::All => None,
-            Self::Group(name) | Self::Node(name) => Some(name.as_str()),
+            Self::All | Self::Any => None,
+            Self::Group(name) | Self::Node(name) => Some(name.to_string()),
+            Self::Labels(labels) => {
+                let pairs: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                Some(pairs.join(","))
+            }
         }
     }
 }
@@ -175,13 +245,33 @@ impl fmt::Display for Target {
     }
 }
 
-/// `all`, `group:NAME` or `node:ID`; anything else is refused, never taken for `all`.
+/// `all`, `group:NAME`, `node:ID`, `labels:k=v,…` or `any`; anything else is refused, never taken for `all`.
 impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (scope, value) = text.split_once(':').map_or((text, None), |(scope, value)| (scope, Some(value)));
         parse_target(scope, value)
+    }
+}
+
+impl Offline {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Wait => "wait",
+        }
+    }
+}
+
+impl OnUnknown {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Wait => "wait",
+        }
     }
 }
 

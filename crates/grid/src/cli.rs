@@ -78,7 +78,7 @@ pub struct ServerArgs {
     #[arg(long, env = "GRID_GRPC", default_value = "127.0.0.1:8767")]
     pub grpc: SocketAddr,
     /// Host name or address that clients and workers use, if it differs from --api and --grpc
-    #[arg(long, env = "GRID_ADVERTISE")]
+    #[arg(long, env = "GRID_ADVERTISE", value_parser = host)]
     pub advertise: Option<String>,
     /// Found a new cluster in an empty folder
     #[arg(long)]
@@ -149,6 +149,14 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
+fn host(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+    if text.is_empty() || !text.chars().all(plain) {
+        return Err("a host name or an address, without scheme and port".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 fn backend(text: &str) -> Result<String, String> {
     if grid_types::decl::backend(text).is_some() {
         return Ok(text.to_owned());
@@ -181,6 +189,7 @@ mod tests {
             "grid worker --data-dir d --labels k",
             "grid worker --data-dir d --slots 0",
             "grid worker --data-dir d --enable-backend nope",
+            "grid server --node-id c --data-dir d --advertise a/b",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

@@ -8,6 +8,8 @@ use crate::cli::WorkerArgs;
 use crate::{ready, signals};
 
 pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
+    // A name that can never answer is refused now, not tried for ever.
+    grid_client::parse_servers(&args.server.join(","))?;
     let signals = signals::asked_to_end()?;
     let config = WorkerConfig {
         servers: args.server,

@@ -8,7 +8,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::Revoked;
+use crate::state::{Job, Revoked};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct CancelJob {
@@ -23,19 +23,11 @@ pub(crate) const CANCELLED: &str = "job cancelled";
 impl CancelJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let id = self.job;
-        let Some(job) = turn.state.jobs.get(&id).filter(|job| job.head.namespace == self.namespace) else {
-            return Err(match turn.state.stubs.get(&id) {
-                Some(stub) => Rejection::Ended { job: id, status: stub.status },
-                None => Rejection::NoJob(id),
-            });
-        };
-        let status = job.head.status;
-        if status.is_ended() {
-            return Err(Rejection::Ended { job: id, status });
-        }
-        if status == JobStatus::Running {
-            // Later phases first: they are all-pending, and one row says it for every node.
-            let next = usize::try_from(job.head.phase).unwrap_or(usize::MAX).saturating_add(1);
+        let job = turn.live_job(&self.namespace, id)?;
+        if job.head.status == JobStatus::Running {
+            // Later phases first: they are all-pending, and one row says it for every node. So is one behind a gate.
+            let begun = u32::from(job.head.gate.is_none());
+            let next = usize::try_from(job.head.phase + begun).unwrap_or(usize::MAX);
             let steps = StepIndex(u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX));
             let from = job.spec.first_step(next);
             turn.skip_for_all(id, from, steps, CANCELLED);
@@ -43,6 +35,20 @@ impl CancelJob {
         }
         turn.end_job(id, JobStatus::Cancelled, Some("cancelled by request".to_owned()));
         Ok(Reply::Cancelled { job: id, status: JobStatus::Cancelled })
+    }
+}
+
+impl Turn<'_> {
+    /// A job that has not ended, in its namespace.
+    pub(crate) fn live_job(&self, namespace: &Name, id: JobId) -> Result<&Job, Rejection> {
+        let Some(job) = self.state.jobs.get(&id).filter(|job| job.head.namespace == *namespace) else {
+            return Err(match self.state.stubs.get(&id) {
+                Some(stub) => Rejection::Ended { job: id, status: stub.status },
+                None => Rejection::NoJob(id),
+            });
+        };
+        let status = job.head.status;
+        if status.is_ended() { Err(Rejection::Ended { job: id, status }) } else { Ok(job) }
     }
 }
 

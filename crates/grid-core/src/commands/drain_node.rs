@@ -46,7 +46,7 @@ mod tests {
         world.drain(1);
         world.succeed(lease);
         assert!(world.offered().is_empty());
-        assert_eq!(world.status(job), JobStatus::Completed);
+        assert_eq!(world.status(job), JobStatus::Failed, "the second phase reached nobody");
         let rows = world.rows_of(job);
         assert_eq!((rows[&(0, 1)], rows[&(1, 1)]), (Outcome::Success, Outcome::Skipped));
     }

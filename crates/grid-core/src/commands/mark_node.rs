@@ -42,11 +42,20 @@ impl MarkNode {
 }
 
 impl Turn<'_> {
+    /// Whoever reports a result is there, whatever the clock said a moment ago.
+    pub(crate) fn node_spoke(&mut self, ord: NodeOrd) {
+        let status = self.state.nodes.get(&ord).map(|node| node.status);
+        if matches!(status, Some(NodeStatus::Warning | NodeStatus::Unhealthy)) {
+            self.set_node_status(ord, NodeStatus::Ready, "heard again");
+        }
+    }
+
     pub(crate) fn set_node_status(&mut self, ord: NodeOrd, to: NodeStatus, reason: &str) {
         let meta = &self.state.meta;
         let (wall_ms, epoch) = (meta.wall_ms, meta.leadership.epoch);
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
-        let text = format!("{} → {to}: {reason}", node.status);
+        let was = node.status;
+        let text = format!("{was} → {to}: {reason}");
         let subject = node.id.to_string();
         node.status = to;
         node.changed_wall_ms = wall_ms;
@@ -61,6 +70,7 @@ impl Turn<'_> {
         };
         self.changes.nodes.insert(ord);
         self.wake.insert(ord);
+        self.node_turned(ord, was);
         self.record_event(kind, subject, text);
     }
 }

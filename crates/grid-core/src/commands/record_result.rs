@@ -41,6 +41,7 @@ impl RecordResult {
         if node.session != self.session {
             return Err(Rejection::StaleSession { current: node.session });
         }
+        turn.node_spoke(self.node);
         let id = self.lease.job;
         let Some(job) = turn.state.jobs.get(&id) else {
             return Ok(Reply::Answered(Answer::Superseded(self.stale_of_ended(turn, id))));
@@ -113,6 +114,7 @@ fn truncate(text: &mut String, most: usize) {
 mod tests {
     use crate::commands::{Answer, Rejection, Reply, Stale};
     use crate::world::{World, leaf, retrying};
+    use grid_types::node::NodeStatus;
     use grid_types::{JobStatus, LeaseKey, Outcome};
 
     const COMMITTED: Result<Reply, Rejection> = Ok(Reply::Answered(Answer::Committed));
@@ -158,12 +160,27 @@ mod tests {
         world.mark_dead(1);
         assert_eq!(world.count(job, 0, Outcome::Unknown), 1);
         world.register("node-1", b"journal-1", 2, b"again", false).unwrap();
-        assert_eq!(world.report(lease, Outcome::Success), COMMITTED);
+        assert_eq!(world.report(lease, Outcome::Success), COMMITTED, "excluded for ever, but known");
         assert_eq!(world.count(job, 0, Outcome::Unknown), 0);
         assert_eq!(world.count(job, 0, Outcome::Success), 1);
         assert_eq!(world.report(lease, Outcome::Failed), superseded(Stale::Settled), "once");
         world.finish_all();
-        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Success);
+        let rows = world.rows_of(job);
+        assert_eq!(rows[&(0, 1)], Outcome::Success);
+        assert_eq!(rows[&(1, 1)], Outcome::Skipped, "a node that was excluded once stays so");
+    }
+
+    #[test]
+    fn a_node_that_reports_is_there() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+        let lease = world.offered()[0];
+        for (from, to) in [(NodeStatus::Ready, NodeStatus::Warning), (NodeStatus::Warning, NodeStatus::Unhealthy)] {
+            world.mark(1, world.session(1), from, to).unwrap();
+        }
+        world.succeed(lease);
+        world.finish_all();
+        assert_eq!(world.status(job), JobStatus::Completed, "its next step is not skipped as offline");
     }
 
     #[test]

@@ -48,9 +48,9 @@ impl RegisterNode {
             meta.next_ord += 1;
             NodeOrd(meta.next_ord)
         });
-        let (held, waiting, registered_wall_ms) = match turn.state.nodes.remove(&ord) {
-            Some(old) => (old.held, old.waiting, old.registered_wall_ms),
-            None => (Default::default(), Default::default(), turn.state.meta.wall_ms),
+        let (held, waiting, registered_wall_ms, was) = match turn.state.nodes.remove(&ord) {
+            Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status),
+            None => (Default::default(), Default::default(), turn.state.meta.wall_ms, NodeStatus::Ready),
         };
         let node = Node {
             ord,
@@ -71,6 +71,7 @@ impl RegisterNode {
         turn.state.nodes.insert(ord, node);
         turn.changes.nodes.insert(ord);
         turn.wake.insert(ord);
+        turn.node_turned(ord, was);
         turn.record_event("NodeRegistered", self.id.to_string(), format!("session {session}"));
         Ok(Reply::Registered { node: ord, session })
     }

@@ -1,9 +1,9 @@
 //! `SubmitJob`: a job is accepted. It starts at once if admission allows (the end of the same entry), or waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use grid_types::job::JobSpec;
+use grid_types::job::{JobSpec, Target};
 use grid_types::limits::MAX_ROWS;
 use grid_types::{JobEpoch, JobId, JobStatus, Name};
 use minicbor::{Decode, Encode};
@@ -48,9 +48,15 @@ impl SubmitJob {
             offline_skips: 0,
             tallies: Vec::new(),
             unknown: BTreeMap::new(),
+            excluded: BTreeSet::new(),
+            offline_before: 0,
+            unreached: None,
+            gate: None,
+            confirmed: 0,
+            remaining_ms: None,
         };
         let spec = Arc::new(self.spec.clone());
-        state.jobs.insert(self.id, Job { head, spec, expected: Vec::new(), cells: Vec::new(), open: 0 });
+        state.jobs.insert(self.id, Job::new(head, spec));
         state.pending.insert(self.id);
         if let Some(key) = key {
             let row = KeyRow { key, job: self.id, at_ms: state.meta.now_ms };
@@ -69,7 +75,10 @@ impl SubmitJob {
             // Ids are minted above every earlier one; this is a leader with a broken clock and a lost memory.
             return Err(Rejection::IdTaken(self.id));
         }
-        let matched = state.matching(&self.spec.target).len();
+        let matched = match self.spec.target {
+            Target::Any => usize::from(!state.nodes.is_empty()),
+            _ => state.matching(&self.spec.target).len(),
+        };
         if matched == 0 {
             return Err(Rejection::NoTarget(format!("no known node matches {}", self.spec.target)));
         }

@@ -1,21 +1,24 @@
 //! A job while it lives, and where each of its nodes is in the current phase.
 //!
 //! ```text
-//!   cell:  Idle → Queued → Leased → Idle            (nothing left for this node in this phase)
-//!                   ^        |  \
-//!                   |        |   '--revoked, confirmed--> Idle
-//!                   '-Backoff'
+//!   cell:  Idle → [Parked →] Queued → Leased → Idle     (nothing left for this node in this phase)
+//!                              ^        |  \
+//!                              |        |   '--revoked, confirmed--> Idle
+//!                              |        '--unknown--> [Unresolved --resolve--> Idle, or Queued]
+//!                              '-Backoff'
 //! ```
 //!
 //! Only the current phase has cells: a job over 100,000 nodes holds 100,000 of them, whatever its number of steps.
 //! Outcomes of earlier phases are history rows; what remains here of them are counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use grid_types::job::{JobSpec, Phase, Task};
+use grid_types::job::{JobSpec, Offline, Phase, Task};
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, StepIndex};
 use minicbor::{Decode, Encode};
+
+use super::Node;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -27,6 +30,12 @@ pub struct Job {
     pub cells: Vec<Cell>,
     /// Derived: cells that are not idle.
     pub open: u32,
+    /// Derived: positions that wait for a place in the phase's window (J2).
+    pub parked: BTreeSet<u32>,
+    /// Derived: cells that wait for a node to come back (`offline: wait`).
+    pub blocked: u32,
+    /// Derived: cells that wait for a person to say how they ended (`on_unknown: wait`).
+    pub unresolved: u32,
 }
 
 /// What changes of a job besides its cells.
@@ -69,6 +78,24 @@ pub struct JobHead {
     /// W8: outcomes that the worker's journal may still settle.
     #[n(14)]
     pub unknown: BTreeMap<(StepIndex, NodeOrd), Attempt>,
+    /// Nodes that take no part in later phases: something failed there, whatever became known of it later.
+    #[n(18)]
+    pub excluded: BTreeSet<NodeOrd>,
+    /// `offline_skips` when the current phase began.
+    #[n(19)]
+    pub offline_before: u32,
+    /// The first step of a phase that reached nobody.
+    #[n(20)]
+    pub unreached: Option<StepIndex>,
+    /// The phase that waits for a person's word.
+    #[n(15)]
+    pub gate: Option<u32>,
+    /// Phases below this one need no further word.
+    #[n(16)]
+    pub confirmed: u32,
+    /// What was left until the deadline when the wait for a person began (J3).
+    #[n(17)]
+    pub remaining_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -123,6 +150,12 @@ pub enum CellState {
         #[n(2)]
         revoked: Option<Revoked>,
     },
+    /// Has no place in the phase's window yet.
+    #[n(4)]
+    Parked,
+    /// Nobody knows how it ended, and a person is to say it.
+    #[n(5)]
+    Unresolved,
 }
 
 /// Why a lease was taken back; decides what its step becomes once the worker confirms.
@@ -163,6 +196,16 @@ impl Tally {
 }
 
 impl Job {
+    pub(crate) fn new(head: JobHead, spec: Arc<JobSpec>) -> Self {
+        let (expected, cells) = (Vec::new(), Vec::new());
+        Self { head, spec, expected, cells, open: 0, parked: BTreeSet::new(), blocked: 0, unresolved: 0 }
+    }
+
+    /// Whether a cell queued on this node waits for it to come back.
+    pub(crate) fn waits_for(&self, node: &Node) -> bool {
+        self.spec.offline == Offline::Wait && !node.status.is_online()
+    }
+
     #[must_use]
     pub fn current_phase(&self) -> Option<&Phase> {
         self.spec.phases.get(usize::try_from(self.head.phase).ok()?)
@@ -172,6 +215,19 @@ impl Job {
     #[must_use]
     pub fn first_step(&self) -> StepIndex {
         self.spec.first_step(usize::try_from(self.head.phase).unwrap_or(usize::MAX))
+    }
+
+    /// Everything it has open waits for a person or for nodes to come back (J3).
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        let parked = u32::try_from(self.parked.len()).unwrap_or(u32::MAX);
+        self.head.gate.is_some() || (self.open > 0 && self.open == parked + self.blocked + self.unresolved)
+    }
+
+    /// Whether what it waits for is a person.
+    #[must_use]
+    pub fn waits_for_a_person(&self) -> bool {
+        self.is_stalled() && (self.head.gate.is_some() || self.unresolved > 0)
     }
 
     #[must_use]
@@ -186,7 +242,7 @@ impl Job {
 
     #[must_use]
     pub fn task_of(&self, cell: &Cell) -> Option<&Task> {
-        self.current_phase()?.tasks().get(usize::try_from(cell.sub).ok()?)
+        self.current_phase()?.tasks.get(usize::try_from(cell.sub).ok()?)
     }
 
     /// The lease that a cell has out, and why it was revoked if it was.

@@ -72,27 +72,32 @@ impl State {
             let slot = usize::try_from(position).ok().and_then(|p| cells.get_mut(p));
             *slot.ok_or_else(|| format!("{id} has a cell at {position}, beyond its expected nodes"))? = cell;
         }
-        match parts.head.status {
-            JobStatus::Pending => drop(self.pending.insert(id)),
-            JobStatus::Running => drop(self.running.insert(id)),
-            // Ended, but a worker has yet to confirm that nothing of it runs.
-            JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => {}
-        }
         if let (JobStatus::Running, Some(deadline)) = (parts.head.status, parts.head.deadline_ms) {
             self.timers.insert((deadline, Timer::JobDeadline(id)));
         }
-        let mut open = 0;
-        for (node, cell) in parts.expected.iter().zip(&cells) {
+        let mut job = Job::new(parts.head, Arc::new(parts.spec));
+        for ((position, node), cell) in (0..).zip(&parts.expected).zip(&cells) {
             let known = self.nodes.get_mut(node).ok_or_else(|| format!("{id} expects unknown node number {node}"))?;
             match cell.state {
                 CellState::Idle => continue,
-                CellState::Queued => drop(known.waiting.insert(id)),
+                CellState::Parked => drop(job.parked.insert(position)),
+                CellState::Unresolved => job.unresolved += 1,
+                CellState::Queued => {
+                    known.waiting.insert(id);
+                    job.blocked += u32::from(job.waits_for(known));
+                }
                 CellState::Leased { .. } => drop(known.held.insert(id)),
                 CellState::Backoff { until_ms } => drop(self.timers.insert((until_ms, Timer::Retry(id, *node)))),
             }
-            open += 1;
+            job.open += 1;
         }
-        let job = Job { head: parts.head, spec: Arc::new(parts.spec), expected: parts.expected, cells, open };
+        (job.expected, job.cells) = (parts.expected, cells);
+        match job.head.status {
+            JobStatus::Pending => drop(self.pending.insert(id)),
+            JobStatus::Running if !job.is_stalled() => drop(self.running.insert(id)),
+            // Waiting for a person or a node; or ended, but a worker has yet to confirm that nothing of it runs.
+            JobStatus::Running | JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => {}
+        }
         self.jobs.insert(id, job);
         Ok(())
     }

@@ -251,6 +251,17 @@ fn a_job_that_reached_nobody_has_not_completed() {
 }
 
 #[test]
+fn a_phase_that_reached_nobody_has_not_been_done() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![echo(), echo()]);
+    let lease = world.offered()[0];
+    world.drain(1);
+    world.succeed(lease);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert_eq!(world.reason(job), "no node was reachable for step 1");
+}
+
+#[test]
 fn a_job_that_succeeded_nowhere_has_not_completed() {
     let mut world = World::with_nodes(2);
     world.next_strategy_continue();

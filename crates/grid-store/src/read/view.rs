@@ -37,7 +37,7 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     pub fn new(conn: &'a Connection, job: &'a JobRow) -> Result<Self, Fault> {
         let phase = usize::try_from(job.head.phase).unwrap_or(usize::MAX);
-        let tasks = job.spec.phases.get(phase).filter(|_| job.live).map_or(0, |phase| phase.tasks().len());
+        let tasks = job.spec.phases.get(phase).filter(|_| job.live).map_or(0, |phase| phase.tasks.len());
         let first = job.spec.first_step(phase).0;
         let mut meta = conn.prepare_cached("SELECT state FROM meta")?;
         let mut rows = meta.query([])?;
@@ -100,6 +100,11 @@ impl<'a> View<'a> {
         };
         match cell.state {
             CellState::Idle => None,
+            CellState::Parked => waits("waiting for a place in the phase's window".to_owned()),
+            CellState::Unresolved => {
+                let reason = "nobody knows how it ended; waiting for a person to resolve it".to_owned();
+                Some(ResultDoc { attempts: attempt, ..bare(Outcome::Unknown, Some(reason)) })
+            }
             CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
             CellState::Queued => waits("waiting for a free slot".to_owned()),
             CellState::Backoff { until_ms } => {

@@ -210,7 +210,8 @@ fn node_documents_and_totals() {
     assert_eq!(node("node-2").unwrap().leases, 0, "a settled lease is not held");
     assert_eq!(node("node-1").unwrap().leases, 1, "the pipeline's second step");
     let totals = reader.totals().unwrap();
-    assert_eq!((totals.nodes["ready"], totals.nodes["unhealthy"], totals.nodes["dead"]), (1, 1, 0));
+    let by_status = (totals.nodes["ready"], totals.nodes["unhealthy"], totals.nodes["dead"]);
+    assert_eq!(by_status, (2, 0, 0), "whoever reports is there again");
     assert_eq!((totals.jobs["running"], totals.jobs["completed"], totals.jobs["pending"]), (1, 1, 0));
     assert_eq!(totals.applied_index, world.index);
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use grid_core::{Command, DrainNode, Job, LeaveNode, Quotas, State, violations};
-use grid_types::job::{Condition, Phase, Strategy, Task};
+use grid_core::{
+    CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, Quotas, ResolveStep, State, Verdict, violations,
+};
+use grid_types::job::{Condition, Offline, OnUnknown, Phase, Strategy, Task};
 use grid_types::node::NodeStatus;
-use grid_types::{JobId, JobStatus, LeaseKey, Outcome};
+use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::random::Random;
 use crate::world::{Lease, World, all_rows, leaf, pipeline, retrying, task};
@@ -42,7 +44,7 @@ fn happen(world: &mut World, random: &mut Random) {
     let (offered, revoked) = world.leases();
     let nodes: Vec<_> = world.state.nodes.keys().copied().collect();
     let node = random.pick(&nodes).unwrap();
-    match random.below(24) {
+    match random.below(28) {
         0..=3 => submit(world, random),
         4..=10 => {
             let mut commands = Vec::new();
@@ -84,6 +86,20 @@ fn happen(world: &mut World, random: &mut Random) {
             let drain = Command::DrainNode(DrainNode { node, session });
             let _ = world.one(if random.one_in(2) { leave } else { drain });
         }
+        24 | 25 => {
+            let waiting: Vec<_> = world.state.jobs.values().filter(|job| job.head.gate.is_some()).collect();
+            if let Some(job) = random.pick(&waiting.iter().map(|job| job.head.id).collect::<Vec<_>>()) {
+                let namespace = "default".parse().unwrap();
+                world.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase: None })).unwrap();
+            }
+        }
+        26 | 27 => {
+            if let Some((job, step, node)) = random.pick(&unresolved(world)) {
+                let verdict = [Verdict::Success, Verdict::Failed, Verdict::Retry][random.below(3)];
+                let (namespace, node) = ("default".parse().unwrap(), world.state.nodes[&node].id.clone());
+                world.one(Command::ResolveStep(ResolveStep { namespace, job, step, node, verdict })).unwrap();
+            }
+        }
         20 | 21 => {
             // W8: a journal speaks up for what was given up.
             let unknown: Vec<_> = world.state.jobs.values().flat_map(unknown_of).collect();
@@ -102,6 +118,14 @@ fn happen(world: &mut World, random: &mut Random) {
     }
 }
 
+fn unresolved(world: &World) -> Vec<(JobId, StepIndex, NodeOrd)> {
+    let cells = world.state.jobs.values().flat_map(|job| {
+        let waiting = job.cells.iter().zip(&job.expected).filter(|(cell, _)| cell.state == CellState::Unresolved);
+        waiting.map(|(cell, node)| (job.head.id, job.step_of(cell), *node))
+    });
+    cells.collect()
+}
+
 fn unknown_of(job: &Job) -> impl Iterator<Item = Lease> {
     let of =
         |(&(step, node), &attempt)| (node, LeaseKey { job: job.head.id, job_epoch: job.head.epoch, step, attempt });
@@ -118,10 +142,19 @@ fn submit(world: &mut World, random: &mut Random) {
             0 => leaf("ping", "echo"),
             1 => retrying(2),
             2 => pipeline(vec![task("ping", "echo"), once, cleanup]),
-            3 => Phase::Leaf(cleanup),
+            3 => Phase::leaf(cleanup),
             _ => leaf("test", "record"),
         });
     }
+    for phase in &mut phases {
+        phase.confirm = random.one_in(6);
+        phase.concurrency = random.one_in(3).then(|| u32::try_from(random.below(3)).unwrap() + 1);
+    }
+    world.rules = match random.below(4) {
+        0 => |spec| spec.offline = Offline::Wait,
+        1 => |spec| spec.on_unknown = OnUnknown::Wait,
+        _ => |_| (),
+    };
     let key = random.one_in(2).then(|| format!("key-{}", random.below(6)));
     let target = ["all", "group:web", "node:node-2", "node:node-4"][random.below(4)];
     let _ = world.try_submit(target, phases, key);

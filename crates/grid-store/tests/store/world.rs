@@ -31,6 +31,8 @@ pub struct World {
     pub membership: Option<Vec<u8>>,
     next_job: u64,
     pub strategy: Strategy,
+    /// Further rules of the next job.
+    pub rules: fn(&mut JobSpec),
     pub namespace: &'static str,
     pub slots: u32,
     pub quotas: Quotas,
@@ -51,15 +53,15 @@ pub fn task(backend: &str, action: &str) -> Task {
 }
 
 pub fn leaf(backend: &str, action: &str) -> Phase {
-    Phase::Leaf(task(backend, action))
+    Phase::leaf(task(backend, action))
 }
 
 pub fn retrying(max_retries: u32) -> Phase {
-    Phase::Leaf(Task { max_retries, ..task("test", "fail") })
+    Phase::leaf(Task { max_retries, ..task("test", "fail") })
 }
 
 pub fn pipeline(tasks: Vec<Task>) -> Phase {
-    Phase::Pipeline { condition: Condition::Always, tasks }
+    Phase::pipeline(tasks)
 }
 
 impl World {
@@ -77,6 +79,7 @@ impl World {
             membership: None,
             next_job: 100,
             strategy: Strategy::FailFast,
+            rules: |_| (),
             namespace: "default",
             slots: 4,
             quotas: Quotas::default(),
@@ -179,7 +182,8 @@ impl World {
 
     pub fn try_submit(&mut self, target: &str, phases: Vec<Phase>, key: Option<String>) -> Result<Reply, Rejection> {
         self.next_job += 1;
-        let spec = JobSpec { target: target.parse().unwrap(), phases, strategy: self.strategy, timeout: None };
+        let mut spec = JobSpec { strategy: self.strategy, ..JobSpec::new(target.parse().unwrap(), phases) };
+        (self.rules)(&mut spec);
         let namespace = self.namespace.parse().unwrap();
         self.one(Command::SubmitJob(SubmitJob { id: JobId(self.next_job), namespace, spec, key }))
     }

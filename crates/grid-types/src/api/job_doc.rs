@@ -28,6 +28,13 @@ pub struct JobDoc {
     pub strategy: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
+    /// Nodes that may fail, as given or by the strategy's default.
+    #[serde(default)]
+    pub failure_tolerate: String,
+    #[serde(default)]
+    pub offline: String,
+    #[serde(default)]
+    pub on_unknown: String,
     pub status: JobStatus,
     pub reason: Option<String>,
     /// The first step of the phase it is in.
@@ -72,25 +79,33 @@ pub struct ResultDoc {
 
 #[must_use]
 pub fn target_doc(target: &Target) -> TargetDoc {
-    TargetDoc { scope: target.scope().to_owned(), value: target.value().map(str::to_owned) }
+    TargetDoc { scope: target.scope().to_owned(), value: target.value() }
 }
 
 /// The phases of a spec as a job body writes them.
 #[must_use]
 pub fn tasks_doc(phases: &[Phase]) -> Value {
-    let shown = phases.iter().map(|phase| match phase {
-        Phase::Leaf(task) => task_doc(task),
-        Phase::Pipeline { condition, tasks } => {
-            let mut map = Map::new();
-            map.insert("tasks".to_owned(), tasks.iter().map(task_doc).collect());
-            put_condition(&mut map, *condition);
-            Value::Object(map)
+    let shown = phases.iter().map(|phase| {
+        let mut map = match phase.tasks.as_slice() {
+            [task] if !phase.is_pipeline => task_doc(task),
+            tasks => {
+                let tasks = tasks.iter().map(|task| Value::Object(task_doc(task))).collect();
+                Map::from_iter([("tasks".to_owned(), tasks)])
+            }
+        };
+        put_condition(&mut map, phase.condition);
+        if let Some(concurrency) = phase.concurrency {
+            map.insert("concurrency".to_owned(), json!(concurrency));
         }
+        if phase.confirm {
+            map.insert("confirm".to_owned(), json!(true));
+        }
+        Value::Object(map)
     });
     shown.collect()
 }
 
-fn task_doc(task: &Task) -> Value {
+fn task_doc(task: &Task) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("backend".to_owned(), json!(task.backend));
     map.insert("action".to_owned(), json!(task.action));
@@ -104,7 +119,7 @@ fn task_doc(task: &Task) -> Value {
         map.insert("max_retries".to_owned(), json!(task.max_retries));
     }
     put_condition(&mut map, task.condition);
-    Value::Object(map)
+    map
 }
 
 fn put_condition(map: &mut Map<String, Value>, condition: Condition) {
@@ -124,7 +139,8 @@ mod tests {
         let body = json!({
             "target": "all",
             "tasks": [
-                {"condition": "on_failure", "tasks": [{"backend": "ping", "action": "sleep", "params": {"duration": "3s"}}]},
+                {"condition": "on_failure", "confirm": true, "tasks": [{"backend": "ping", "action": "sleep", "params": {"duration": "3s"}}]},
+                {"backend": "ping", "action": "echo", "condition": "on_success", "concurrency": 7},
                 {"backend": "test", "action": "output", "params": {"lines": 3, "width": 4}, "timeout": "9s", "max_retries": 3},
             ],
         });

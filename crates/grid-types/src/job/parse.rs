@@ -2,18 +2,22 @@
 //!
 //! By hand rather than by `serde`: a derived reader stops at the first fault and cannot say where it is.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
-use super::{Condition, JobSpec, Phase, Strategy, Target, Task};
+use super::{Condition, JobSpec, Offline, OnUnknown, Phase, Share, Strategy, Target, Task, Tolerance};
 use crate::decl::{self, ActionDecl, EffectClass, Params};
 use crate::fault::Faults;
 use crate::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_RETRIES, MAX_STEPS};
 use crate::name::Name;
 use crate::span::Span;
 
-const JOB_FIELDS: &[&str] = &["target", "tasks", "strategy", "timeout"];
+const JOB_FIELDS: &[&str] = &["target", "tasks", "strategy", "timeout", "failure_tolerate", "offline", "on_unknown"];
 const LEAF_FIELDS: &[&str] = &["backend", "action", "params", "timeout", "max_retries"];
-const PHASE_FIELDS: &[&str] = &["backend", "action", "params", "timeout", "max_retries", "tasks", "condition"];
+const TASK_FIELDS: &[&str] = &["backend", "action", "params", "timeout", "max_retries", "condition"];
+const PHASE_FIELDS: &[&str] =
+    &["backend", "action", "params", "timeout", "max_retries", "tasks", "condition", "concurrency", "confirm"];
 const TARGET_FIELDS: &[&str] = &["scope", "value"];
 
 /// Reads a job as it was submitted.
@@ -28,7 +32,12 @@ pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {
     let strategy = strategy_field(job.get("strategy"), &mut faults);
     let timeout = span_field(job.get("timeout"), "timeout", &mut faults);
     let phases = phases_field(job.get("tasks"), &mut faults);
-    let spec = JobSpec { target: target.unwrap_or(Target::All), phases, strategy, timeout };
+    let failure_tolerate = tolerance_field(job.get("failure_tolerate"), &mut faults);
+    let offline = choice_field(job, "offline", &[("skip", Offline::Skip), ("wait", Offline::Wait)], &mut faults);
+    let on_unknown =
+        choice_field(job, "on_unknown", &[("fail", OnUnknown::Fail), ("wait", OnUnknown::Wait)], &mut faults);
+    let target = target.unwrap_or(Target::All);
+    let spec = JobSpec { target, phases, strategy, timeout, failure_tolerate, offline, on_unknown };
     if spec.step_count() > MAX_STEPS {
         faults.add("tasks", format!("has {} steps; a job has at most {MAX_STEPS}", spec.step_count()));
     }
@@ -43,14 +52,30 @@ pub fn parse_target(scope: &str, value: Option<&str>) -> Result<Target, String> 
     };
     match scope {
         "all" if value.is_none_or(str::is_empty) => Ok(Target::All),
-        "all" => Err("all takes no value".to_owned()),
+        "any" if value.is_none_or(str::is_empty) => Ok(Target::Any),
+        "all" | "any" => Err(format!("{scope} takes no value")),
+        "labels" => labels(value.unwrap_or_default()).map(Target::Labels),
         "group" => name("group").map(Target::Group),
         "node" => name("node").map(Target::Node),
         other => {
             let shown: String = other.chars().take(40).collect();
-            Err(format!("unknown scope {shown:?}: use all, group:NAME or node:ID"))
+            Err(format!("unknown scope {shown:?}: use all, group:NAME, node:ID, labels:KEY=VALUE or any"))
         }
     }
+}
+
+fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut labels = BTreeMap::new();
+    for pair in text.split(',') {
+        let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+            let shown: String = pair.chars().take(60).collect();
+            format!("labels are KEY=VALUE, separated by commas; {shown:?} is none")
+        })?;
+        if labels.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(format!("label {key:?} stands there twice"));
+        }
+    }
+    Ok(labels)
 }
 
 fn refuse_unknown(map: &Map<String, Value>, known: &[&str], at: &str, faults: &mut Faults) {
@@ -71,7 +96,7 @@ fn target_field(value: Option<&Value>, faults: &mut Faults) -> Option<Target> {
                 (Some(Value::String(scope)), None | Some(Value::Null)) => parse_target(scope, None),
                 (Some(Value::String(scope)), Some(Value::String(value))) => parse_target(scope, Some(value)),
                 (Some(Value::String(_)), Some(_)) => Err("value must be a string".to_owned()),
-                _ => Err("scope is required: all, group or node".to_owned()),
+                _ => Err("scope is required: all, group, node, labels or any".to_owned()),
             }
         }
         Some(_) => Err("must be an object with scope and value".to_owned()),
@@ -91,6 +116,58 @@ fn strategy_field(value: Option<&Value>, faults: &mut Faults) -> Strategy {
     }
 }
 
+/// One of a few words; the first is the default.
+fn choice_field<T: Copy>(job: &Map<String, Value>, field: &str, words: &[(&str, T)], faults: &mut Faults) -> T {
+    let found = match job.get(field) {
+        None | Some(Value::Null) => Some(words[0].1),
+        Some(value) => words.iter().find(|(word, _)| value.as_str() == Some(word)).map(|(_, choice)| *choice),
+    };
+    found.unwrap_or_else(|| {
+        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        faults.add(field, format!("must be {}", known.join(" or ")));
+        words[0].1
+    })
+}
+
+fn tolerance_field(value: Option<&Value>, faults: &mut Faults) -> Option<Tolerance> {
+    let parsed = match value {
+        None | Some(Value::Null) => return None,
+        Some(Value::Number(number)) => {
+            let nodes = number.as_u64().and_then(|n| u32::try_from(n).ok());
+            nodes.map(Tolerance::Nodes).ok_or_else(|| {
+                "must be a whole number of nodes, or a share in quotes like \"10%\" or \"0.1\"".to_owned()
+            })
+        }
+        Some(Value::String(text)) => text.parse::<Share>().map(Tolerance::Share),
+        Some(_) => Err("must be a number of nodes, or a share like \"10%\"".to_owned()),
+    };
+    parsed.map_err(|problem| faults.add("failure_tolerate", problem)).ok()
+}
+
+fn concurrency_field(value: Option<&Value>, at: &str, faults: &mut Faults) -> Option<u32> {
+    match value {
+        None | Some(Value::Null) => None,
+        Some(value) => {
+            let nodes = value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
+            if nodes.is_none() {
+                faults.add(format!("{at}.concurrency"), "must be a whole number of nodes, at least 1");
+            }
+            nodes
+        }
+    }
+}
+
+fn confirm_field(value: Option<&Value>, at: &str, faults: &mut Faults) -> bool {
+    match value {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(confirm)) => *confirm,
+        Some(_) => {
+            faults.add(format!("{at}.confirm"), "must be true or false");
+            false
+        }
+    }
+}
+
 fn condition_field(value: Option<&Value>, at: &str, faults: &mut Faults) -> Condition {
     match value {
         None | Some(Value::Null) => Condition::Always,
@@ -104,11 +181,10 @@ fn condition_field(value: Option<&Value>, at: &str, faults: &mut Faults) -> Cond
     }
 }
 
-/// An optional duration above zero. An empty string counts as left out, as the seeds' documents write it.
+/// An optional duration above zero.
 fn span_field(value: Option<&Value>, field: &str, faults: &mut Faults) -> Option<Span> {
     match value {
         None | Some(Value::Null) => None,
-        Some(Value::String(text)) if text.is_empty() => None,
         Some(Value::String(text)) => match text.parse::<Span>() {
             Ok(span) if span.ms() == 0 => {
                 faults.add(field, "must be longer than 0");
@@ -148,8 +224,10 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
         return None;
     };
     refuse_unknown(phase, PHASE_FIELDS, at, faults);
+    let concurrency = concurrency_field(phase.get("concurrency"), at, faults);
+    let confirm = confirm_field(phase.get("confirm"), at, faults);
     let Some(tasks) = phase.get("tasks") else {
-        return Some(Phase::Leaf(task_at(phase, at, faults)));
+        return Some(Phase { concurrency, confirm, ..Phase::leaf(task_at(phase, at, faults)) });
     };
     for field in LEAF_FIELDS.iter().filter(|f| phase.contains_key(**f)) {
         faults.add(format!("{at}.{field}"), "a phase is either a task or a pipeline; it cannot have this beside tasks");
@@ -167,7 +245,7 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
         return None;
     }
     let tasks = list.iter().enumerate().filter_map(|(i, task)| sub_task(task, &format!("{at}.tasks[{i}]"), faults));
-    Some(Phase::Pipeline { condition, tasks: tasks.collect() })
+    Some(Phase { condition, concurrency, confirm, ..Phase::pipeline(tasks.collect()) })
 }
 
 fn sub_task(value: &Value, at: &str, faults: &mut Faults) -> Option<Task> {
@@ -177,7 +255,7 @@ fn sub_task(value: &Value, at: &str, faults: &mut Faults) -> Option<Task> {
             None
         }
         Value::Object(task) => {
-            refuse_unknown(task, PHASE_FIELDS, at, faults);
+            refuse_unknown(task, TASK_FIELDS, at, faults);
             Some(task_at(task, at, faults))
         }
         _ => {
@@ -326,7 +404,12 @@ mod tests {
                 {"backend": "ping", "action": "echo", "tasks": []},
                 {"tasks": [{"tasks": []}, {"backend": "ping", "action": "sleep", "condition": "maybe"}]},
                 7,
+                {"backend": "ping", "action": "echo", "concurrency": 0, "confirm": "yes"},
+                {"tasks": [{"backend": "ping", "action": "echo", "confirm": true}]},
             ],
+            "failure_tolerate": 0.1,
+            "offline": "later",
+            "on_unknown": 3,
         }));
         assert_eq!(
             got,
@@ -346,13 +429,31 @@ mod tests {
                 "tasks[3].tasks[1].params.duration",
                 "tasks[3].tasks[1].condition",
                 "tasks[4]",
+                "tasks[5].concurrency",
+                "tasks[5].confirm",
+                "tasks[6].tasks[0].confirm",
+                "failure_tolerate",
+                "offline",
+                "on_unknown",
             ]
         );
     }
 
     #[test]
     fn an_unknown_scope_never_means_all() {
-        for bad in ["everything", "", "al", "group", "group:", "node:UP", "all:x"] {
+        for bad in [
+            "everything",
+            "",
+            "al",
+            "group",
+            "group:",
+            "node:UP",
+            "all:x",
+            "any:x",
+            "labels:",
+            "labels:a",
+            "labels:a=1,a=2",
+        ] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }

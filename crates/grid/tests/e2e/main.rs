@@ -21,3 +21,4 @@ mod seed_jobs;
 mod silence;
 mod staging;
 mod strategies;
+mod waits;

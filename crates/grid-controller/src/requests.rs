@@ -1,0 +1,231 @@
+//! What the API asks of a running controller: mutations become commands, reads are SQL off the async threads.
+//!
+//! A mutation answers when its command is applied and stored (L3); why it was refused is looked up in one table.
+//! Not here: who may ask, and the shape of bodies (`grid-api`).
+
+use std::sync::PoisonError;
+
+use grid_core::{CancelJob, Command, ConfirmJob, Rejection, Reply, ResolveStep, SubmitJob, Verdict};
+use grid_proto::v1;
+use grid_store::{Reader, StoreError};
+use grid_types::api::{
+    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+};
+use grid_types::job::JobSpec;
+use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
+
+use crate::control::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
+use crate::controller::Controller;
+use crate::proposer::NoReply;
+
+impl Controller {
+    fn mint_job_id(&self) -> Result<JobId, Refusal> {
+        let mut random = [0u8; 4];
+        let no_randomness = |e| Refusal::new(Code::Internal, format!("no randomness: {e}"));
+        getrandom::fill(&mut random).map_err(no_randomness)?;
+        let newest = {
+            let state = self.shared.state();
+            let live = state.jobs.last_key_value().map(|(id, _)| *id);
+            let ended = state.stubs.last_key_value().map(|(id, _)| *id);
+            live.max(ended)
+        };
+        let mut last = self.last_job.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = JobId::mint(self.shared.clock.wall_ms(), u32::from_le_bytes(random), newest.max(*last));
+        *last = Some(id);
+        Ok(id)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let reader = self.shared.reader.clone();
+        let read = tokio::task::spawn_blocking(move || query(&reader)).await;
+        let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot read the state: {e}"));
+        read.map_err(|e| failed(&e))?.map_err(|e| failed(&e))
+    }
+
+    async fn whole_output(&self, node: &NodeId, lease: LeaseKey) -> Result<Vec<u8>, String> {
+        let ord = self.shared.state().node_by_id(node).map(|node| node.ord).ok_or("its node is not known any more")?;
+        let ask = |request| {
+            let message = v1::ToWorker { log_request: Some(request), ..v1::ToWorker::default() };
+            self.shared.sessions().of_node(ord).is_some_and(|session| session.send(message))
+        };
+        self.shared.output_desk.fetch(lease, ask).await
+    }
+
+    fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
+        let heard = self.shared.sessions().heard_wall_ms(grid_types::NodeOrd(doc.ordinal));
+        if let Some(heard) = heard {
+            doc.last_seen = doc.last_seen.max(grid_store::time_text(heard));
+        }
+        doc
+    }
+
+    /// Proposes what moves a job and answers how it stands then.
+    async fn moved(&self, command: Command) -> Result<JobStateDoc, Refusal> {
+        match self.shared.proposer.propose(&command).await.map_err(refused)? {
+            Reply::Cancelled { job, status } | Reply::Moved { job, status } => {
+                Ok(JobStateDoc { id: job.to_string(), status })
+            }
+            _ => Err(Refusal::new(Code::Internal, "unexpected reply to a change of a job")),
+        }
+    }
+}
+
+fn refused(no_reply: NoReply) -> Refusal {
+    let rejection = match no_reply {
+        NoReply::NotLeader => return Refusal::new(Code::NotLeader, no_reply.to_string()),
+        NoReply::TooLarge(why) => return Refusal::new(Code::TooLarge, why),
+        NoReply::OutcomeUnknown(why) => return Refusal::new(Code::OutcomeUnknown, why),
+        NoReply::Rejected(rejection) => rejection,
+    };
+    let message = rejection.to_string();
+    let on_field = |field: &str| {
+        let mut faults = Faults::default();
+        faults.add(field, message.clone());
+        Refusal::invalid(faults)
+    };
+    match rejection {
+        Rejection::NoTarget(_) => on_field("target"),
+        Rejection::TooLarge(_) => on_field("tasks"),
+        Rejection::QueueFull { .. } => Refusal::new(Code::QueueFull, message),
+        Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
+        Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
+        Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
+        Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
+        Rejection::NotWaiting(_)
+        | Rejection::Ended { .. }
+        | Rejection::StaleSession { .. }
+        | Rejection::StatusMoved { .. } => Refusal::new(Code::Conflict, message),
+    }
+}
+
+fn no_job(job: JobId) -> Refusal {
+    Refusal::new(Code::NotFound, format!("{job} is not known"))
+}
+
+impl Control for Controller {
+    fn role(&self) -> RoleDoc {
+        self.shared.role()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.raft.leadership().borrow().leader.is_some() && self.shared.role().leader_epoch.is_some()
+    }
+
+    async fn submit(&self, namespace: &str, spec: JobSpec, key: Option<String>) -> Result<Submitted, Refusal> {
+        let namespace: Name = namespace.parse().map_err(|e| Refusal::new(Code::NotFound, format!("namespace {e}")))?;
+        let command = SubmitJob { id: self.mint_job_id()?, namespace: namespace.clone(), spec, key };
+        let reply = self.shared.proposer.propose(&Command::SubmitJob(command)).await.map_err(refused)?;
+        let Reply::Submitted { job, repeated } = reply else {
+            return Err(Refusal::new(Code::Internal, "unexpected reply to a submit"));
+        };
+        Ok(Submitted { job: self.job(namespace.as_str(), job).await?, repeated })
+    }
+
+    async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {
+        let namespace: Name = namespace.parse().map_err(|_| no_job(job))?;
+        self.moved(Command::CancelJob(CancelJob { namespace, job })).await
+    }
+
+    async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Refusal> {
+        let namespace: Name = namespace.parse().map_err(|_| no_job(job))?;
+        self.moved(Command::ConfirmJob(ConfirmJob { namespace, job, phase })).await
+    }
+
+    async fn resolve(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: NodeId,
+        verdict: Resolution,
+    ) -> Result<JobStateDoc, Refusal> {
+        let namespace: Name = namespace.parse().map_err(|_| no_job(job))?;
+        let verdict = match verdict {
+            Resolution::Success => Verdict::Success,
+            Resolution::Failed => Verdict::Failed,
+            Resolution::Retry => Verdict::Retry,
+        };
+        self.moved(Command::ResolveStep(ResolveStep { namespace, job, step, node, verdict })).await
+    }
+
+    async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Refusal> {
+        let live = {
+            let state = self.shared.state();
+            let found = state.jobs.get(&job).filter(|found| found.head.namespace.as_str() == namespace);
+            found.map(|found| (found.head.status, grid_core::why(&state, found)))
+        };
+        let (status, why) = match live {
+            Some(live) => live,
+            None => {
+                let doc = self.job(namespace, job).await?;
+                let why = doc.reason.unwrap_or_else(|| "every step is done on every node".to_owned());
+                (doc.status, format!("{}: {why}", doc.status))
+            }
+        };
+        Ok(WhyDoc { id: job.to_string(), status, why })
+    }
+
+    async fn job(&self, namespace: &str, job: JobId) -> Result<JobDoc, Refusal> {
+        let namespace = namespace.to_owned();
+        self.read(move |reader| reader.job(&namespace, job)).await?.ok_or_else(|| no_job(job))
+    }
+
+    async fn jobs(&self, namespace: &str, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
+        let namespace = namespace.to_owned();
+        self.read(move |reader| reader.jobs(&namespace, query.limit, query.before, query.status)).await
+    }
+
+    async fn results(&self, namespace: &str, job: JobId, query: ResultQuery) -> Result<ListDoc<ResultRowDoc>, Refusal> {
+        let namespace = namespace.to_owned();
+        let ResultQuery { limit, after, step, status } = query;
+        let found = self.read(move |reader| reader.results(&namespace, job, limit, after, step, status)).await?;
+        found.ok_or_else(|| no_job(job))
+    }
+
+    async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: NodeId) -> Result<Output, Refusal> {
+        let namespace = namespace.to_owned();
+        let asked = node.clone();
+        let stored = self.read(move |reader| reader.output(&namespace, job, step, &asked)).await?;
+        let none = || Refusal::new(Code::NotFound, format!("{job} has no output of step {step} on {node}"));
+        let stored = stored.ok_or_else(none)?;
+        let kept = u64::try_from(stored.tail.len()).unwrap_or(u64::MAX);
+        if stored.total_bytes > kept {
+            match self.whole_output(&node, stored.lease).await {
+                Ok(whole) => return Ok(Output { tail: whole, total_bytes: stored.total_bytes }),
+                Err(why) => tracing::debug!(%node, lease = %stored.lease, "only the end of the output: {why}"),
+            }
+        }
+        Ok(Output { tail: stored.tail, total_bytes: stored.total_bytes })
+    }
+
+    async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {
+        let namespace = namespace.to_owned();
+        self.read(move |reader| reader.outputs(&namespace, job, step)).await?.ok_or_else(|| no_job(job))
+    }
+
+    async fn nodes(&self, limit: u32, after: Option<NodeId>) -> Result<ListDoc<NodeDoc>, Refusal> {
+        let list = self.read(move |reader| reader.nodes(limit, after.as_ref())).await?;
+        Ok(ListDoc { items: list.items.into_iter().map(|doc| self.freshen(doc)).collect(), next: list.next })
+    }
+
+    async fn node(&self, node: NodeId) -> Result<NodeDoc, Refusal> {
+        let none = format!("node {node} is not known");
+        let found = self.read(move |reader| reader.node(&node)).await?;
+        found.map(|doc| self.freshen(doc)).ok_or_else(|| Refusal::new(Code::NotFound, none))
+    }
+
+    async fn status(&self) -> Result<StatusDoc, Refusal> {
+        let totals = self.read(Reader::totals).await?;
+        Ok(StatusDoc {
+            cluster_id: self.shared.state().meta.cluster_id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            role: self.shared.role(),
+            nodes: totals.nodes,
+            jobs: totals.jobs,
+            applied_index: totals.applied_index,
+        })
+    }
+}

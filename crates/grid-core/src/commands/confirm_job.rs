@@ -1,0 +1,39 @@
+//! `ConfirmJob`: a person lets a phase begin. For one phase of one job, and once.
+
+use grid_types::{JobId, JobStatus, Name};
+use minicbor::{Decode, Encode};
+
+use super::{Rejection, Reply};
+use crate::apply::Turn;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct ConfirmJob {
+    #[n(0)]
+    pub namespace: Name,
+    #[n(1)]
+    pub job: JobId,
+    /// The phase the person saw; none: whichever waits.
+    #[n(2)]
+    pub phase: Option<u32>,
+}
+
+impl ConfirmJob {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let job = turn.live_job(&self.namespace, self.job)?;
+        let waiting = job.head.gate.filter(|gate| self.phase.is_none_or(|phase| phase == *gate));
+        let Some(phase) = waiting else {
+            return Err(match job.head.gate {
+                None => Rejection::NotWaiting(format!("{} does not wait for a confirmation", self.job)),
+                Some(gate) => Rejection::NotWaiting(format!("{} waits for phase {gate} to be confirmed", self.job)),
+            });
+        };
+        if let Some(job) = turn.state.jobs.get_mut(&self.job) {
+            job.head.gate = None;
+            job.head.confirmed = phase + 1;
+        }
+        turn.touch_job(self.job);
+        turn.record_event("PhaseConfirmed", self.job.to_string(), format!("phase {phase}"));
+        turn.enter_phase(self.job, phase);
+        Ok(Reply::Moved { job: self.job, status: JobStatus::Running })
+    }
+}

@@ -1,0 +1,57 @@
+//! `ResolveStep`: a person says how a step ended that nobody knows (`on_unknown: wait`, W8).
+
+use grid_types::{JobId, JobStatus, Name, NodeId, Outcome, StepIndex};
+use minicbor::{Decode, Encode};
+
+use super::{Rejection, Reply};
+use crate::apply::Turn;
+use crate::lease::{Facts, Report};
+use crate::state::CellState;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct ResolveStep {
+    #[n(0)]
+    pub namespace: Name,
+    #[n(1)]
+    pub job: JobId,
+    #[n(2)]
+    pub step: StepIndex,
+    #[n(3)]
+    pub node: NodeId,
+    #[n(4)]
+    pub verdict: Verdict,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Verdict {
+    #[n(0)]
+    Success,
+    #[n(1)]
+    Failed,
+    /// Run it again: another attempt.
+    #[n(2)]
+    Retry,
+}
+
+impl ResolveStep {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let job = turn.live_job(&self.namespace, self.job)?;
+        let position = turn.state.node_by_id(&self.node).and_then(|node| job.position(node.ord)).filter(|position| {
+            let cell = &job.cells[*position];
+            cell.state == CellState::Unresolved && job.step_of(cell) == self.step
+        });
+        let Some(position) = position else {
+            let what = format!("step {} of {} on {} does not wait to be resolved", self.step, self.job, self.node);
+            return Err(Rejection::NotWaiting(what));
+        };
+        let said = |outcome| Report::said(outcome, Some("resolved by a person".to_owned()), Facts::default());
+        match self.verdict {
+            Verdict::Success => turn.resolve(self.job, position, said(Outcome::Success)),
+            Verdict::Failed => turn.resolve(self.job, position, said(Outcome::Failed)),
+            Verdict::Retry => turn.run_again(self.job, position),
+        }
+        turn.record_event("StepResolved", self.job.to_string(), format!("step {} on {}", self.step, self.node));
+        Ok(Reply::Moved { job: self.job, status: JobStatus::Running })
+    }
+}

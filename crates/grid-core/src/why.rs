@@ -1,0 +1,142 @@
+//! Why a job is not further: one reason, the one that a person would act on first.
+//!
+//! In this order: what waits for a person; nodes that are away; what runs; what will be tried again; what waits for a slot
+//! or for admission. Counts follow the first example, so that one line also does for ten thousand nodes.
+
+use grid_types::{JobStatus, Span};
+
+use crate::state::{Cell, CellState, Job, Node, State};
+
+/// The one reason a job that is still here is not further.
+#[must_use]
+pub fn why(state: &State, job: &Job) -> String {
+    let id = job.head.id;
+    match job.head.status {
+        JobStatus::Pending => return waits_for_admission(state, job),
+        JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => {
+            let waiting = examples(state, job, |cell, _| matches!(cell.state, CellState::Leased { .. }));
+            return waiting.map_or_else(
+                || job.head.status.to_string(),
+                |(_, node, more)| {
+                    format!("{}; waits for {} to confirm that nothing runs{more}", job.head.status, node.id)
+                },
+            );
+        }
+        JobStatus::Running => {}
+    }
+    if let Some(phase) = job.head.gate {
+        return format!("phase {phase} waits for a person: gridc job confirm {id}");
+    }
+    let at = |cell: &Cell| job.step_of(cell);
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| cell.state == CellState::Unresolved) {
+        let step = at(cell);
+        return format!(
+            "step {step} on {0} is unknown and waits for a person: gridc job resolve {id} --step {step} --node {0} \
+             --as success|failed|retry{more}",
+            node.id
+        );
+    }
+    let away = |cell: &Cell, node: &Node| {
+        cell.state != CellState::Idle && cell.state != CellState::Parked && !node.status.is_online()
+    };
+    if let Some((cell, node, more)) = examples(state, job, away) {
+        let since = Span::from_ms(state.meta.wall_ms.saturating_sub(node.changed_wall_ms) / 1_000 * 1_000);
+        return format!("step {} waits for {}, {} for {since}{more}", at(cell), node.id, node.status);
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| revoked(cell)) {
+        return format!("step {} waits for {} to confirm that nothing runs{more}", at(cell), node.id);
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Leased { .. })) {
+        return format!("step {} runs on {}{more}", at(cell), node.id);
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Backoff { .. })) {
+        return format!("step {} on {} failed and is tried again, attempt {}{more}", at(cell), node.id, cell.attempt);
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| cell.state == CellState::Queued) {
+        let slots = node.facts.capacity.slots;
+        return format!("step {} waits for one of the {slots} slots of {}{more}", at(cell), node.id);
+    }
+    "it goes on".to_owned()
+}
+
+fn revoked(cell: &Cell) -> bool {
+    matches!(cell.state, CellState::Leased { revoked: Some(_), .. })
+}
+
+fn waits_for_admission(state: &State, job: &Job) -> String {
+    let ahead = state.pending.range(..job.head.id).count();
+    let (running, limit) = (state.running_jobs(), state.meta.quotas.max_concurrent);
+    format!("waits to be started: {running} jobs run, at most {limit} may, and {ahead} are ahead of it")
+}
+
+/// The first cell that fits, and how many more do.
+fn examples<'a>(
+    state: &'a State,
+    job: &'a Job,
+    fits: impl Fn(&Cell, &Node) -> bool,
+) -> Option<(&'a Cell, &'a Node, String)> {
+    let cells = job.cells.iter().zip(&job.expected).filter_map(|(cell, ord)| Some((cell, state.nodes.get(ord)?)));
+    let mut found = cells.filter(|(cell, node)| fits(cell, node));
+    let (cell, node) = found.next()?;
+    let more = match found.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    Some((cell, node, more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why;
+    use crate::world::{World, confirmed, leaf, retrying};
+    use grid_types::job::{Offline, OnUnknown};
+    use grid_types::{JobId, Outcome};
+
+    fn said(world: &World, job: JobId) -> String {
+        why(&world.state, world.job(job))
+    }
+
+    #[test]
+    fn every_cause_of_waiting_has_its_words() {
+        let mut world = World::with_nodes(2);
+        world.set_quotas(1, 9);
+        let job = world.submit("all", vec![retrying("test", "fail", 1)]);
+        let second = world.submit("all", vec![leaf("ping", "echo")]);
+        assert_eq!(said(&world, job), "step 0 runs on node-1 (and 1 more)");
+        assert_eq!(said(&world, second), "waits to be started: 1 jobs run, at most 1 may, and 0 are ahead of it");
+        let leases = world.offered();
+        world.succeed(leases[1]);
+        world.fail(leases[0]);
+        assert_eq!(said(&world, job), "step 0 on node-1 failed and is tried again, attempt 2");
+        world.cancel(job).unwrap();
+        assert_eq!(said(&world, second), "step 0 runs on node-1 (and 1 more)");
+        world.cancel(second).unwrap();
+        assert_eq!(said(&world, second), "cancelled; waits for node-1 to confirm that nothing runs (and 1 more)");
+    }
+
+    #[test]
+    fn waits_for_people_and_nodes_say_what_to_do() {
+        let mut world = World::with_nodes(3);
+        let gate = world.submit("all", vec![confirmed(leaf("ping", "echo"))]);
+        assert_eq!(said(&world, gate), format!("phase 0 waits for a person: gridc job confirm {gate}"));
+        world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
+        let unknown = world.submit("node:node-1", vec![leaf("test", "record")]);
+        world.report(world.offered()[0], Outcome::Unknown).unwrap();
+        let words = said(&world, unknown);
+        assert!(words.contains(&format!("gridc job resolve {unknown} --step 0 --node node-1")), "{words}");
+        world.leave(2);
+        world.next_job(|spec| spec.offline = Offline::Wait);
+        let away = world.submit("node:node-2", vec![leaf("ping", "echo")]);
+        world.advance_ms(41_000);
+        assert_eq!(said(&world, away), "step 0 waits for node-2, left for 41s");
+    }
+
+    #[test]
+    fn a_full_node_is_named() {
+        let mut world = World::new();
+        world.register_with_slots("small", 1);
+        world.submit("all", vec![leaf("ping", "echo")]);
+        let second = world.submit("all", vec![leaf("ping", "echo")]);
+        assert_eq!(said(&world, second), "step 0 waits for one of the 1 slots of small");
+    }
+}

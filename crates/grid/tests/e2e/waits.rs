@@ -1,0 +1,89 @@
+//! Waits: for a person, for a place in a window, for a node; and what `why` says of them (J2, J3, W8).
+
+use grid_testkit::Cluster;
+use grid_testkit::spec::{echo, job, record, record_slowly, with};
+use serde_json::json;
+
+use crate::staging::QUICK_LIVENESS;
+
+fn why(cluster: &Cluster, id: &str) -> String {
+    cluster.api().get(&format!("/job/{id}/why")).json()["why"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn j3_five_jobs_that_wait_for_a_person_do_not_block_the_sixth() {
+    let cluster = Cluster::start(&[("web-01", "")]);
+    let api = cluster.api();
+    let held = with(echo(), json!({"confirm": true}));
+    let waiting: Vec<_> = (0..5).map(|_| api.submit(&job("all", [held.clone()]))).collect();
+    let sixth = api.submit(&job("all", [echo()]));
+    assert_eq!(api.wait_ended(&sixth).status(), "completed");
+    for id in &waiting {
+        assert_eq!(why(&cluster, id), format!("phase 0 waits for a person: gridc job confirm {id}"));
+        let confirmed = cluster.gridc().run(&["job", "confirm", id]);
+        confirmed.exits(0);
+        assert_eq!(api.wait_ended(id).status(), "completed");
+        cluster.gridc().run(&["job", "confirm", id]).exits(5);
+    }
+}
+
+#[test]
+fn j3_a_gate_survives_a_kill_of_the_server() {
+    let mut cluster = Cluster::start(&[("web-01", "")]);
+    let api = cluster.api();
+    let id = api.submit(&job("all", [echo(), with(echo(), json!({"confirm": true}))]));
+    api.wait_job(&id, "at the gate", |j| j.count("success") == 1);
+    cluster.server.kill9();
+    cluster.server.restart();
+    assert!(why(&cluster, &id).contains("waits for a person"), "{}", why(&cluster, &id));
+    cluster.gridc().run(&["job", "confirm", &id, "--phase", "1"]).exits(0);
+    assert_eq!(api.wait_ended(&id).status(), "completed");
+}
+
+#[test]
+fn j2_a_window_of_one_takes_one_node_at_a_time() {
+    let cluster = Cluster::start(&[("web-01", ""), ("web-02", ""), ("web-03", "")]);
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    let rolling = with(record_slowly(&lines, "300ms"), json!({"concurrency": 1}));
+    let id = api.submit(&job("all", [rolling]));
+    let ended = api.wait_job(&id, "one at a time", |j| {
+        assert!(j.count("running") <= 1, "I8: {j}");
+        j.ended()
+    });
+    assert_eq!((ended.status(), lines.of(&id).len()), ("completed", 3), "{ended}");
+}
+
+#[test]
+fn offline_wait_waits_until_the_node_is_back() {
+    let mut cluster = Cluster::start_with(QUICK_LIVENESS, &[("web-01", ""), ("web-02", "")]);
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    cluster.worker("web-02").terminate();
+    let id = api.submit(&with(job("all", [record(&lines)]), json!({"offline": "wait"})));
+    api.wait_job(&id, "web-01 is done", |j| j.outcome(0, "web-01") == "success");
+    assert!(why(&cluster, &id).starts_with("step 0 waits for web-02, left"), "{}", why(&cluster, &id));
+    cluster.worker("web-02").restart();
+    let ended = api.wait_ended(&id);
+    assert_eq!((ended.status(), ended.outcome(0, "web-02")), ("completed", "success"), "{ended}");
+}
+
+#[test]
+fn w8_on_unknown_wait_a_person_resolves() {
+    let mut cluster = Cluster::start(&[("web-01", "")]);
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    let spec = with(job("all", [record_slowly(&lines, "250s"), echo()]), json!({"on_unknown": "wait"}));
+    let id = api.submit(&spec);
+    lines.wait_of(&id, 1);
+    cluster.worker("web-01").kill9_tree();
+    cluster.worker("web-01").restart();
+    let stuck = api.wait_job(&id, "unknown", |j| j.count("unknown") == 1);
+    assert_eq!(stuck.status(), "running", "{stuck}");
+    let resolve = ["job", "resolve", &id, "--step", "0", "--node", "web-01", "--as", "success"];
+    cluster.gridc().run(&resolve).exits(0);
+    let ended = api.wait_ended(&id);
+    assert_eq!((ended.status(), ended.outcome(0, "web-01")), ("completed", "success"), "{ended}");
+    assert_eq!(lines.of(&id).len(), 1, "it ran once");
+    cluster.gridc().run(&resolve).exits(5);
+}
