@@ -7,9 +7,12 @@
 //! ```
 //!
 //! W6: the timeout counts from the start on the monotonic clock. W9: `Ended` comes only when no process of the lease is
-//! alive, so that a confirmed revoke means what it says.
+//! alive, so that a confirmed revoke means what it says. The exception is a call that hangs in the kernel, which nothing
+//! can end: after the same 5 s it is abandoned. A `once` lease is then `unknown`, since the call may still take effect;
+//! anything else may run again anyway.
 //! Not here: whether a lease may run (`book`).
 
+mod blocking;
 mod context;
 #[cfg(test)]
 mod tests;
@@ -19,18 +22,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use grid_types::clock::Clock;
+use grid_types::decl::EffectClass;
 use grid_types::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_ERROR_BYTES};
 use grid_types::{LeaseKey, NodeId, Span};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::backends::Backends;
 use crate::book::Work;
 use crate::journal::{Ended, Group, Status};
 use crate::output::Outputs;
 use crate::process::Processes;
+pub use blocking::blocking_places;
 pub use context::LeaseContext;
 
-/// From SIGTERM to SIGKILL.
+/// From SIGTERM to SIGKILL, and from the end of a lease to giving up a blocking call.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What happened to a lease.
@@ -49,6 +54,8 @@ pub struct Surroundings {
     pub processes: Arc<dyn Processes>,
     pub outputs: Arc<Outputs>,
     pub clock: Arc<dyn Clock>,
+    /// From [`blocking_places`].
+    pub blocking_calls: Arc<Semaphore>,
 }
 
 impl Surroundings {
@@ -121,6 +128,17 @@ enum Verdict {
     Stopped,
 }
 
+impl Verdict {
+    fn told(self, timeout_ms: u64) -> (Status, String) {
+        match self {
+            Self::Succeeded => (Status::Success, String::new()),
+            Self::Failed(error) => (Status::Failed, cut(error)),
+            Self::TimedOut => (Status::TimedOut, format!("timed out after {}", Span::from_ms(timeout_ms))),
+            Self::Stopped => (Status::Cancelled, String::new()),
+        }
+    }
+}
+
 async fn execute(
     surroundings: Arc<Surroundings>,
     work: Work,
@@ -130,6 +148,7 @@ async fn execute(
     let began_ms = surroundings.clock.mono_ms();
     let started_at_ms = work.started_at_ms;
     let timeout_ms = if work.offer.timeout_ms == 0 { DEFAULT_TASK_TIMEOUT_MS } else { work.offer.timeout_ms };
+    let once = work.offer.effect().class() == EffectClass::Once;
     let context = Arc::new(LeaseContext::new(Arc::clone(&surroundings), &work, events));
     let verdict = match surroundings.backends.find(&work.offer.backend, &work.offer.action) {
         Err(problem) => Verdict::Failed(problem),
@@ -145,16 +164,23 @@ async fn execute(
         Verdict::TimedOut | Verdict::Stopped => GRACE,
         Verdict::Succeeded | Verdict::Failed(_) => Duration::ZERO,
     };
-    context.clear(grace).await;
-    let (status, error) = match verdict {
-        Verdict::Succeeded => (Status::Success, String::new()),
-        Verdict::Failed(error) => (Status::Failed, cut(error)),
-        Verdict::TimedOut => (Status::TimedOut, format!("timed out after {}", Span::from_ms(timeout_ms))),
-        Verdict::Stopped => (Status::Cancelled, String::new()),
-    };
+    let cleared = context.clear(grace).await;
+    let (status, error) = verdict.told(timeout_ms);
+    let (status, error) = if cleared { (status, error) } else { abandoned(&context, once, status, error) };
     let duration_ms = surroundings.clock.mono_ms().saturating_sub(began_ms);
     let (output_bytes, tail) = context.output_end();
     (Ended { status, error, duration_ms, started_at_ms, output_bytes }, tail)
+}
+
+/// A blocking call of the lease hangs.
+fn abandoned(context: &LeaseContext, once: bool, status: Status, error: String) -> (Status, String) {
+    tracing::warn!(lease = %context.lease(), "a call of this lease hangs in the kernel and is abandoned");
+    if !once {
+        return (status, error);
+    }
+    let what = if error.is_empty() { "it was stopped".to_owned() } else { error };
+    let why = "a call hangs in the kernel: it may still take effect, see to the file or disk it waits for";
+    (Status::Unknown, cut(format!("{what}, but {why}")))
 }
 
 /// Runs the backend in a task of its own: a panic there fails its lease and nothing else.

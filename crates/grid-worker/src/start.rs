@@ -19,7 +19,7 @@ use crate::book::{Book, Interrupted};
 use crate::config::{Ready, WorkerConfig, WorkerError};
 use crate::connect::Connector;
 use crate::directory::{Directory, HttpDirectory};
-use crate::exec::{Executor, Surroundings, mark};
+use crate::exec::{Executor, Surroundings, blocking_places, mark};
 use crate::facts;
 use crate::folder::{Folder, random_bytes};
 use crate::inbox::Inbox;
@@ -90,6 +90,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
         processes: seams.processes,
         outputs: Arc::clone(&outputs),
         clock: Arc::clone(&seams.clock),
+        blocking_calls: blocking_places(),
     });
     let (events_in, events) = mpsc::channel(EVENTS);
     let worker = Worker {

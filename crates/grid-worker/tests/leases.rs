@@ -91,6 +91,30 @@ async fn a_record_is_one_line_and_never_makes_a_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn w6_a_record_into_anything_but_a_file_fails_at_once() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let pipe = |name: &str| {
+        let path = dir.path().join(name);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (unread, read) = (pipe("unread"), pipe("read"));
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let reader = rustix::fs::open(&read, flags, rustix::fs::Mode::empty()).unwrap();
+    for (job, path) in [(1, unread.as_str()), (2, &read), (3, "/dev/null")] {
+        let record = Task::new(job, "record").text("path", path);
+        leader.offer(&record);
+        let result = leader.result(record.lease).await;
+        assert_eq!(result.status(), v1::LeaseStatus::Failed);
+        assert!(result.error.contains("not a regular file"), "{}", result.error);
+    }
+    let mut said = [0; 8];
+    assert!(!matches!(rustix::io::read(&reader, &mut said), Ok(1..)), "nothing is written into a pipe");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn w2_a_lease_offered_many_times_runs_once() {
     let leader = TestLeader::start().await;
     leader.seen().answer = None;

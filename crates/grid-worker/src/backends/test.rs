@@ -1,15 +1,19 @@
 //! `test`: behaves and misbehaves on demand.
 //!
 //! `record` is the witness of the promise that a `once` attempt runs at most once: one line, written by one `write` with
-//! O_APPEND and fsynced, never split, never retried.
+//! O_APPEND and fsynced, never split, never retried. Only into a regular file, opened with O_NONBLOCK: a pipe without a
+//! reader would hang in the kernel, where neither a timeout nor a cancel reaches it.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use grid_types::LeaseKey;
 use grid_types::decl::Params;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::{Backend, Run, params};
 use crate::exec::LeaseContext;
@@ -88,15 +92,25 @@ async fn record(context: &LeaseContext, given: &Params) -> Result<(), String> {
     let path = params::required_text(given, "path")?.to_owned();
     let LeaseKey { job, step, attempt, .. } = context.lease();
     let line = format!("{job} {step} {} {attempt}\n", context.node_id());
-    let append = move || {
-        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
-        let written = file.write(line.as_bytes())?;
-        file.sync_all()?;
-        if written < line.len() { Err(std::io::ErrorKind::WriteZero.into()) } else { Ok(()) }
-    };
-    context.block(append).await?.map_err(|error: std::io::Error| format!("cannot record: {error}"))?;
+    let append = move || append(&path, &line).map_err(|error| format!("cannot record: {path}: {error}"));
+    context.block(append).await??;
     tokio::time::sleep(params::duration(given, "delay")).await;
     Ok(())
+}
+
+fn append(path: &str, line: &str) -> io::Result<()> {
+    let special = || io::Error::other("not a regular file");
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let opened = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path);
+    let no_reader = |error: &io::Error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
+    let mut file = opened.map_err(|error| if no_reader(&error) { special() } else { error })?;
+    if !file.metadata()?.is_file() {
+        return Err(special());
+    }
+    let written = file.write(line.as_bytes())?;
+    file.sync_all()?;
+    if written < line.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
 
 fn seconds(duration: Duration) -> String {

@@ -1,5 +1,5 @@
 //! What a backend may do for its lease: write output, wait, run a program, block. Whatever it started through this is
-//! known, and gone when [`LeaseContext::clear`] returns.
+//! known, and gone when [`LeaseContext::clear`] returns, except for a blocking call that hangs: that one is told.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use grid_types::{LeaseKey, NodeId};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{RwLock, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Event, Surroundings};
+use super::blocking::BlockingCalls;
+use super::{Event, GRACE, Surroundings};
 use crate::book::Work;
 use crate::output::Sink;
 use crate::process::{Exit, Group, Program, Signal, Spawned};
@@ -29,8 +30,7 @@ pub struct LeaseContext {
     events: mpsc::Sender<Event>,
     sink: Arc<Mutex<Sink>>,
     started: Mutex<Started>,
-    /// Held for reading by blocking calls: they cannot be dropped in the middle.
-    blocking: Arc<RwLock<()>>,
+    blocking: BlockingCalls,
 }
 
 #[derive(Default)]
@@ -42,7 +42,8 @@ struct Started {
 impl LeaseContext {
     pub(super) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<Event>) -> Self {
         let sink = Arc::new(Mutex::new(surroundings.outputs.open(work.lease)));
-        Self { lease: work.lease, surroundings, events, sink, started: Mutex::default(), blocking: Arc::default() }
+        let blocking = BlockingCalls::new(Arc::clone(&surroundings.blocking_calls));
+        Self { lease: work.lease, surroundings, events, sink, started: Mutex::default(), blocking }
     }
 
     #[must_use]
@@ -60,15 +61,10 @@ impl LeaseContext {
         locked(&self.sink).write(bytes);
     }
 
-    /// Runs `work` where it may block. It always runs to its end, even if the lease is stopped meanwhile.
+    /// Runs `work` where it may block. It runs to its end even if the lease is stopped meanwhile, and if it never ends it
+    /// is abandoned: it must not hold anything that others wait for.
     pub async fn block<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-        let guard = Arc::clone(&self.blocking).read_owned().await;
-        let task = tokio::task::spawn_blocking(move || {
-            let result = work();
-            drop(guard);
-            result
-        });
-        task.await.map_err(|error| format!("an internal task failed: {error}"))
+        self.blocking.run(work).await
     }
 
     /// Runs a program to its end; anything but exit code 0 is a failure.
@@ -106,9 +102,10 @@ impl LeaseContext {
         Ok(spawned)
     }
 
-    /// Returns when nothing of the lease runs any more: SIGTERM first if there is a `grace`, SIGKILL after it.
-    pub(super) async fn clear(&self, grace: Duration) {
-        drop(self.blocking.write().await);
+    /// Returns when nothing of the lease runs any more: SIGTERM first if there is a `grace`, SIGKILL after it. `false`: a
+    /// blocking call does not return and is abandoned.
+    pub(super) async fn clear(&self, grace: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + GRACE;
         let Started { groups, pumps } = std::mem::take(&mut *locked(&self.started));
         for group in groups {
             if grace.is_zero() {
@@ -128,6 +125,7 @@ impl LeaseContext {
                 pump.abort();
             }
         }
+        self.blocking.have_returned_by(deadline).await
     }
 
     /// The last bytes and the size of the output.

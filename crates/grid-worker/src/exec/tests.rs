@@ -1,3 +1,5 @@
+//! Leases with backends made of closures and real processes: how they end, are stopped, time out and are abandoned.
+
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, mpsc as blocking};
@@ -5,11 +7,11 @@ use std::time::Duration;
 
 use grid_proto::v1;
 use grid_types::clock::SystemClock;
-use grid_types::decl::Params;
+use grid_types::decl::{EffectClass, Params};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 use tokio::sync::mpsc;
 
-use super::{Event, Executor, LeaseContext, Surroundings};
+use super::{Event, Executor, LeaseContext, Surroundings, blocking_places};
 use crate::backends::{Backend, Backends, Run};
 use crate::book::Work;
 use crate::journal::{Ended, Group, Status};
@@ -40,6 +42,10 @@ struct Rig {
 
 impl Rig {
     fn start(backend: impl Backend, timeout_ms: u64) -> Self {
+        Self::start_as(EffectClass::Idempotent, backend, timeout_ms)
+    }
+
+    fn start_as(effect: EffectClass, backend: impl Backend, timeout_ms: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let outputs = Arc::new(Outputs::new(dir.path()));
         let surroundings = Surroundings {
@@ -49,11 +55,13 @@ impl Rig {
             processes: Arc::new(SystemProcesses::new()),
             outputs: Arc::clone(&outputs),
             clock: Arc::new(SystemClock::new()),
+            blocking_calls: blocking_places(),
         };
         let (sender, events) = mpsc::channel(8);
         let mut executor = Executor::new(Arc::new(surroundings), sender);
         let (backend, action) = ("ping".to_owned(), "echo".to_owned());
-        let offer = v1::Offer { lease: Some(LEASE.into()), backend, action, timeout_ms, ..Default::default() };
+        let (lease, effect) = (Some(LEASE.into()), v1::EffectClass::of(effect).into());
+        let offer = v1::Offer { lease, backend, action, effect, timeout_ms, ..Default::default() };
         executor.start(Work { lease: LEASE, offer, started_at_ms: 1 });
         Self { executor, events, outputs, dir }
     }
@@ -153,22 +161,7 @@ async fn w9_a_stopped_program_hears_sigterm_first_and_may_say_goodbye() {
 
 #[tokio::test]
 async fn w9_a_blocking_call_is_never_cut_off() {
-    let (go, gate) = blocking::channel::<()>();
-    let (sender, started) = blocking::channel::<()>();
-    let gate = std::sync::Mutex::new(Some((gate, sender)));
-    let backend = Does(move |context: Arc<LeaseContext>| {
-        let (gate, started) = gate.lock().unwrap().take().expect("runs once");
-        async move {
-            let wait = move || {
-                started.send(()).unwrap();
-                gate.recv().unwrap();
-            };
-            context.block(wait).await
-        }
-    });
-    let mut rig = Rig::start(backend, 60_000);
-    let running = tokio::task::spawn_blocking(move || started.recv_timeout(Duration::from_secs(30)));
-    running.await.unwrap().expect("does not start");
+    let (mut rig, go) = stuck(EffectClass::Once, 60_000).await;
     rig.executor.stop(&LEASE);
     // The lease is being stopped; it must not be over while the call runs.
     for _ in 0..100 {
@@ -177,6 +170,58 @@ async fn w9_a_blocking_call_is_never_cut_off() {
     assert!(rig.events.try_recv().is_err(), "over while it still runs");
     go.send(()).unwrap();
     assert_eq!(rig.ended().await.0.status, Status::Cancelled);
+}
+
+/// A lease in a blocking call which returns when it is told to.
+async fn stuck(effect: EffectClass, timeout_ms: u64) -> (Rig, blocking::Sender<()>) {
+    let (go, gate) = blocking::channel::<()>();
+    let (sender, started) = blocking::channel::<()>();
+    let gate = std::sync::Mutex::new(Some((gate, sender)));
+    let backend = Does(move |context: Arc<LeaseContext>| {
+        let (gate, started) = gate.lock().unwrap().take().expect("runs once");
+        async move {
+            let wait = move || {
+                started.send(()).unwrap();
+                // Told, or the test is over.
+                let _ = gate.recv();
+            };
+            context.block(wait).await
+        }
+    });
+    let rig = Rig::start_as(effect, backend, timeout_ms);
+    let running = tokio::task::spawn_blocking(move || started.recv_timeout(Duration::from_secs(30)));
+    running.await.unwrap().expect("does not start");
+    (rig, go)
+}
+
+#[test]
+fn w6_w9_a_blocking_call_that_does_not_come_back_is_abandoned() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let gates = runtime.block_on(async {
+        let (mut stopped, stopped_gate) = stuck(EffectClass::Once, 60_000).await;
+        stopped.executor.stop(&LEASE);
+        let (mut late, late_gate) = stuck(EffectClass::Once, 1).await;
+        let (mut again, again_gate) = stuck(EffectClass::Idempotent, 1).await;
+        let (mut cancelled, cancelled_gate) = stuck(EffectClass::Pure, 60_000).await;
+        cancelled.executor.stop(&LEASE);
+        let ended = stopped.ended().await.0;
+        assert_eq!(ended.status, Status::Unknown);
+        assert!(ended.error.starts_with("it was stopped, but") && ended.error.contains("may still"), "{}", ended.error);
+        let ended = late.ended().await.0;
+        assert_eq!((ended.status, ended.error.starts_with("timed out after 1ms, but")), (Status::Unknown, true));
+        let ended = again.ended().await.0;
+        assert_eq!((ended.status, ended.error.as_str()), (Status::TimedOut, "timed out after 1ms"));
+        assert_eq!(cancelled.ended().await.0.status, Status::Cancelled);
+        [stopped_gate, late_gate, again_gate, cancelled_gate]
+    });
+    // The end of the worker does not wait for them either.
+    let (sender, over) = blocking::channel();
+    std::thread::spawn(move || {
+        drop(runtime);
+        sender.send(()).unwrap();
+    });
+    over.recv_timeout(Duration::from_secs(30)).expect("the runtime waits for abandoned calls");
+    drop(gates);
 }
 
 #[tokio::test]
