@@ -7,7 +7,8 @@
 //!      '---- revoke -----+-----------+--> Over        '-- stop --'
 //! ```
 //!
-//! Each call changes the book and leaves [`Effects`]: records for the journal first, then leases to start and to stop.
+//! Each call changes the book and leaves [`Effects`]: records for the journal first, then leases to start and to stop, and
+//! outputs that nobody needs here any more.
 //! The caller writes the records before it does the rest, and reports each sync with [`Book::synced`].
 //!
 //! - W2 nothing runs that is stale, revoked or already known. A revoke counts for its lease, not for the whole (job,
@@ -60,6 +61,8 @@ pub struct Effects {
     pub sync: bool,
     pub start: Vec<Work>,
     pub stop: Vec<LeaseKey>,
+    /// Their outputs are stored whole by the leader and need not be kept.
+    pub discard: Vec<LeaseKey>,
 }
 
 /// Both clocks, read once per event (W6).

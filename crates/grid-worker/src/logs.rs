@@ -57,6 +57,7 @@ impl LogDesk {
     /// Returns the offset of the end.
     async fn send_file(&self, request: &v1::LogRequest, chunks: &mpsc::Sender<v1::LogChunk>) -> Result<u64, String> {
         let lease: LeaseKey = request.lease.ok_or("the request names no lease")?.into();
+        let _reading = self.outputs.reading(lease);
         let mut offset = request.offset;
         let mut file: Option<File> = None;
         let mut seen_open = false;

@@ -1,15 +1,16 @@
 //! Outputs of leases: one file each under `output/<job>/<step>-<attempt>-e<epoch>`, its last bytes in memory.
 //!
 //! A file is made with the first byte, since most actions say little or nothing. It is not synced: the result that
-//! counts carries the last bytes. At most [`OUTPUT_CAP_BYTES`] of a lease are kept, in total [`TOTAL_BYTES`] for
-//! [`KEEP_FOR`], oldest first.
+//! counts carries the last bytes. When the leader has stored those and they are all there is, the file is removed: most
+//! outputs are short, and a file per lease would soon be most of the data folder. Of the rest at most [`OUTPUT_CAP_BYTES`]
+//! of a lease are kept, in total [`TOTAL_BYTES`] for [`KEEP_FOR`], oldest first.
 //! Not here: sending outputs to a controller (`logs`).
 
 mod sink;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -37,12 +38,14 @@ struct Shared {
     tail_bytes: usize,
     /// Leases that still write.
     open: BTreeSet<LeaseKey>,
+    /// How many read each.
+    read: BTreeMap<LeaseKey, usize>,
 }
 
 impl Outputs {
     #[must_use]
     pub fn new(data_dir: &Path) -> Self {
-        let shared = Shared { tail_bytes: OUTPUT_TAIL_BYTES, open: BTreeSet::new() };
+        let shared = Shared { tail_bytes: OUTPUT_TAIL_BYTES, open: BTreeSet::new(), read: BTreeMap::new() };
         Self {
             dir: data_dir.join("output"),
             cap_bytes: OUTPUT_CAP_BYTES,
@@ -96,6 +99,29 @@ impl Outputs {
         self.dir.join(job.to_string()).join(format!("{step}-{attempt}-e{job_epoch}"))
     }
 
+    /// While this is held the output is not discarded.
+    #[must_use]
+    pub fn reading(self: &Arc<Self>, lease: LeaseKey) -> Reading {
+        *self.lock().read.entry(lease).or_default() += 1;
+        Reading { outputs: Arc::clone(self), lease }
+    }
+
+    /// Removes the outputs of leases that are over; one that is just being read stays until it is pruned. Blocks; call it
+    /// from a thread for that.
+    pub fn discard(&self, leases: &[LeaseKey]) {
+        for lease in leases {
+            if self.lock().read.contains_key(lease) {
+                continue;
+            }
+            let path = self.path(lease);
+            if let Err(error) = self.remove(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%lease, %error, "an output that is stored elsewhere could not be removed");
+            }
+        }
+    }
+
     /// Removes what is too old or too much. Blocks; call it from a thread for that.
     pub fn prune(&self, now: SystemTime) -> io::Result<()> {
         let mut files = self.files()?;
@@ -107,31 +133,46 @@ impl Outputs {
             if age < KEEP_FOR && total <= self.total_bytes {
                 break;
             }
-            fs::remove_file(&file.path)?;
-            total -= file.bytes;
-            if let Some(job_dir) = file.path.parent() {
-                // Fails while other outputs of the job are there.
-                let _ = fs::remove_dir(job_dir);
+            match self.remove(&file.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => total -= file.bytes,
             }
         }
         Ok(())
     }
 
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)?;
+        if let Some(job_dir) = path.parent() {
+            // Nobody may create a file in it meanwhile.
+            let _shared = self.lock();
+            // Fails while other outputs of the job are there.
+            let _ = fs::remove_dir(job_dir);
+        }
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        let _shared = self.lock();
+        if let Some(job_dir) = path.parent() {
+            fs::create_dir_all(job_dir)?;
+        }
+        File::create(path)
+    }
+
     fn files(&self) -> io::Result<Vec<Kept>> {
-        let jobs = match fs::read_dir(&self.dir) {
-            Ok(jobs) => jobs,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
+        let Some(jobs) = if_there(fs::read_dir(&self.dir))? else { return Ok(Vec::new()) };
         let mut files = Vec::new();
         for job in jobs {
             let job = job?;
             if !job.file_type()?.is_dir() {
                 continue;
             }
-            for output in fs::read_dir(job.path())? {
+            // What is discarded meanwhile is not there any more.
+            let Some(outputs) = if_there(fs::read_dir(job.path()))? else { continue };
+            for output in outputs {
                 let output = output?;
-                let metadata = output.metadata()?;
+                let Some(metadata) = if_there(output.metadata())? else { continue };
                 files.push(Kept { path: output.path(), bytes: metadata.len(), modified: metadata.modified()? });
             }
         }
@@ -144,6 +185,32 @@ impl Outputs {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody reads an output, or waits for more of it.
+#[derive(Debug)]
+pub struct Reading {
+    outputs: Arc<Outputs>,
+    lease: LeaseKey,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut shared = self.outputs.lock();
+        if let Some(count) = shared.read.get_mut(&self.lease) {
+            *count -= 1;
+            if *count == 0 {
+                shared.read.remove(&self.lease);
+            }
+        }
+    }
+}
+
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
     }
 }
 

@@ -214,6 +214,10 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             for lease in &effects.stop {
                 self.executor.stop(lease);
             }
+            if !effects.discard.is_empty() {
+                let outputs = Arc::clone(&self.outputs);
+                tokio::task::spawn_blocking(move || outputs.discard(&effects.discard));
+            }
             if self.journal.wants_compaction() {
                 self.journal.compact(self.book.snapshot())?;
                 self.book.synced(self.book.written());

@@ -218,6 +218,24 @@ async fn outputs_are_sent_whole_and_followed_while_they_grow() {
     assert_eq!(followed[0].data, b"at last\n");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_output_the_leader_has_whole_is_not_kept() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    let long = Task::new(1, "output").integer("lines", 20_000).integer("width", 9);
+    leader.offer(&long);
+    leader.result(long.lease).await;
+    for job in 2..=50 {
+        let echo = Task::new(job, "ping/echo").text("message", "short");
+        leader.offer(&echo);
+        leader.result(echo.lease).await;
+    }
+    let jobs = || std::fs::read_dir(dir.path().join("data/output")).unwrap().count();
+    leader.until("only the long one is left", |_| (jobs() == 1).then_some(())).await;
+    assert!(dir.path().join("data/output").join(long.lease.job.to_string()).exists());
+}
+
 async fn chunks(leader: &TestLeader, id: &str) -> Vec<v1::LogChunk> {
     leader
         .until("the last chunk", |seen| {

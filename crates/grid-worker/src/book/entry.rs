@@ -15,6 +15,8 @@ pub(super) struct Entry {
     pub(super) ended: Option<Ended>,
     /// The last bytes of the output; empty after a restart, when the file has them.
     pub(super) tail: Option<Vec<u8>>,
+    /// The last report carried all of the output.
+    pub(super) output_is_told: bool,
     /// Of an earlier process of this worker while it replays, otherwise of this one.
     pub(super) groups: Vec<Group>,
     /// Nothing is done or said about it before this record is on disk.
@@ -50,6 +52,7 @@ impl Entry {
             revoked: false,
             ended: None,
             tail: None,
+            output_is_told: false,
             groups: Vec::new(),
             waits_for: 0,
             again_at_ms: None,

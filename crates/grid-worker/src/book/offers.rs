@@ -60,7 +60,14 @@ impl Book {
             return;
         }
         match kind {
-            Committed | SupersededJob | SupersededAttempt | SupersededSettled => self.settle(lease, now.wall_ms),
+            Committed => {
+                // What the leader has stored whole need not be kept here. A superseded result it has thrown away.
+                if self.leases.get(&lease).is_some_and(|entry| entry.output_is_told) {
+                    self.effects.discard.push(lease);
+                }
+                self.settle(lease, now.wall_ms);
+            }
+            SupersededJob | SupersededAttempt | SupersededSettled => self.settle(lease, now.wall_ms),
             Retry => self.say_again_at(lease, now.mono_ms + RETRY_MS),
             Unspecified => tracing::warn!(%lease, "an answer of no known kind is ignored"),
         }

@@ -52,7 +52,7 @@ impl Book {
         }
         let mut bytes = message.encoded_len();
         while let Some(lease) = self.due.pop_first() {
-            let Some(entry) = self.leases.get(&lease) else { continue };
+            let Some(entry) = self.leases.get_mut(&lease) else { continue };
             bytes += report(&mut message, &lease, entry, &tail);
             self.say_again_at(lease, now.mono_ms + UNANSWERED_MS);
             if bytes >= MESSAGE_BYTES {
@@ -81,7 +81,12 @@ impl Book {
 }
 
 /// Adds one report and returns its size.
-fn report(message: &mut v1::FromWorker, lease: &LeaseKey, entry: &Entry, tail: impl Fn(&LeaseKey) -> Vec<u8>) -> usize {
+fn report(
+    message: &mut v1::FromWorker,
+    lease: &LeaseKey,
+    entry: &mut Entry,
+    tail: impl Fn(&LeaseKey) -> Vec<u8>,
+) -> usize {
     let ended = entry.ended.as_ref();
     let output_bytes = ended.map_or(0, |ended| ended.output_bytes);
     let output_tail = match &entry.tail {
@@ -89,6 +94,7 @@ fn report(message: &mut v1::FromWorker, lease: &LeaseKey, entry: &Entry, tail: i
         None if output_bytes > 0 => tail(lease),
         None => Vec::new(),
     };
+    entry.output_is_told = output_bytes > 0 && output_tail.len() as u64 == output_bytes;
     let status = ended.map_or(v1::LeaseStatus::Unspecified, |ended| ended.status.into());
     let duration_ms = ended.map_or(0, |ended| ended.duration_ms);
     let started_at_ms = ended.map_or(0, |ended| ended.started_at_ms);

@@ -35,6 +35,7 @@ struct Bench {
     journal: Vec<Record>,
     started: Vec<LeaseKey>,
     stopped: Vec<LeaseKey>,
+    discarded: Vec<LeaseKey>,
     /// Somebody waits for the disk.
     sync_asked: bool,
 }
@@ -49,6 +50,7 @@ impl Bench {
             journal: Vec::new(),
             started: Vec::new(),
             stopped: Vec::new(),
+            discarded: Vec::new(),
             sync_asked: false,
         };
         bench.begin();
@@ -69,6 +71,7 @@ impl Bench {
         self.sync_asked |= effects.sync;
         self.started.extend(effects.start.iter().map(|work| work.lease));
         self.stopped.extend(effects.stop);
+        self.discarded.extend(effects.discard);
     }
 
     fn sync(&mut self) {

@@ -1,7 +1,7 @@
 //! The writing end of one output.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,10 +75,7 @@ impl Sink {
 
     fn keep(&mut self, kept: &[u8], full: bool) -> io::Result<()> {
         if matches!(self.file, Target::Unopened) {
-            if let Some(folder) = self.path.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            self.file = Target::Open(File::create(&self.path)?);
+            self.file = Target::Open(self.outputs.create(&self.path)?);
         }
         if let Target::Open(file) = &mut self.file {
             file.write_all(kept)?;

@@ -1,3 +1,5 @@
+//! Outputs in a folder of their own, with small limits.
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -71,4 +73,42 @@ fn old_and_surplus_outputs_are_pruned_oldest_first_but_never_an_open_one() {
     drop(oldest);
     outputs.prune(now + KEEP_FOR).unwrap();
     assert_eq!(std::fs::read_dir(dir.path().join("output")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_discarded_output_is_gone_and_the_folder_of_its_job_with_the_last_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let outputs = outputs(&dir);
+    let another = LeaseKey { step: StepIndex(4), ..lease(1) };
+    outputs.open(lease(1)).write(b"short");
+    outputs.open(another).write(b"short, too");
+    outputs.discard(&[lease(1), lease(9)]);
+    assert!(!outputs.path(&lease(1)).exists() && outputs.path(&another).exists());
+    let reading = outputs.reading(another);
+    outputs.discard(&[another]);
+    assert!(outputs.path(&another).exists(), "somebody still reads it");
+    drop(reading);
+    outputs.discard(&[another]);
+    assert_eq!(std::fs::read_dir(dir.path().join("output")).unwrap().count(), 0);
+    outputs.open(lease(1)).write(b"again");
+    assert_eq!(outputs.tail(&lease(1)), b"again");
+}
+
+#[test]
+fn no_output_is_lost_because_another_of_its_job_is_discarded() {
+    let dir = tempfile::tempdir().unwrap();
+    let outputs = outputs(&dir);
+    std::thread::scope(|scope| {
+        for step in 0..4 {
+            let outputs = &outputs;
+            scope.spawn(move || {
+                for attempt in 1..=200 {
+                    let own = LeaseKey { step: StepIndex(step), attempt: Attempt(attempt), ..lease(1) };
+                    outputs.open(own).write(b"said");
+                    assert_eq!(outputs.tail(&own), b"said");
+                    outputs.discard(&[own]);
+                }
+            });
+        }
+    });
 }

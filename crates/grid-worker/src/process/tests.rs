@@ -1,3 +1,5 @@
+//! Real processes: their output, their exit, and the end of everything they started.
+
 use std::time::Duration;
 
 use super::{Exit, MARK, Processes, Program, Signal, SystemProcesses};

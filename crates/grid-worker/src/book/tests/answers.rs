@@ -1,3 +1,5 @@
+//! What the leader's answers and new sessions do to what is reported.
+
 use super::{Bench, lease};
 use crate::journal::{Record, Status};
 use grid_proto::{held_digest, v1};
@@ -149,4 +151,27 @@ fn many_results_share_messages_that_stay_small() {
         messages += 1;
     }
     assert_eq!((results, messages), (200, 4));
+}
+
+#[test]
+fn w4_an_output_is_discarded_when_the_leader_has_stored_all_of_it() {
+    use v1::AnswerKind::{Committed, Retry, SupersededJob};
+    let cases: [(&[u8], u64, v1::AnswerKind, bool); 5] = [
+        (b"all", 3, Committed, true),
+        (b"all", 3, SupersededJob, false),
+        (b"all", 3, Retry, false),
+        (b"the end", 900, Committed, false),
+        (b"", 0, Committed, false),
+    ];
+    for (tail, output_bytes, kind, discarded) in cases {
+        let mut bench = Bench::new(8);
+        let key = lease(1, 0);
+        bench.offer(key, Idempotent);
+        let ended = crate::journal::Ended { output_bytes, ..super::ended(Status::Success) };
+        bench.book.ended(key, ended, tail.to_vec(), bench.now);
+        bench.settle();
+        assert_eq!(bench.results().len(), 1);
+        bench.answer(key, kind);
+        assert_eq!(!bench.discarded.is_empty(), discarded, "{tail:?} of {output_bytes}, {kind:?}");
+    }
 }

@@ -1,3 +1,5 @@
+//! Offers, revokes and forgets: what runs, what does not, and in which order.
+
 use super::{Bench, SESSION, ended, lease, offer_of};
 use crate::book::{Heard, TOMBSTONE_MS};
 use crate::journal::{Record, Status};

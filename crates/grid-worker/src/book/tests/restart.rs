@@ -1,3 +1,5 @@
+//! A new process on the journal of the one before.
+
 use super::{Bench, lease};
 use crate::book::{Book, Interrupted};
 use crate::journal::{Group, Record, Status};
