@@ -18,60 +18,8 @@ use crate::backoff::backoff_ms;
 use crate::changes::{History, ResultRow};
 use crate::commands::CANCELLED;
 use crate::effect::{Effect, offer};
+use crate::report::{Facts, Report};
 use crate::state::{Cell, CellState, Job, Revoked, Timer};
-
-/// How an attempt ended, as it will be stored.
-pub(crate) struct Report {
-    pub outcome: Outcome,
-    pub reason: Option<String>,
-    pub error: Option<String>,
-    pub duration_ms: u64,
-    pub started_wall_ms: u64,
-    pub output_tail: Vec<u8>,
-    pub output_bytes: u64,
-}
-
-/// What a worker can tell of a run.
-#[derive(Default)]
-pub(crate) struct Facts {
-    pub duration_ms: u64,
-    pub started_wall_ms: u64,
-    pub output_tail: Vec<u8>,
-    pub output_bytes: u64,
-}
-
-impl Report {
-    /// Of a lease that was taken back. `ended`: `Cancelled` by that, otherwise before it; none if it never started.
-    pub fn revoked(why: Revoked, ended: Option<Outcome>, facts: Facts) -> Self {
-        let (settled, because) = match why {
-            Revoked::Cancel => (Outcome::Cancelled, CANCELLED),
-            Revoked::JobTimeout => (Outcome::TimedOut, "job timeout"),
-        };
-        let (outcome, reason) = match ended {
-            Some(Outcome::Cancelled) => (settled, because.to_owned()),
-            // The worker died while it ran: that it is over does not tell how it ended (W9).
-            Some(Outcome::Unknown) => {
-                (Outcome::Unknown, format!("{because}; its worker had been restarted while it ran"))
-            }
-            Some(before) => (settled, format!("{because}; it had already ended: {before}")),
-            None => (settled, format!("{because} before it started")),
-        };
-        Self::said(outcome, Some(reason), facts)
-    }
-
-    /// As somebody other than the task itself tells it.
-    pub fn said(outcome: Outcome, reason: Option<String>, facts: Facts) -> Self {
-        Self {
-            outcome,
-            reason,
-            error: None,
-            duration_ms: facts.duration_ms,
-            started_wall_ms: facts.started_wall_ms,
-            output_tail: facts.output_tail,
-            output_bytes: facts.output_bytes,
-        }
-    }
-}
 
 impl Turn<'_> {
     /// The cell wants a lease; it gets one at the end of the entry if a slot is free (W7).
@@ -303,68 +251,6 @@ impl Turn<'_> {
         } else {
             self.walk_cell(id, position, next);
         }
-    }
-
-    /// W8: the worker's journal says after all how an `unknown` ended.
-    pub fn settle_unknown(&mut self, id: JobId, ord: NodeOrd, lease: LeaseKey, report: Report) {
-        let waits = self.state.jobs.get(&id).and_then(|job| job.position(ord)).filter(|position| {
-            let job = &self.state.jobs[&id];
-            let cell = &job.cells[*position];
-            cell.state == CellState::Unresolved && job.step_of(cell) == lease.step
-        });
-        if let Some(position) = waits {
-            return self.resolve(id, position, report);
-        }
-        let outcome = report.outcome;
-        self.push_result(ord, lease, report);
-        let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        job.head.unknown.remove(&(lease.step, ord));
-        job.shift(lease.step, Outcome::Unknown, outcome, 1);
-        if !outcome.is_failure()
-            && let Some(steps) = job.head.failed.get_mut(&ord)
-        {
-            *steps = steps.saturating_sub(1);
-            if *steps == 0 {
-                job.head.failed.remove(&ord);
-            }
-        }
-        self.changes.jobs.insert(id);
-    }
-
-    /// It is known after all how an unresolved step ended: the node goes on from there.
-    pub fn resolve(&mut self, id: JobId, position: usize, report: Report) {
-        let Some((ord, lease)) = self.close_unresolved(id, position) else { return };
-        let outcome = report.outcome;
-        self.push_result(ord, lease, report);
-        if outcome.is_failure() {
-            self.fail_for_good(id, position, Outcome::Unknown, outcome);
-        } else if let Some(job) = self.state.jobs.get_mut(&id) {
-            job.shift(lease.step, Outcome::Unknown, outcome, 1);
-        }
-        self.step_over(id, position);
-    }
-
-    /// W8: another attempt of an unresolved step, because a person says so.
-    pub fn run_again(&mut self, id: JobId, position: usize) {
-        let Some((_, lease)) = self.close_unresolved(id, position) else { return };
-        if let Some(job) = self.state.jobs.get_mut(&id) {
-            job.shift(lease.step, Outcome::Unknown, Outcome::Pending, 1);
-            job.cells[position].attempt += 1;
-            job.cells[position].last = Some(Outcome::Unknown);
-        }
-        self.queue(id, position);
-    }
-
-    fn close_unresolved(&mut self, id: JobId, position: usize) -> Option<(NodeOrd, LeaseKey)> {
-        let job = self.state.jobs.get_mut(&id)?;
-        let ord = job.expected[position];
-        let (step, attempt) = (job.step_of(&job.cells[position]), Attempt(job.cells[position].attempt));
-        job.cells[position].state = CellState::Idle;
-        job.unresolved = job.unresolved.saturating_sub(1);
-        job.head.unknown.remove(&(step, ord));
-        let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step, attempt };
-        self.touch_cell(id, position);
-        Some((ord, lease))
     }
 
     pub fn push_result(&mut self, node: NodeOrd, lease: LeaseKey, report: Report) {

@@ -14,11 +14,15 @@ mod backoff;
 mod changes;
 mod commands;
 mod effect;
+mod ending;
 mod entry;
 mod invariants;
 mod lease;
 mod pause;
+mod report;
+mod skip;
 mod state;
+mod unknown;
 mod walk;
 mod why;
 

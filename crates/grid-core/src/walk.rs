@@ -7,18 +7,17 @@
 //!
 //! I5: a phase is entered only when no cell of the one before is open. I6: a node's next sub-step is looked for only
 //! when the one before is settled. I8: after a trip only `on_failure` work is queued.
-//! Not here: how a queued cell gets its lease and loses it (`lease`).
+//! Not here: how a queued cell gets its lease and loses it (`lease`), rows of what is skipped (`skip`), verdicts (`ending`).
 
 use std::sync::Arc;
 
-use grid_types::job::{Condition, Phase, Task, Tolerance};
+use grid_types::job::{Condition, Task};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, Outcome, StepIndex};
 
 use crate::apply::Turn;
-use crate::changes::{History, SkipRow};
-use crate::effect::Effect;
-use crate::lease::Report;
-use crate::state::{Cell, CellState, Job, Revoked, Stub, Tally, Timer, Trip};
+use crate::report::Report;
+use crate::skip::len;
+use crate::state::{Cell, CellState, Job, Revoked, Tally, Timer, Trip};
 
 impl Turn<'_> {
     /// J6: freezes the expected nodes and enters the first phase.
@@ -262,141 +261,6 @@ impl Turn<'_> {
             self.withdraw(id, Revoked::JobTimeout);
         }
     }
-
-    /// Steps of one node that will not run; its rows there were pending.
-    pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &str) {
-        let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        let to = StepIndex(from.0 + count);
-        for step in from.0..to.0 {
-            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, 1);
-        }
-        let row = SkipRow {
-            job: id,
-            job_epoch: job.head.epoch,
-            from,
-            to,
-            node: Some(job.expected[position]),
-            reason: reason.to_owned(),
-            leader_epoch: self.state.meta.leadership.epoch,
-        };
-        self.push_skip(row);
-    }
-
-    /// What is left of the phase on one node, from `ahead` of where its cell is.
-    pub fn skip_rest(&mut self, id: JobId, position: usize, ahead: u32, reason: &str) {
-        let Some(job) = self.state.jobs.get(&id) else { return };
-        let Some(phase) = job.current_phase() else { return };
-        let sub = job.cells[position].sub + ahead;
-        let count = len(phase).saturating_sub(sub);
-        let from = StepIndex(job.first_step().0 + sub);
-        if count > 0 {
-            self.skip_steps(id, position, from, count, reason);
-        }
-    }
-
-    /// Steps that no expected node has entered.
-    pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &str) {
-        let Some(job) = self.state.jobs.get_mut(&id).filter(|_| from < to) else { return };
-        let nodes = u32::try_from(job.expected.len()).unwrap_or(u32::MAX);
-        for step in from.0..to.0 {
-            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, nodes);
-        }
-        let row = SkipRow {
-            job: id,
-            job_epoch: job.head.epoch,
-            from,
-            to,
-            node: None,
-            reason: reason.to_owned(),
-            leader_epoch: self.state.meta.leadership.epoch,
-        };
-        self.push_skip(row);
-    }
-
-    /// Neighbours of one node for one reason are one row.
-    fn push_skip(&mut self, row: SkipRow) {
-        if let Some(History::Skip(last)) = self.changes.history.last_mut() {
-            let same = (last.job, last.job_epoch, last.node) == (row.job, row.job_epoch, row.node);
-            if same && last.to == row.from && last.reason == row.reason {
-                last.to = row.to;
-                return;
-            }
-        }
-        self.changes.history.push(History::Skip(row));
-    }
-
-    fn conclude(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.get(&id) else { return };
-        let (status, reason) = self.verdict(job);
-        self.end_job(id, status, reason);
-    }
-
-    fn verdict(&self, job: &Job) -> (JobStatus, Option<String>) {
-        let failed = job.head.failed.len();
-        match &job.head.tripped {
-            Some(Trip::JobTimeout) => {
-                let limit = grid_types::Span::from_ms(job.spec.timeout_ms());
-                (JobStatus::Failed, Some(format!("timeout: the job ran longer than {limit}")))
-            }
-            Some(Trip::FailFast { .. }) if job.spec.tolerance() != Tolerance::Nodes(0) => {
-                let tolerated = job.spec.tolerance();
-                let all = job.expected.len();
-                (
-                    JobStatus::Failed,
-                    Some(format!("failed on {failed} of {all} nodes, more than the tolerated {tolerated}")),
-                )
-            }
-            Some(Trip::FailFast { step, node }) => {
-                let name = self.state.nodes.get(node).map_or_else(|| node.to_string(), |node| node.id.to_string());
-                (JobStatus::Failed, Some(format!("step {step} failed on {name} (fail-fast)")))
-            }
-            None if failed == job.expected.len() => {
-                (JobStatus::Failed, Some(format!("no node is left: all {failed} failed")))
-            }
-            None if job.head.offline_skips > 0 && job.total(Outcome::Success) == 0 => {
-                let why =
-                    if failed == 0 { "no node was reachable" } else { "no node is left: the others were offline" };
-                (JobStatus::Failed, Some(why.to_owned()))
-            }
-            None if let Some(step) = job.head.unreached => {
-                (JobStatus::Failed, Some(format!("no node was reachable for step {step}")))
-            }
-            None if failed > 0 => {
-                (JobStatus::Completed, Some(format!("failed on {failed} of {} nodes", job.expected.len())))
-            }
-            None if job.head.offline_skips > 0 => (JobStatus::Completed, Some("offline nodes were skipped".to_owned())),
-            None => (JobStatus::Completed, None),
-        }
-    }
-
-    /// Terminal, and final within this job epoch (J8). The job leaves the state when its last cell is closed.
-    pub fn end_job(&mut self, id: JobId, status: JobStatus, reason: Option<String>) {
-        let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        let text = format!("{status}: {}", reason.as_deref().unwrap_or("all done"));
-        job.head.status = status;
-        job.head.reason = reason;
-        if job.open == 0 {
-            self.decided.insert(id);
-        }
-        (job.head.gate, job.head.remaining_ms) = (None, None);
-        if let Some(at) = job.head.deadline_ms.take() {
-            self.drop_timer(at, Timer::JobDeadline(id));
-        }
-        self.state.pending.remove(&id);
-        self.state.running.remove(&id);
-        self.touch_job(id);
-        self.record_event("JobEnded", id.to_string(), text);
-    }
-
-    /// L8: only a stub stays behind.
-    fn retire(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.remove(&id) else { return };
-        self.state.stubs.insert(id, Stub { epoch: job.head.epoch, status: job.head.status });
-        if !job.expected.is_empty() {
-            self.effects.push(Effect::Forget { job: id, nodes: job.expected.clone() });
-        }
-        self.changes.retired.push(job);
-    }
 }
 
 impl Job {
@@ -450,10 +314,6 @@ impl Trip {
             Self::JobTimeout => "job timeout",
         }
     }
-}
-
-fn len(phase: &Phase) -> u32 {
-    u32::try_from(phase.tasks.len()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use grid_types::decl::{EffectClass, builtin};
-use grid_types::job::{Condition, JobSpec, Phase, Strategy, Task};
+use grid_types::decl::builtin;
+use grid_types::job::{JobSpec, Phase, Strategy};
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, Outcome, SessionId};
+use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, SessionId};
 
 use crate::apply::{Applied, apply};
-use crate::changes::{History, ResultRow, SkipRow};
+use crate::changes::History;
 use crate::commands::{
     BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
     RecordResult, RegisterNode, Rejection, Reply, ResolveStep, SubmitJob, Verdict,
@@ -18,6 +18,11 @@ use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
 use crate::invariants::violations;
 use crate::state::{Job, Quotas, State};
+
+mod phases;
+mod views;
+
+pub(crate) use phases::{cleanup, confirmed, leaf, pipeline, retrying, rolling, when};
 
 pub(crate) type Lease = (NodeOrd, LeaseKey);
 
@@ -30,48 +35,6 @@ pub(crate) struct World {
     strategy: Strategy,
     timeout: Option<grid_types::Span>,
     adjust: fn(&mut JobSpec),
-}
-
-pub(crate) fn leaf(backend: &str, action: &str) -> Phase {
-    let decl = builtin().iter().find(|b| b.name == backend).unwrap().action(action).unwrap();
-    Phase::leaf(Task {
-        backend: backend.to_owned(),
-        action: action.to_owned(),
-        params: BTreeMap::new(),
-        condition: Condition::Always,
-        max_retries: 0,
-        timeout: None,
-        timeout_ms: 300_000,
-        effect: decl.effect,
-    })
-}
-
-pub(crate) fn retrying(backend: &str, action: &str, max_retries: u32) -> Phase {
-    let mut phase = leaf(backend, action);
-    phase.tasks[0].max_retries = max_retries;
-    phase
-}
-
-pub(crate) fn when(condition: Condition, phase: Phase) -> Phase {
-    Phase { condition, ..phase }
-}
-
-pub(crate) fn rolling(concurrency: u32, phase: Phase) -> Phase {
-    Phase { concurrency: Some(concurrency), ..phase }
-}
-
-pub(crate) fn confirmed(phase: Phase) -> Phase {
-    Phase { confirm: true, ..phase }
-}
-
-/// The leaves' conditions become those of the sub-steps.
-pub(crate) fn pipeline(phases: Vec<Phase>) -> Phase {
-    let tasks = phases.into_iter().map(|mut phase| Task { condition: phase.condition, ..phase.tasks.remove(0) });
-    Phase::pipeline(tasks.collect())
-}
-
-pub(crate) fn cleanup(phases: Vec<Phase>) -> Phase {
-    when(Condition::OnFailure, pipeline(phases))
 }
 
 impl World {
@@ -371,72 +334,5 @@ impl World {
     pub fn rewind_clock(&mut self) {
         self.now_ms = 0;
         (self.state.meta.now_ms, self.state.meta.wall_ms) = (self.head().now_ms, self.head().wall_ms);
-    }
-
-    pub fn job(&self, job: JobId) -> &Job {
-        self.state.jobs.get(&job).or_else(|| self.retired.get(&job)).unwrap()
-    }
-
-    pub fn status(&self, job: JobId) -> JobStatus {
-        self.job(job).head.status
-    }
-
-    pub fn reason(&self, job: JobId) -> String {
-        self.job(job).head.reason.clone().unwrap_or_default()
-    }
-
-    pub fn count(&self, job: JobId, step: usize, outcome: Outcome) -> u32 {
-        self.job(job).head.tallies[step].count(outcome)
-    }
-
-    pub fn total(&self, job: JobId, outcome: Outcome) -> u64 {
-        self.job(job).total(outcome)
-    }
-
-    pub fn results_of(&self, job: JobId) -> Vec<ResultRow> {
-        let rows = self.history.iter().filter_map(|row| match row {
-            History::Result(result) if result.job == job => Some(result.clone()),
-            _ => None,
-        });
-        rows.collect()
-    }
-
-    fn skips_of(&self, job: JobId) -> Vec<SkipRow> {
-        let rows = self.history.iter().filter_map(|row| match row {
-            History::Skip(skip) if skip.job == job => Some(skip.clone()),
-            _ => None,
-        });
-        rows.collect()
-    }
-
-    /// The settled outcome of each (step, node), read from history alone; checked against the counts.
-    pub fn rows_of(&self, job: JobId) -> BTreeMap<(u32, u32), Outcome> {
-        let mut rows = BTreeMap::new();
-        for skip in self.skips_of(job) {
-            let nodes = skip.node.map_or_else(|| self.job(job).expected.clone(), |node| vec![node]);
-            for node in nodes {
-                for step in skip.from.0..skip.to.0 {
-                    assert_eq!(rows.insert((step, node.0), Outcome::Skipped), None, "I9: skipped twice");
-                }
-            }
-        }
-        for row in self.results_of(job) {
-            let before = rows.insert((row.step.0, row.node.0), row.outcome);
-            assert_ne!(before, Some(Outcome::Skipped), "I9: ran and was skipped");
-        }
-        for (step, tally) in (0u32..).zip(&self.job(job).head.tallies) {
-            for outcome in Outcome::ALL.into_iter().filter(|o| o.is_settled()) {
-                let counted = rows.iter().filter(|((s, _), o)| *s == step && **o == outcome).count();
-                // A retry that waits has a row of its own already.
-                if self.state.stubs.contains_key(&job) {
-                    assert_eq!(counted, tally.count(outcome) as usize, "step {step} {outcome}");
-                }
-            }
-        }
-        rows
-    }
-
-    pub fn effect_of(&self, job: JobId) -> EffectClass {
-        self.job(job).spec.steps().next().unwrap().1.effect
     }
 }

@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
 use crate::apply::Turn;
-use crate::lease::{Facts, Report};
+use crate::report::{Facts, Report};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmRevoke {

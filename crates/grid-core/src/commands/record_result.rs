@@ -9,7 +9,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
 use crate::apply::Turn;
-use crate::lease::Report;
+use crate::report::Report;
 use crate::state::Job;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

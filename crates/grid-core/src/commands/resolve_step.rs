@@ -5,7 +5,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::lease::{Facts, Report};
+use crate::report::{Facts, Report};
 use crate::state::CellState;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

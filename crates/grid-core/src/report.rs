@@ -1,0 +1,59 @@
+//! How an attempt ended, as it will be stored.
+
+use grid_types::Outcome;
+
+use crate::commands::CANCELLED;
+use crate::state::Revoked;
+
+/// How an attempt ended, as it will be stored.
+pub(crate) struct Report {
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    pub error: Option<String>,
+    pub duration_ms: u64,
+    pub started_wall_ms: u64,
+    pub output_tail: Vec<u8>,
+    pub output_bytes: u64,
+}
+
+/// What a worker can tell of a run.
+#[derive(Default)]
+pub(crate) struct Facts {
+    pub duration_ms: u64,
+    pub started_wall_ms: u64,
+    pub output_tail: Vec<u8>,
+    pub output_bytes: u64,
+}
+
+impl Report {
+    /// Of a lease that was taken back. `ended`: `Cancelled` by that, otherwise before it; none if it never started.
+    pub fn revoked(why: Revoked, ended: Option<Outcome>, facts: Facts) -> Self {
+        let (settled, because) = match why {
+            Revoked::Cancel => (Outcome::Cancelled, CANCELLED),
+            Revoked::JobTimeout => (Outcome::TimedOut, "job timeout"),
+        };
+        let (outcome, reason) = match ended {
+            Some(Outcome::Cancelled) => (settled, because.to_owned()),
+            // The worker died while it ran: that it is over does not tell how it ended (W9).
+            Some(Outcome::Unknown) => {
+                (Outcome::Unknown, format!("{because}; its worker had been restarted while it ran"))
+            }
+            Some(before) => (settled, format!("{because}; it had already ended: {before}")),
+            None => (settled, format!("{because} before it started")),
+        };
+        Self::said(outcome, Some(reason), facts)
+    }
+
+    /// As somebody other than the task itself tells it.
+    pub fn said(outcome: Outcome, reason: Option<String>, facts: Facts) -> Self {
+        Self {
+            outcome,
+            reason,
+            error: None,
+            duration_ms: facts.duration_ms,
+            started_wall_ms: facts.started_wall_ms,
+            output_tail: facts.output_tail,
+            output_bytes: facts.output_bytes,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Steps that will not run: one row for a run of them, of one node or of everybody.
+//!
+//! I9: a skipped row was pending before, and is counted once.
+
+use grid_types::job::Phase;
+use grid_types::{JobId, Outcome, StepIndex};
+
+use crate::apply::Turn;
+use crate::changes::{History, SkipRow};
+
+impl Turn<'_> {
+    /// Steps of one node that will not run; its rows there were pending.
+    pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &str) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let to = StepIndex(from.0 + count);
+        for step in from.0..to.0 {
+            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, 1);
+        }
+        let row = SkipRow {
+            job: id,
+            job_epoch: job.head.epoch,
+            from,
+            to,
+            node: Some(job.expected[position]),
+            reason: reason.to_owned(),
+            leader_epoch: self.state.meta.leadership.epoch,
+        };
+        self.push_skip(row);
+    }
+
+    /// What is left of the phase on one node, from `ahead` of where its cell is.
+    pub fn skip_rest(&mut self, id: JobId, position: usize, ahead: u32, reason: &str) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let Some(phase) = job.current_phase() else { return };
+        let sub = job.cells[position].sub + ahead;
+        let count = len(phase).saturating_sub(sub);
+        let from = StepIndex(job.first_step().0 + sub);
+        if count > 0 {
+            self.skip_steps(id, position, from, count, reason);
+        }
+    }
+
+    /// Steps that no expected node has entered.
+    pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &str) {
+        let Some(job) = self.state.jobs.get_mut(&id).filter(|_| from < to) else { return };
+        let nodes = u32::try_from(job.expected.len()).unwrap_or(u32::MAX);
+        for step in from.0..to.0 {
+            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, nodes);
+        }
+        let row = SkipRow {
+            job: id,
+            job_epoch: job.head.epoch,
+            from,
+            to,
+            node: None,
+            reason: reason.to_owned(),
+            leader_epoch: self.state.meta.leadership.epoch,
+        };
+        self.push_skip(row);
+    }
+
+    /// Neighbours of one node for one reason are one row.
+    fn push_skip(&mut self, row: SkipRow) {
+        if let Some(History::Skip(last)) = self.changes.history.last_mut() {
+            let same = (last.job, last.job_epoch, last.node) == (row.job, row.job_epoch, row.node);
+            if same && last.to == row.from && last.reason == row.reason {
+                last.to = row.to;
+                return;
+            }
+        }
+        self.changes.history.push(History::Skip(row));
+    }
+}
+
+/// Tasks of a phase, as steps are counted.
+pub(crate) fn len(phase: &Phase) -> u32 {
+    u32::try_from(phase.tasks.len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,74 @@
+//! Steps whose end nobody knew: the worker's journal or a person says it after all (W8).
+//!
+//! Under `on_unknown: fail` an unknown counts as failed at once, and a later word of the journal only corrects the row and
+//! the count: the node stays excluded. Under `on_unknown: wait` its cell stays open, unresolved, and goes on from there.
+
+use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
+
+use crate::apply::Turn;
+use crate::report::Report;
+use crate::state::CellState;
+
+impl Turn<'_> {
+    /// W8: the worker's journal says after all how an `unknown` ended.
+    pub fn settle_unknown(&mut self, id: JobId, ord: NodeOrd, lease: LeaseKey, report: Report) {
+        let waits = self.state.jobs.get(&id).and_then(|job| job.position(ord)).filter(|position| {
+            let job = &self.state.jobs[&id];
+            let cell = &job.cells[*position];
+            cell.state == CellState::Unresolved && job.step_of(cell) == lease.step
+        });
+        if let Some(position) = waits {
+            return self.resolve(id, position, report);
+        }
+        let outcome = report.outcome;
+        self.push_result(ord, lease, report);
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        job.head.unknown.remove(&(lease.step, ord));
+        job.shift(lease.step, Outcome::Unknown, outcome, 1);
+        if !outcome.is_failure()
+            && let Some(steps) = job.head.failed.get_mut(&ord)
+        {
+            *steps = steps.saturating_sub(1);
+            if *steps == 0 {
+                job.head.failed.remove(&ord);
+            }
+        }
+        self.changes.jobs.insert(id);
+    }
+
+    /// It is known after all how an unresolved step ended: the node goes on from there.
+    pub fn resolve(&mut self, id: JobId, position: usize, report: Report) {
+        let Some((ord, lease)) = self.close_unresolved(id, position) else { return };
+        let outcome = report.outcome;
+        self.push_result(ord, lease, report);
+        if outcome.is_failure() {
+            self.fail_for_good(id, position, Outcome::Unknown, outcome);
+        } else if let Some(job) = self.state.jobs.get_mut(&id) {
+            job.shift(lease.step, Outcome::Unknown, outcome, 1);
+        }
+        self.step_over(id, position);
+    }
+
+    /// W8: another attempt of an unresolved step, because a person says so.
+    pub fn run_again(&mut self, id: JobId, position: usize) {
+        let Some((_, lease)) = self.close_unresolved(id, position) else { return };
+        if let Some(job) = self.state.jobs.get_mut(&id) {
+            job.shift(lease.step, Outcome::Unknown, Outcome::Pending, 1);
+            job.cells[position].attempt += 1;
+            job.cells[position].last = Some(Outcome::Unknown);
+        }
+        self.queue(id, position);
+    }
+
+    fn close_unresolved(&mut self, id: JobId, position: usize) -> Option<(NodeOrd, LeaseKey)> {
+        let job = self.state.jobs.get_mut(&id)?;
+        let ord = job.expected[position];
+        let (step, attempt) = (job.step_of(&job.cells[position]), Attempt(job.cells[position].attempt));
+        job.cells[position].state = CellState::Idle;
+        job.unresolved = job.unresolved.saturating_sub(1);
+        job.head.unknown.remove(&(step, ord));
+        let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step, attempt };
+        self.touch_cell(id, position);
+        Some((ord, lease))
+    }
+}

@@ -1,0 +1,79 @@
+//! What a test can see of its world.
+
+use std::collections::BTreeMap;
+
+use grid_types::decl::EffectClass;
+use grid_types::{JobId, JobStatus, Outcome};
+
+use super::World;
+use crate::changes::{History, ResultRow, SkipRow};
+use crate::state::Job;
+
+impl World {
+    pub fn job(&self, job: JobId) -> &Job {
+        self.state.jobs.get(&job).or_else(|| self.retired.get(&job)).unwrap()
+    }
+
+    pub fn status(&self, job: JobId) -> JobStatus {
+        self.job(job).head.status
+    }
+
+    pub fn reason(&self, job: JobId) -> String {
+        self.job(job).head.reason.clone().unwrap_or_default()
+    }
+
+    pub fn count(&self, job: JobId, step: usize, outcome: Outcome) -> u32 {
+        self.job(job).head.tallies[step].count(outcome)
+    }
+
+    pub fn total(&self, job: JobId, outcome: Outcome) -> u64 {
+        self.job(job).total(outcome)
+    }
+
+    pub fn results_of(&self, job: JobId) -> Vec<ResultRow> {
+        let rows = self.history.iter().filter_map(|row| match row {
+            History::Result(result) if result.job == job => Some(result.clone()),
+            _ => None,
+        });
+        rows.collect()
+    }
+
+    fn skips_of(&self, job: JobId) -> Vec<SkipRow> {
+        let rows = self.history.iter().filter_map(|row| match row {
+            History::Skip(skip) if skip.job == job => Some(skip.clone()),
+            _ => None,
+        });
+        rows.collect()
+    }
+
+    /// The settled outcome of each (step, node), read from history alone; checked against the counts.
+    pub fn rows_of(&self, job: JobId) -> BTreeMap<(u32, u32), Outcome> {
+        let mut rows = BTreeMap::new();
+        for skip in self.skips_of(job) {
+            let nodes = skip.node.map_or_else(|| self.job(job).expected.clone(), |node| vec![node]);
+            for node in nodes {
+                for step in skip.from.0..skip.to.0 {
+                    assert_eq!(rows.insert((step, node.0), Outcome::Skipped), None, "I9: skipped twice");
+                }
+            }
+        }
+        for row in self.results_of(job) {
+            let before = rows.insert((row.step.0, row.node.0), row.outcome);
+            assert_ne!(before, Some(Outcome::Skipped), "I9: ran and was skipped");
+        }
+        for (step, tally) in (0u32..).zip(&self.job(job).head.tallies) {
+            for outcome in Outcome::ALL.into_iter().filter(|o| o.is_settled()) {
+                let counted = rows.iter().filter(|((s, _), o)| *s == step && **o == outcome).count();
+                // A retry that waits has a row of its own already.
+                if self.state.stubs.contains_key(&job) {
+                    assert_eq!(counted, tally.count(outcome) as usize, "step {step} {outcome}");
+                }
+            }
+        }
+        rows
+    }
+
+    pub fn effect_of(&self, job: JobId) -> EffectClass {
+        self.job(job).spec.steps().next().unwrap().1.effect
+    }
+}
