@@ -1,4 +1,5 @@
-//! What a person decides about a job that waits: that a phase may begin, how a step ended that nobody knows (W8).
+//! What a person decides about a job: that a phase may begin, how a step ended that nobody knows (W8), that an ended job
+//! is to go on.
 //!
 //! Not here: whether anything waits (`Control` answers CONFLICT).
 //! The bodies are read by hand, not by the `serde` of `grid_types::api`: a derived reader stops at the first fault and
@@ -28,6 +29,20 @@ pub async fn confirm<C: Control>(
     let phase = fields.optional("phase", "the number of a phase, from 0", index);
     fields.finish()?;
     Ok(Json(control.confirm(&path.namespace, path.job, phase).await?))
+}
+
+/// `POST …/jobs/{id}/resume`; the body is optional.
+pub async fn resume<C: Control>(
+    State(control): State<C>,
+    path: OfJob,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<JobStateDoc>, Refused> {
+    params.finish()?;
+    let mut fields = Fields::of(&control, body, &["rerun_once"])?;
+    let rerun_once = fields.optional("rerun_once", "true or false", Value::as_bool);
+    fields.finish()?;
+    Ok(Json(control.resume(&path.namespace, path.job, rerun_once.unwrap_or(false)).await?))
 }
 
 /// `POST …/jobs/{id}/resolve`.

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use grid_types::api::{
-    ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, Resolution, ResolveBody, ResultRowDoc, RoleDoc, StatusDoc,
-    WhyDoc,
+    ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, Resolution, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc,
+    StatusDoc, WhyDoc,
 };
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use reqwest::Method;
@@ -155,6 +155,15 @@ impl Client {
     pub async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Error> {
         // Sent again without its number, it could let the next phase begin, which nobody has looked at.
         self.decide(namespace, job, "confirm", &ConfirmBody { phase }, phase.is_none()).await
+    }
+
+    /// Lets an ended job go on with what is missing.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` if it has not ended, has nothing left, or has once-only steps in doubt.
+    pub async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
+        // Sent again after it took effect, it is a CONFLICT: the job runs.
+        self.decide(namespace, job, "resume", &ResumeBody { rerun_once }, false).await
     }
 
     /// Says how a step ended on a node that nobody knows.

@@ -92,6 +92,14 @@ pub trait Control: Clone + Send + Sync + 'static {
         verdict: Resolution,
     ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
+    /// Runs what is missing of an ended job. `rerun_once`: also once-only steps that may have run already (W8).
+    fn resume(
+        &self,
+        namespace: &str,
+        job: JobId,
+        rerun_once: bool,
+    ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
+
     fn why(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<WhyDoc, Refusal>> + Send;
     fn job(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobDoc, Refusal>> + Send;
     fn jobs(&self, namespace: &str, query: JobQuery) -> impl Future<Output = Result<ListDoc<JobDoc>, Refusal>> + Send;

@@ -5,7 +5,7 @@
 
 use std::sync::PoisonError;
 
-use grid_core::{CancelJob, Command, ConfirmJob, Rejection, Reply, ResolveStep, SubmitJob, Verdict};
+use grid_core::{CancelJob, Command, ConfirmJob, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict};
 use grid_proto::v1;
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
@@ -149,6 +149,37 @@ impl Control for Controller {
             Resolution::Retry => Verdict::Retry,
         };
         self.moved(Command::ResolveStep(ResolveStep { namespace, job, step, node, verdict })).await
+    }
+
+    async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Refusal> {
+        let asked = namespace.to_owned();
+        let found = self.read(move |reader| reader.resumable(&asked, job)).await?.ok_or_else(|| no_job(job))?;
+        let conflict = |why: String| Err(Refusal::new(Code::Conflict, why));
+        if !found.head.status.is_ended() {
+            return conflict(format!("{job} has not ended, it is {}; there is nothing to resume", found.head.status));
+        }
+        let rows = found.spec.step_count() * found.expected.len();
+        if found.done.values().map(|done| usize::try_from(done.count()).unwrap_or(0)).sum::<usize>() == rows {
+            return conflict(format!("{job} has nothing left to do"));
+        }
+        if !rerun_once && !found.doubtful.is_empty() {
+            let places: Vec<_> = found.doubtful.iter().map(|(step, node)| format!("step {step} on {node}")).collect();
+            return conflict(format!(
+                "these once-only steps may have run already: {}; look there, and resume with --rerun-once (rerun_once) \
+                 to run them again",
+                places.join(", ")
+            ));
+        }
+        self.moved(Command::ResumeJob(ResumeJob {
+            namespace: found.head.namespace,
+            job,
+            epoch: found.head.epoch,
+            spec: found.spec,
+            expected: found.expected,
+            done: found.done,
+            created_wall_ms: found.head.created_wall_ms,
+        }))
+        .await
     }
 
     async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Refusal> {

@@ -15,6 +15,7 @@ mod mark_node;
 mod record_result;
 mod register_node;
 mod resolve_step;
+mod resume_job;
 mod submit_job;
 
 use grid_types::node::NodeStatus;
@@ -33,6 +34,7 @@ pub use mark_node::MarkNode;
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
 pub use resolve_step::{ResolveStep, Verdict};
+pub use resume_job::ResumeJob;
 pub use submit_job::SubmitJob;
 
 use crate::apply::Turn;
@@ -66,6 +68,8 @@ pub enum Command {
     ConfirmJob(#[n(0)] ConfirmJob),
     #[n(12)]
     ResolveStep(#[n(0)] ResolveStep),
+    #[n(13)]
+    ResumeJob(#[n(0)] ResumeJob),
 }
 
 impl Command {
@@ -84,6 +88,7 @@ impl Command {
             Self::FireTimers(command) => command.handle(turn),
             Self::ConfirmJob(command) => command.handle(turn),
             Self::ResolveStep(command) => command.handle(turn),
+            Self::ResumeJob(command) => command.handle(turn),
         }
     }
 }

@@ -35,13 +35,13 @@ pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
     Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode,
-    MarkNode, RecordResult, RegisterNode, Rejection, Reply, ResolveStep, Stale, SubmitJob, Verdict,
+    MarkNode, RecordResult, RegisterNode, Rejection, Reply, ResolveStep, ResumeJob, Stale, SubmitJob, Verdict,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};
 pub use invariants::violations;
 pub use state::{
-    Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas, Revoked,
-    State, Stub, Tally, Trip,
+    Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas,
+    Revoked, State, Stub, Tally, Trip,
 };
 pub use why::why;

@@ -8,9 +8,8 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobId, NodeOrd, Outcome};
 
 use crate::commands::Verdict;
-use crate::effect::{Effect, pending_effects};
 use crate::state::CellState;
-use crate::world::{Lease, World, leaf, pipeline, retrying, when};
+use crate::world::{World, leaf, pipeline, retrying, when};
 
 struct Dice(u64);
 
@@ -54,14 +53,6 @@ impl Dice {
 
 const NODES: u32 = 4;
 
-fn revoked(world: &World) -> Vec<Lease> {
-    let effects = pending_effects(&world.state).into_iter().filter_map(|effect| match effect {
-        Effect::Revoke { node, lease } => Some((node, lease)),
-        _ => None,
-    });
-    effects.collect()
-}
-
 fn unresolved(world: &World) -> Vec<(JobId, u32, u32)> {
     let cells = world.state.jobs.values().flat_map(|job| {
         let waiting = job.cells.iter().zip(&job.expected).filter(|(cell, _)| cell.state == CellState::Unresolved);
@@ -72,7 +63,7 @@ fn unresolved(world: &World) -> Vec<(JobId, u32, u32)> {
 
 fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
     let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
-    match dice.roll(24) {
+    match dice.roll(25) {
         0 | 1 => {
             if dice.roll(2) == 0 {
                 world.next_strategy_continue();
@@ -103,6 +94,11 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
                 let _ = world.confirm(job, None);
             }
         }
+        12 => {
+            if let Some(job) = dice.pick(jobs) {
+                let _ = world.resume(job);
+            }
+        }
         11 => {
             if let Some((job, step, node)) = dice.pick(&unresolved(world)) {
                 let verdict = dice.pick(&[Verdict::Success, Verdict::Failed, Verdict::Retry]).unwrap();
@@ -131,7 +127,7 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             }
         }
         8 | 9 => {
-            if let Some(lease) = dice.pick(&revoked(world)) {
+            if let Some(lease) = dice.pick(&world.revoked()) {
                 world.confirm_revoked(lease).unwrap();
             }
         }
@@ -151,7 +147,7 @@ fn let_it_end(world: &mut World, boots: &mut u64) {
         world.register(&format!("node-{node}"), b"the end", *boots, &boots.to_le_bytes(), false).unwrap();
     }
     for _ in 0..500 {
-        for lease in revoked(world) {
+        for lease in world.revoked() {
             world.confirm_revoked(lease).unwrap();
         }
         for (job, step, node) in unresolved(world) {
@@ -198,7 +194,7 @@ fn check_rows(world: &World, job: JobId) {
     let mut attempts = BTreeSet::new();
     for row in world.results_of(job) {
         let settles_unknown = row.outcome != Outcome::Unknown;
-        let key = (row.step, row.node, row.attempt, row.outcome == Outcome::Unknown);
+        let key = (row.job_epoch, row.step, row.node, row.attempt, row.outcome == Outcome::Unknown);
         assert!(attempts.insert(key) || !settles_unknown, "I3: attempt {key:?} of {job} counted twice");
     }
 }

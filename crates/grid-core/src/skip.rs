@@ -13,8 +13,12 @@ impl Turn<'_> {
     pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &str) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let to = StepIndex(from.0 + count);
-        for step in from.0..to.0 {
-            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, 1);
+        let open: Vec<_> = (from.0..to.0).map(StepIndex).filter(|step| !job.is_done(*step, position)).collect();
+        if open.is_empty() {
+            return;
+        }
+        for step in open {
+            job.shift(step, Outcome::Pending, Outcome::Skipped, 1);
         }
         let row = SkipRow {
             job: id,
@@ -43,9 +47,10 @@ impl Turn<'_> {
     /// Steps that no expected node has entered.
     pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &str) {
         let Some(job) = self.state.jobs.get_mut(&id).filter(|_| from < to) else { return };
-        let nodes = u32::try_from(job.expected.len()).unwrap_or(u32::MAX);
         for step in from.0..to.0 {
-            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, nodes);
+            // All but those that an earlier run has done.
+            let tally = job.head.tallies.get(usize::try_from(step).unwrap_or(usize::MAX)).copied().unwrap_or_default();
+            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, tally.count(Outcome::Pending));
         }
         let row = SkipRow {
             job: id,

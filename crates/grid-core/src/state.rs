@@ -5,6 +5,7 @@
 //! disagree with them after a restart.
 //! Not here: finished jobs, results, outputs, events — rows in SQLite only. Heartbeats — soft state of the leader.
 
+mod bits;
 mod hash;
 mod job;
 mod node;
@@ -17,6 +18,7 @@ use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_PENDING};
 use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd};
 use minicbor::{Decode, Encode};
 
+pub use bits::Bits;
 pub use job::{Cell, CellState, Job, JobHead, Revoked, Tally, Trip};
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};

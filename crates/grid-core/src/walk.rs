@@ -17,7 +17,7 @@ use grid_types::{Attempt, JobId, JobStatus, LeaseKey, Outcome, StepIndex};
 use crate::apply::Turn;
 use crate::report::Report;
 use crate::skip::len;
-use crate::state::{Cell, CellState, Job, Revoked, Tally, Timer, Trip};
+use crate::state::{Cell, CellState, Job, Revoked, Timer, Trip};
 
 impl Turn<'_> {
     /// J6: freezes the expected nodes and enters the first phase.
@@ -25,13 +25,15 @@ impl Turn<'_> {
         self.state.pending.remove(&id);
         let now_ms = self.now_ms();
         let Some(spec) = self.state.jobs.get(&id).map(|job| Arc::clone(&job.spec)) else { return };
-        let expected = self.state.resolve(&spec);
+        // A resumed job has them already.
+        let frozen = self.state.jobs.get(&id).map(|job| job.expected.clone()).filter(|expected| !expected.is_empty());
+        let expected = frozen.unwrap_or_else(|| self.state.resolve(&spec));
         let nodes = u32::try_from(expected.len()).unwrap_or(u32::MAX);
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let deadline_ms = now_ms.saturating_add(job.spec.timeout_ms());
         job.cells = vec![Cell::default(); expected.len()];
-        job.head.tallies = vec![Tally::all_pending(nodes); job.spec.step_count()];
         job.expected = expected;
+        job.count_afresh();
         job.head.status = JobStatus::Running;
         job.head.deadline_ms = Some(deadline_ms);
         self.state.running.insert(id);
@@ -134,6 +136,9 @@ impl Turn<'_> {
             let cell = &mut job.cells[position];
             if sub != cell.sub {
                 (cell.sub, cell.attempt, cell.last) = (sub, 1, None);
+            }
+            if job.is_done(StepIndex(first.0 + sub), position) {
+                continue;
             }
             if let Some(reason) = job.skips(position, task) {
                 self.skip_steps(id, position, StepIndex(first.0 + sub), 1, &reason);

@@ -12,12 +12,12 @@ use crate::apply::{Applied, apply};
 use crate::changes::History;
 use crate::commands::{
     BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    RecordResult, RegisterNode, Rejection, Reply, ResolveStep, SubmitJob, Verdict,
+    RecordResult, RegisterNode, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
 use crate::invariants::violations;
-use crate::state::{Job, Quotas, State};
+use crate::state::{Bits, Job, Quotas, State};
 
 mod phases;
 mod views;
@@ -145,6 +145,38 @@ impl World {
         let node = format!("node-{node}").parse().unwrap();
         let namespace = "default".parse().unwrap();
         self.one(Command::ResolveStep(ResolveStep { namespace, job, step: grid_types::StepIndex(step), node, verdict }))
+    }
+
+    /// What a leader would read of an ended job and propose.
+    pub fn resume_command(&self, job: JobId) -> Command {
+        let ended = self.job(job);
+        let mut done: BTreeMap<_, Bits> = BTreeMap::new();
+        for row in self.results_of(job).iter().filter(|row| row.outcome == Outcome::Success) {
+            done.entry(row.step).or_default().set(ended.position(row.node).unwrap());
+        }
+        Command::ResumeJob(ResumeJob {
+            namespace: ended.head.namespace.clone(),
+            job,
+            epoch: ended.head.epoch,
+            spec: JobSpec::clone(&ended.spec),
+            expected: ended.expected.clone(),
+            done,
+            created_wall_ms: ended.head.created_wall_ms,
+        })
+    }
+
+    pub fn resume(&mut self, job: JobId) -> Result<Reply, Rejection> {
+        let command = self.resume_command(job);
+        self.one(command)
+    }
+
+    /// Leases that are to be given back.
+    pub fn revoked(&self) -> Vec<Lease> {
+        let effects = pending_effects(&self.state).into_iter().filter_map(|effect| match effect {
+            Effect::Revoke { node, lease } => Some((node, lease)),
+            _ => None,
+        });
+        effects.collect()
     }
 
     pub fn next_timeout(&mut self, text: &str) {

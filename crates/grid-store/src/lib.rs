@@ -24,5 +24,5 @@ mod write;
 
 pub use error::StoreError;
 pub use load::Stored;
-pub use read::{Reader, StoredOutput, Totals, time_text};
+pub use read::{Reader, Resumable, StoredOutput, Totals, time_text};
 pub use store::{Position, Store};

@@ -8,6 +8,7 @@ mod job;
 mod nodes;
 mod outputs;
 mod results;
+mod resumable;
 mod roster;
 mod view;
 
@@ -21,6 +22,8 @@ use rusqlite::Connection;
 
 use crate::error::{Fault, StoreError};
 use crate::pool::Pool;
+
+pub use resumable::Resumable;
 
 /// Shares its connections with its clones.
 #[derive(Clone)]
@@ -70,6 +73,11 @@ impl Reader {
         status: Option<Outcome>,
     ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
         self.read(|conn| results::page(conn, namespace, id, limit, after, step, status))
+    }
+
+    /// What a leader has to know of an ended job to resume it (L8). None: no such job.
+    pub fn resumable(&self, namespace: &str, id: JobId) -> Result<Option<Resumable>, StoreError> {
+        self.read(|conn| resumable::of_job(conn, namespace, id))
     }
 
     /// The newest output there. None: no result there.

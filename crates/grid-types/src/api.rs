@@ -156,6 +156,15 @@ pub struct ConfirmBody {
     pub phase: Option<u32>,
 }
 
+/// `POST …/resume`; the body may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeBody {
+    /// Run once-only steps again that may have run already (W8).
+    #[serde(default)]
+    pub rerun_once: bool,
+}
+
 /// `POST …/resolve`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! `gridc job confirm|resolve|why`: what a person decides about a job that waits, and what it waits for.
+//! `gridc job confirm|resolve|resume|why`: what a person decides about a job, and what it waits for.
 
 use grid_types::api::JobStateDoc;
 use grid_types::{NodeId, StepIndex};
@@ -24,6 +24,11 @@ pub async fn resolve(
     let (client, job) = (crate::connect(global)?, job_id(id)?);
     let done = client.resolve(global.namespace.as_str(), job, step, node.as_str(), verdict.into()).await?;
     print_state(global, &done)
+}
+
+pub async fn resume(global: &Global, id: &str, rerun_once: bool) -> Result<u8, Failure> {
+    let (client, job) = (crate::connect(global)?, job_id(id)?);
+    print_state(global, &client.resume(global.namespace.as_str(), job, rerun_once).await?)
 }
 
 pub async fn why(global: &Global, id: &str) -> Result<u8, Failure> {

@@ -29,6 +29,7 @@ pub async fn summary(client: &Client, namespace: &str, job: JobId, doc: &JobDoc)
     }
     if doc.status != JobStatus::Completed {
         text.push_str(&format!("hint: gridc job status {job} shows what happened on each node\n"));
+        text.push_str(&format!("hint: gridc job resume {job} runs what is missing\n"));
     }
     Ok(text)
 }

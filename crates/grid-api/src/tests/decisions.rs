@@ -31,6 +31,24 @@ async fn confirm_is_200_with_id_and_status_and_needs_no_body() {
 }
 
 #[tokio::test]
+async fn resume_is_200_with_id_and_status_and_needs_no_body() {
+    for path in paths("resume") {
+        let fake = Fake::leader();
+        for (body, rerun) in [("", false), ("{}", false), (r#"{"rerun_once":true}"#, true)] {
+            let answer = fake.post(&path, body).await;
+            assert_eq!(answer.status, 200, "{path} {body}");
+            assert_eq!(answer.json(), json!({"id": JOB, "status": "pending"}));
+            assert_eq!(fake.calls().last().unwrap(), &format!("resume default {JOB} {rerun}"));
+        }
+        let wrong = fake.post(&path, r#"{"rerun_once":"yes","again":1}"#).await;
+        assert_eq!(
+            (wrong.error(), wrong.fault_fields()),
+            (refused(422, "INVALID"), vec!["again".to_owned(), "rerun_once".to_owned()])
+        );
+    }
+}
+
+#[tokio::test]
 async fn confirm_names_every_fault_of_its_body() {
     let fake = Fake::leader();
     let path = &paths("confirm")[1];
@@ -123,7 +141,7 @@ async fn why_is_200_with_the_one_reason() {
 async fn a_job_or_namespace_that_cannot_be_is_404() {
     let fake = Fake::leader();
     for base in ["/job/x", "/job/job-1", "/api/v1/namespaces/other/jobs/job-0c5t9v3k2m7qa"] {
-        for verb in ["confirm", "resolve"] {
+        for verb in ["confirm", "resume", "resolve"] {
             assert_eq!(fake.post(&format!("{base}/{verb}"), "").await.error(), refused(404, "NOT_FOUND"), "{base}");
         }
         assert_eq!(fake.get(&format!("{base}/why")).await.error(), refused(404, "NOT_FOUND"), "{base}");

@@ -179,6 +179,11 @@ impl Control for Fake {
         Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Cancelled })
     }
 
+    async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Refusal> {
+        self.called(format!("resume {namespace} {job} {rerun_once}"))?;
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Pending })
+    }
+
     async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Refusal> {
         self.called(format!("confirm {namespace} {job} {phase:?}"))?;
         Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running })

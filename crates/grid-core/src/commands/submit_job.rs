@@ -54,6 +54,8 @@ impl SubmitJob {
             gate: None,
             confirmed: 0,
             remaining_ms: None,
+            run_epoch: JobEpoch(1),
+            done: BTreeMap::new(),
         };
         let spec = Arc::new(self.spec.clone());
         state.jobs.insert(self.id, Job::new(head, spec));
@@ -88,10 +90,16 @@ impl SubmitJob {
             let problem = format!("{steps} steps on {matched} nodes are {rows} rows; a job has at most {MAX_ROWS}");
             return Err(Rejection::TooLarge(problem));
         }
-        // One that can start at once never waits.
-        let quotas = state.meta.quotas;
-        let starts = u32::try_from(state.running.len()).unwrap_or(u32::MAX) < quotas.max_concurrent;
-        let pending = u32::try_from(state.pending.len()).unwrap_or(u32::MAX);
+        turn.check_queue()
+    }
+}
+
+impl Turn<'_> {
+    /// Admission: one that can start at once never waits; of those that wait there are only so many.
+    pub(crate) fn check_queue(&self) -> Result<(), Rejection> {
+        let quotas = self.state.meta.quotas;
+        let starts = u32::try_from(self.state.running.len()).unwrap_or(u32::MAX) < quotas.max_concurrent;
+        let pending = u32::try_from(self.state.pending.len()).unwrap_or(u32::MAX);
         if (pending > 0 || !starts) && pending >= quotas.max_pending {
             return Err(Rejection::QueueFull { pending, limit: quotas.max_pending });
         }

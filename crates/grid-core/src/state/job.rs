@@ -18,7 +18,7 @@ use grid_types::job::{JobSpec, Offline, Phase, Task};
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, StepIndex};
 use minicbor::{Decode, Encode};
 
-use super::Node;
+use super::{Bits, Node};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -96,6 +96,12 @@ pub struct JobHead {
     /// What was left until the deadline when the wait for a person began (J3).
     #[n(17)]
     pub remaining_ms: Option<u64>,
+    /// The epoch in which the current run began: rows of earlier ones count only where they are done.
+    #[n(21)]
+    pub run_epoch: JobEpoch,
+    /// Positions in `expected` that had succeeded when the job was resumed, per step.
+    #[n(22)]
+    pub done: BTreeMap<StepIndex, Bits>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -217,6 +223,12 @@ impl Job {
         self.spec.first_step(usize::try_from(self.head.phase).unwrap_or(usize::MAX))
     }
 
+    /// Whether an earlier run has done the step there.
+    #[must_use]
+    pub fn is_done(&self, step: StepIndex, position: usize) -> bool {
+        self.head.done.get(&step).is_some_and(|done| done.has(position))
+    }
+
     /// Everything it has open waits for a person or for nodes to come back (J3).
     #[must_use]
     pub fn is_stalled(&self) -> bool {
@@ -258,6 +270,15 @@ impl Job {
     #[must_use]
     pub fn lease_at(&self, node: NodeOrd) -> Option<(LeaseKey, Option<Revoked>)> {
         self.lease_of(self.cells.get(self.position(node)?)?)
+    }
+
+    /// Every row pending, but for those that an earlier run has done.
+    pub(crate) fn count_afresh(&mut self) {
+        let nodes = u32::try_from(self.expected.len()).unwrap_or(u32::MAX);
+        self.head.tallies = vec![Tally::all_pending(nodes); self.spec.step_count()];
+        for (step, done) in self.head.done.clone() {
+            self.shift(step, Outcome::Pending, Outcome::Success, done.count());
+        }
     }
 
     pub(crate) fn shift(&mut self, step: StepIndex, from: Outcome, to: Outcome, rows: u32) {

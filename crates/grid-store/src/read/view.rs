@@ -1,7 +1,7 @@
 //! How one step stands on one node, from what is stored of it.
 //!
 //! ```text
-//!   a live cell at this step  >  its newest result or skip (J8)  >  pending
+//!   a live cell at this step  >  done in an earlier run  >  the newest result or skip of this run (J8)  >  pending
 //! ```
 //!
 //! A live cell is never settled, so that what an earlier attempt left behind says nothing against it: a retry that
@@ -13,7 +13,7 @@ use std::ops::Range;
 use grid_core::{Cell, CellState, Meta, Revoked};
 use grid_types::api::ResultDoc;
 use grid_types::span::seconds_text;
-use grid_types::{NodeOrd, Outcome};
+use grid_types::{NodeOrd, Outcome, StepIndex};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::job::JobRow;
@@ -48,11 +48,12 @@ impl<'a> View<'a> {
             cells: StoredCells::of(conn, &job.head, &job.spec)?,
             result: conn.prepare_cached(
                 "SELECT job_epoch, outcome, attempt, duration_ms, started_ms, reason, error FROM results
-                 WHERE job = ?1 AND step = ?2 AND node = ?3 ORDER BY job_epoch DESC, id DESC LIMIT 1",
+                 WHERE job = ?1 AND step = ?2 AND node = ?3 AND job_epoch >= ?4
+                 ORDER BY job_epoch DESC, id DESC LIMIT 1",
             )?,
             skip: conn.prepare_cached(
                 "SELECT job_epoch, reason FROM skips
-                 WHERE job = ?1 AND node IN (0, ?2) AND from_step <= ?3 AND to_step > ?3
+                 WHERE job = ?1 AND node IN (0, ?2) AND from_step <= ?3 AND to_step > ?3 AND job_epoch >= ?4
                  ORDER BY job_epoch DESC, id DESC LIMIT 1",
             )?,
             steps: first..first.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX)),
@@ -67,14 +68,17 @@ impl<'a> View<'a> {
             return Ok(doc);
         }
         let job = key(self.job.head.id);
-        let result = self.result.query_row(params![job, step, node.0], |row| Ok((row.get(0)?, settled(row)?)));
+        // What an earlier run has done stands, whatever became of the step elsewhere.
+        let done = self.is_done(step, node);
+        let run = if done { 0 } else { self.job.head.run_epoch.0 };
+        let result = self.result.query_row(params![job, step, node.0, run], |row| Ok((row.get(0)?, settled(row)?)));
         let result: Option<(u32, ResultDoc)> = result.optional()?;
         match result {
             // Nothing can have superseded a result of the current epoch.
-            Some((epoch, doc)) if epoch == self.job.head.epoch.0 => return Ok(doc),
+            Some((epoch, doc)) if done || epoch == self.job.head.epoch.0 => return Ok(doc),
             _ => {}
         }
-        let skip = self.skip.query_row(params![job, node.0, step], |row| Ok((row.get(0)?, row.get(1)?)));
+        let skip = self.skip.query_row(params![job, node.0, step, run], |row| Ok((row.get(0)?, row.get(1)?)));
         let skip: Option<(u32, String)> = skip.optional()?;
         Ok(match (result, skip) {
             (Some((epoch, doc)), Some((of, _))) if epoch >= of => doc,
@@ -82,6 +86,11 @@ impl<'a> View<'a> {
             (Some((_, doc)), None) => doc,
             (None, None) => bare(Outcome::Pending, None),
         })
+    }
+
+    fn is_done(&self, step: u32, node: NodeOrd) -> bool {
+        let Some(done) = self.job.head.done.get(&StepIndex(step)) else { return false };
+        self.job.expected.binary_search(&node).is_ok_and(|position| done.has(position))
     }
 
     fn cell_at(&mut self, step: u32, node: NodeOrd) -> Result<Option<Cell>, Fault> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use grid_core::{
-    CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, Quotas, ResolveStep, State, Verdict, violations,
+    CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, Quotas, ResolveStep, ResumeJob, State, Verdict,
+    violations,
 };
 use grid_types::job::{Condition, Offline, OnUnknown, Phase, Strategy, Task};
 use grid_types::node::NodeStatus;
@@ -44,7 +45,7 @@ fn happen(world: &mut World, random: &mut Random) {
     let (offered, revoked) = world.leases();
     let nodes: Vec<_> = world.state.nodes.keys().copied().collect();
     let node = random.pick(&nodes).unwrap();
-    match random.below(28) {
+    match random.below(30) {
         0..=3 => submit(world, random),
         4..=10 => {
             let mut commands = Vec::new();
@@ -85,6 +86,24 @@ fn happen(world: &mut World, random: &mut Random) {
             let leave = Command::LeaveNode(LeaveNode { node, session, holds_nothing: true });
             let drain = Command::DrainNode(DrainNode { node, session });
             let _ = world.one(if random.one_in(2) { leave } else { drain });
+        }
+        28 | 29 => {
+            let ended: Vec<_> = world.state.stubs.keys().copied().collect();
+            if let Some(job) = random.pick(&ended) {
+                // What a leader reads of it is what is stored.
+                world.store();
+                let found = world.reader().resumable("default", job).unwrap().unwrap();
+                let command = ResumeJob {
+                    namespace: found.head.namespace,
+                    job,
+                    epoch: found.head.epoch,
+                    spec: found.spec,
+                    expected: found.expected,
+                    done: found.done,
+                    created_wall_ms: found.head.created_wall_ms,
+                };
+                let _ = world.one(Command::ResumeJob(command));
+            }
         }
         24 | 25 => {
             let waiting: Vec<_> = world.state.jobs.values().filter(|job| job.head.gate.is_some()).collect();

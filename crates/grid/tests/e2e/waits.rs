@@ -87,3 +87,42 @@ fn w8_on_unknown_wait_a_person_resolves() {
     assert_eq!(lines.of(&id).len(), 1, "it ran once");
     cluster.gridc().run(&resolve).exits(5);
 }
+
+#[test]
+fn a_resumed_job_runs_only_what_is_missing() {
+    let mut cluster = Cluster::start(&[("web-01", ""), ("web-02", "--slots 1")]);
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    let later = crate::staging::closed_record(&cluster);
+    let id = api.submit(&job("all", [record(&lines), record(&later), record(&lines)]));
+    let failed = api.wait_ended(&id);
+    assert_eq!(failed.status(), "failed", "the folder of the second record is not there: {failed}");
+    cluster.gridc().run(&["job", "confirm", &id]).exits(5);
+    crate::staging::open(&later);
+    cluster.server.kill9();
+    cluster.server.restart();
+    cluster.gridc().run(&["job", "resume", &id]).exits(0);
+    let ended = api.wait_ended(&id);
+    assert_eq!((ended.status(), ended.count("success")), ("completed", 6), "{ended}");
+    assert_eq!(lines.of(&id).len(), 4, "step 0 was done and did not run again");
+    assert_eq!(later.of(&id).len(), 2);
+    cluster.gridc().run(&["job", "resume", &id]).exits(5);
+}
+
+#[test]
+fn w8_resume_lists_once_steps_that_may_have_run_and_needs_a_word() {
+    let mut cluster = Cluster::start(&[("web-01", "")]);
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    let id = api.submit(&job("all", [record_slowly(&lines, "250s")]));
+    lines.wait_of(&id, 1);
+    cluster.worker("web-01").kill9_tree();
+    cluster.worker("web-01").restart();
+    assert_eq!(api.wait_ended(&id).outcome(0, "web-01"), "unknown");
+    let refused = cluster.gridc().run(&["job", "resume", &id]);
+    assert!(refused.stderr.contains("step 0 on web-01"), "{}", refused.stderr);
+    refused.exits(5);
+    cluster.gridc().run(&["job", "resume", &id, "--rerun-once"]).exits(0);
+    lines.wait_of(&id, 2);
+    assert_eq!(api.cancel(&id).status, 200);
+}

@@ -60,6 +60,22 @@ Examples:
         /// Id of the job
         id: String,
     },
+    /// Let an ended job go on: run only what is missing
+    #[command(after_help = "\
+Runs what failed, timed out, was cancelled, skipped, is unknown or was never reached, on the nodes of
+the first run; what succeeded is not run again. Once-only steps that may have run already are listed
+and refused (exit 5) unless --rerun-once is given.
+
+Examples:
+  gridc job resume job-0c5t9v3k2m7qa
+  gridc job resume job-0c5t9v3k2m7qa --rerun-once")]
+    Resume {
+        /// Id of the job
+        id: String,
+        /// Run once-only steps again that may have run already
+        #[arg(long)]
+        rerun_once: bool,
+    },
     /// Let a phase begin that waits for a person
     #[command(after_help = "\
 A phase with `confirm: true` begins only after this. Without --phase it is whichever phase waits;

@@ -59,7 +59,8 @@ async fn a_job_that_fails_exits_1_and_failures_are_told_as_they_happen() {
              {JOB} failed: 1 of 2 nodes failed\n  \
              1 step on 2 nodes: 1 success, 1 failed\n  \
              failed: web-02 (step 0)\n\
-             hint: gridc job status {JOB} shows what happened on each node\n"
+             hint: gridc job status {JOB} shows what happened on each node\n\
+             hint: gridc job resume {JOB} runs what is missing\n"
         )
     );
 }
