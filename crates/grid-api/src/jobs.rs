@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use grid_controller::{Control, JobQuery, Refusal};
-use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, WhyDoc};
-use grid_types::job::parse_job;
+use grid_controller::{Control, JobQuery, PlanHash, Refusal};
+use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, PlanDoc, WhyDoc};
+use grid_types::job::{JobSpec, parse_job};
 use grid_types::limits::MAX_KEY_BYTES;
 use grid_types::{Code, Faults, JobStatus};
 use serde_json::Value;
@@ -22,15 +22,35 @@ use crate::refused::Refused;
 pub async fn submit<C: Control>(
     State(control): State<C>,
     InNamespace(namespace): InNamespace,
-    params: Params,
+    mut params: Params,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<JobDoc>), Refused> {
+    let plan = params.parsed::<PlanHash>("plan");
     params.finish()?;
+    let spec = spec_of(&control, body)?;
+    let submitted = control.submit(&namespace, spec, key, plan).await?;
+    let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(submitted.job)))
+}
+
+/// `POST …/jobs/plan`: what the job would do; nothing is stored.
+pub async fn plan<C: Control>(
+    State(control): State<C>,
+    InNamespace(namespace): InNamespace,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<PlanDoc>, Refused> {
+    params.finish()?;
+    let spec = spec_of(&control, body)?;
+    Ok(Json(control.plan(&namespace, spec).await?))
+}
+
+fn spec_of<C: Control>(control: &C, body: Option<Value>) -> Result<JobSpec, Refused> {
     let mut body = body.ok_or_else(|| Refused::new(Code::BadRequest, "the body is empty; send a job as JSON"))?;
     let mut faults = Faults::default();
     if let Value::Object(fields) = &mut body {
-        take_epoch(&control, fields, &mut faults)?;
+        take_epoch(control, fields, &mut faults)?;
     }
     let spec = match parse_job(&body) {
         Ok(spec) => faults.finish(spec),
@@ -39,9 +59,7 @@ pub async fn submit<C: Control>(
             Err(faults)
         }
     };
-    let submitted = control.submit(&namespace, spec.map_err(Refusal::invalid)?, key).await?;
-    let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(submitted.job)))
+    Ok(spec.map_err(Refusal::invalid)?)
 }
 
 /// `POST …/jobs/{id}/cancel`; the body is optional.

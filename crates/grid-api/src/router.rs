@@ -25,6 +25,7 @@ pub fn router<C: Control>(control: C) -> Router {
 
     let canonical = Router::new()
         .route(jobs, submit().merge(read(get(jobs::list::<C>))))
+        .route(&format!("{jobs}/plan"), read(post(jobs::plan::<C>)))
         .route(&of_job(""), read(get(jobs::get::<C>)))
         .route(&of_job("/cancel"), cancel())
         .route(&of_job("/confirm"), confirm())
@@ -39,6 +40,7 @@ pub fn router<C: Control>(control: C) -> Router {
 
     let aliases = Router::new()
         .route("/job", submit())
+        .route("/job/plan", read(post(jobs::plan::<C>)))
         .route("/job/{id}", read(get(jobs::get::<C>)))
         .route("/job/{id}/cancel", cancel())
         .route("/job/{id}/confirm", confirm())

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use grid_types::api::{
-    ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, Resolution, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc,
-    StatusDoc, WhyDoc,
+    ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, PlanDoc, Resolution, ResolveBody, ResultRowDoc, ResumeBody,
+    RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use reqwest::Method;
@@ -67,18 +67,36 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] with every fault of the job; or nobody could answer.
     pub async fn submit(&self, namespace: &str, job: &Value) -> Result<JobDoc, Error> {
-        self.submit_with_key(namespace, job, &IdempotencyKey::random()?).await
+        self.submit_with_key(namespace, job, &IdempotencyKey::random()?, None).await
     }
 
-    /// The same under a key the caller chose, for a submit that outlives this process.
+    /// What a job would do, without doing it.
     ///
     /// # Errors
     /// As [`Client::submit`].
-    pub async fn submit_with_key(&self, namespace: &str, job: &Value, key: &IdempotencyKey) -> Result<JobDoc, Error> {
+    pub async fn plan(&self, namespace: &str, job: &Value) -> Result<PlanDoc, Error> {
+        let path = ["api", "v1", "namespaces", namespace, "jobs", "plan"];
+        let body = Some(job.to_string().into_bytes());
+        let call = Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body, at_most_once: false };
+        decode(&self.transport.carry(&call, &mut Journey::default()).await?)
+    }
+
+    /// The same under a key the caller chose, for a submit that outlives this process, and bound to a plan if one is named.
+    ///
+    /// # Errors
+    /// As [`Client::submit`].
+    pub async fn submit_with_key(
+        &self,
+        namespace: &str,
+        job: &Value,
+        key: &IdempotencyKey,
+        plan: Option<&str>,
+    ) -> Result<JobDoc, Error> {
+        let mut query = Vec::new();
+        push(&mut query, "plan", plan);
         let path = ["api", "v1", "namespaces", namespace, "jobs"];
         let body = Some(job.to_string().into_bytes());
-        let call =
-            Call { method: Method::POST, path: &path, query: Vec::new(), key: Some(key), body, at_most_once: false };
+        let call = Call { method: Method::POST, path: &path, query, key: Some(key), body, at_most_once: false };
         decode(&self.transport.carry(&call, &mut Journey::default()).await?)
     }
 

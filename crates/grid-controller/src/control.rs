@@ -5,7 +5,8 @@
 use std::future::Future;
 
 use grid_types::api::{
-    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc,
+    WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
@@ -29,6 +30,31 @@ impl Refusal {
     #[must_use]
     pub fn invalid(faults: Faults) -> Self {
         Self { code: Code::Invalid, message: faults.to_string(), faults, stale: None }
+    }
+}
+
+/// The hash of a plan, written as 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanHash(pub [u8; 32]);
+
+impl std::fmt::Display for PlanHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for PlanHash {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || "a plan is named by 64 hexadecimal digits, as gridc job plan prints them".to_owned();
+        let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16)).collect::<Option<_>>().ok_or_else(bad)?;
+        let bytes: Vec<u8> =
+            digits.chunks(2).filter_map(|pair| u8::try_from(pair[0] * 16 + pair.get(1)?).ok()).collect();
+        if digits.len() != 64 {
+            return Err(bad());
+        }
+        bytes.try_into().map(Self).map_err(|_| bad())
     }
 }
 
@@ -74,7 +100,10 @@ pub trait Control: Clone + Send + Sync + 'static {
         namespace: &str,
         spec: JobSpec,
         key: Option<String>,
+        plan: Option<PlanHash>,
     ) -> impl Future<Output = Result<Submitted, Refusal>> + Send;
+    /// What a job would do now.
+    fn plan(&self, namespace: &str, spec: JobSpec) -> impl Future<Output = Result<PlanDoc, Refusal>> + Send;
     fn cancel(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
     fn confirm(

@@ -26,7 +26,7 @@ mod shared;
 mod term;
 mod ticker;
 
-pub use control::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
+pub use control::{Control, JobQuery, Output, PlanHash, Refusal, ResultQuery, Submitted};
 pub use controller::{Controller, OpenError, Opening};
 pub use grid_core::Quotas;
 pub use grid_plan::Thresholds;

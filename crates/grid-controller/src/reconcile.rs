@@ -150,7 +150,7 @@ mod tests {
                 json!({"target": "all", "tasks": [{"backend": "ping", "action": "echo"}], "strategy": "continue"});
             let spec = grid_types::job::parse_job(&body).unwrap();
             let namespace = "default".parse().unwrap();
-            world.apply(Command::SubmitJob(SubmitJob { id: JobId(7), namespace, spec, key: None }));
+            world.apply(Command::SubmitJob(SubmitJob { id: JobId(7), namespace, spec, key: None, plan: None }));
             world
         }
 

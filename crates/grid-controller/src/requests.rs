@@ -3,18 +3,22 @@
 //! A mutation answers when its command is applied and stored (L3); why it was refused is looked up in one table.
 //! Not here: who may ask, and the shape of bodies (`grid-api`).
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use grid_core::{CancelJob, Command, ConfirmJob, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict};
+use grid_core::{
+    CancelJob, Command, ConfirmJob, Planned, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict,
+};
 use grid_proto::v1;
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
-    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc,
+    WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
 
-use crate::control::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
+use crate::control::{Control, JobQuery, Output, PlanHash, Refusal, ResultQuery, Submitted};
 use crate::controller::Controller;
 use crate::proposer::NoReply;
 
@@ -94,11 +98,23 @@ fn refused(no_reply: NoReply) -> Refusal {
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
         Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
         Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
-        Rejection::NotWaiting(_)
+        Rejection::PlanChanged
+        | Rejection::NotWaiting(_)
         | Rejection::Ended { .. }
         | Rejection::StaleSession { .. }
         | Rejection::StatusMoved { .. } => Refusal::new(Code::Conflict, message),
     }
+}
+
+/// Of the actions that a job uses, as this controller declares them.
+fn declarations(spec: &JobSpec) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for (_, task) in spec.steps() {
+        let declared = grid_types::decl::backend(&task.backend).and_then(|backend| backend.action(&task.action));
+        // A fixed table of plain values can always be written.
+        hasher.update(&serde_json::to_vec(&declared).unwrap_or_default());
+    }
+    *hasher.finalize().as_bytes()
 }
 
 fn no_job(job: JobId) -> Refusal {
@@ -114,14 +130,52 @@ impl Control for Controller {
         self.raft.leadership().borrow().leader.is_some() && self.shared.role().leader_epoch.is_some()
     }
 
-    async fn submit(&self, namespace: &str, spec: JobSpec, key: Option<String>) -> Result<Submitted, Refusal> {
+    async fn submit(
+        &self,
+        namespace: &str,
+        spec: JobSpec,
+        key: Option<String>,
+        plan: Option<PlanHash>,
+    ) -> Result<Submitted, Refusal> {
         let namespace: Name = namespace.parse().map_err(|e| Refusal::new(Code::NotFound, format!("namespace {e}")))?;
-        let command = SubmitJob { id: self.mint_job_id()?, namespace: namespace.clone(), spec, key };
+        let plan = plan.map(|PlanHash(hash)| Planned { hash, declarations: declarations(&spec) });
+        let command = SubmitJob { id: self.mint_job_id()?, namespace: namespace.clone(), spec, key, plan };
         let reply = self.shared.proposer.propose(&Command::SubmitJob(command)).await.map_err(refused)?;
         let Reply::Submitted { job, repeated } = reply else {
             return Err(Refusal::new(Code::Internal, "unexpected reply to a submit"));
         };
         Ok(Submitted { job: self.job(namespace.as_str(), job).await?, repeated })
+    }
+
+    async fn plan(&self, _namespace: &str, spec: JobSpec) -> Result<PlanDoc, Refusal> {
+        let state = self.shared.state();
+        let (nodes, hash) = grid_core::plan(&state, &spec, &declarations(&spec));
+        if nodes.is_empty() {
+            return Err(refused(NoReply::Rejected(Rejection::NoTarget(format!(
+                "no known node matches {}",
+                spec.target
+            )))));
+        }
+        let mut expected = Vec::with_capacity(nodes.len());
+        let mut offline = BTreeMap::new();
+        for node in nodes.iter().filter_map(|node| state.nodes.get(node)) {
+            expected.push(node.id.to_string());
+            if !node.status.is_online() {
+                offline.insert(node.id.to_string(), node.status.to_string());
+            }
+        }
+        expected.sort_unstable();
+        let rows = spec.step_count().saturating_mul(expected.len());
+        Ok(PlanDoc {
+            hash: PlanHash(hash).to_string(),
+            target: target_doc(&spec.target),
+            expected,
+            offline,
+            tasks: tasks_doc(&spec.phases),
+            strategy: spec.strategy.word().to_owned(),
+            failure_tolerate: spec.tolerance().to_string(),
+            rows: u64::try_from(rows).unwrap_or(u64::MAX),
+        })
     }
 
     async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {

@@ -149,6 +149,8 @@ pub enum Rejection {
     NotWaiting(String),
     #[error("{0} exists already; submit again")]
     IdTaken(JobId),
+    #[error("the plan does not hold any more: the job, its nodes or a declaration has changed; plan it again")]
+    PlanChanged,
     #[error("{0}")]
     NoTarget(String),
     #[error("{0}")]

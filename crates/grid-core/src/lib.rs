@@ -19,6 +19,7 @@ mod entry;
 mod invariants;
 mod lease;
 mod pause;
+mod plan;
 mod report;
 mod skip;
 mod state;
@@ -40,6 +41,7 @@ pub use commands::{
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};
 pub use invariants::violations;
+pub use plan::{Planned, plan};
 pub use state::{
     Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas,
     Revoked, State, Stub, Tally, Trip,

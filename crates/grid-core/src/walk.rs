@@ -25,7 +25,7 @@ impl Turn<'_> {
         self.state.pending.remove(&id);
         let now_ms = self.now_ms();
         let Some(spec) = self.state.jobs.get(&id).map(|job| Arc::clone(&job.spec)) else { return };
-        // A resumed job has them already.
+        // A resumed job and one that is bound to a plan have them already.
         let frozen = self.state.jobs.get(&id).map(|job| job.expected.clone()).filter(|expected| !expected.is_empty());
         let expected = frozen.unwrap_or_else(|| self.state.resolve(&spec));
         let nodes = u32::try_from(expected.len()).unwrap_or(u32::MAX);

@@ -17,6 +17,7 @@ use crate::commands::{
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
 use crate::invariants::violations;
+use crate::plan::Planned;
 use crate::state::{Bits, Job, Quotas, State};
 
 mod phases;
@@ -193,7 +194,20 @@ impl World {
             namespace: "default".parse().unwrap(),
             spec,
             key: key.map(str::to_owned),
+            plan: None,
         }))
+    }
+
+    pub fn submit_planned(
+        &mut self,
+        spec: JobSpec,
+        hash: [u8; 32],
+        declarations: [u8; 32],
+    ) -> Result<Reply, Rejection> {
+        self.next_job += 1;
+        let (id, namespace) = (JobId(self.next_job), "default".parse().unwrap());
+        let plan = Some(Planned { hash, declarations });
+        self.one(Command::SubmitJob(SubmitJob { id, namespace, spec, key: None, plan }))
     }
 
     pub fn submit(&mut self, target: &str, phases: Vec<Phase>) -> JobId {

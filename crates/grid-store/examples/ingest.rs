@@ -83,7 +83,7 @@ impl Bench {
         }
         for id in 1..=u64::from(jobs) {
             let (id, namespace, spec) = (job_id(id), "default".parse().expect("a name"), one_step());
-            self.apply(vec![Command::SubmitJob(SubmitJob { id, namespace, spec, key: None })]);
+            self.apply(vec![Command::SubmitJob(SubmitJob { id, namespace, spec, key: None, plan: None })]);
         }
         let mut leases: Vec<_> = pending_effects(&self.state)
             .into_iter()

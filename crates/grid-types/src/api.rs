@@ -192,3 +192,21 @@ pub struct WhyDoc {
     pub status: crate::outcome::JobStatus,
     pub why: String,
 }
+
+/// `POST …/jobs/plan`: what a job would do, without doing it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanDoc {
+    /// Names exactly this; `POST …/jobs?plan=HASH` refuses if anything it covers has changed.
+    pub hash: String,
+    pub target: TargetDoc,
+    /// The nodes it would run on.
+    pub expected: Vec<String>,
+    /// Those of them that are offline now, with their state.
+    pub offline: BTreeMap<String, String>,
+    /// Phases with every default filled in.
+    pub tasks: serde_json::Value,
+    pub strategy: String,
+    pub failure_tolerate: String,
+    /// Steps times nodes.
+    pub rows: u64,
+}

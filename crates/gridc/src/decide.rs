@@ -1,6 +1,8 @@
-//! `gridc job confirm|resolve|resume|why`: what a person decides about a job, and what it waits for.
+//! `gridc job plan|confirm|resolve|resume|why`: what a person looks at before a job and decides about it later.
 
-use grid_types::api::JobStateDoc;
+use std::path::Path;
+
+use grid_types::api::{JobStateDoc, PlanDoc};
 use grid_types::{NodeId, StepIndex};
 
 use crate::cli::{Format, Global, Verdict};
@@ -24,6 +26,43 @@ pub async fn resolve(
     let (client, job) = (crate::connect(global)?, job_id(id)?);
     let done = client.resolve(global.namespace.as_str(), job, step, node.as_str(), verdict.into()).await?;
     print_state(global, &done)
+}
+
+pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
+    let body = crate::jobfile::read(file)?;
+    let doc = crate::connect(global)?.plan(global.namespace.as_str(), &body).await?;
+    out::print(global.output.unwrap_or(Format::Table), &doc, |_| plan_text(&doc))?;
+    Ok(0)
+}
+
+fn plan_text(doc: &PlanDoc) -> String {
+    let target = doc
+        .target
+        .value
+        .as_ref()
+        .map_or_else(|| doc.target.scope.clone(), |value| format!("{}:{value}", doc.target.scope));
+    let mut text = format!("target     {}\n", one_line(&target));
+    text.push_str(&format!("nodes      {}: {}\n", doc.expected.len(), named(&doc.expected)));
+    let offline: Vec<_> = doc.offline.iter().map(|(node, state)| format!("{node} ({state})")).collect();
+    if !offline.is_empty() {
+        text.push_str(&format!("offline    {}\n", named(&offline)));
+    }
+    text.push_str(&format!(
+        "strategy   {}\ntolerates  {}\nrows       {}\n",
+        doc.strategy,
+        one_line(&doc.failure_tolerate),
+        doc.rows
+    ));
+    text.push_str(&format!("plan       {}\n", one_line(&doc.hash)));
+    text
+}
+
+/// The first few, and how many more.
+fn named(names: &[String]) -> String {
+    const MOST: usize = 10;
+    let shown: Vec<_> = names.iter().take(MOST).map(|name| one_line(name)).collect();
+    let more = names.len().saturating_sub(MOST);
+    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
 pub async fn resume(global: &Global, id: &str, rerun_once: bool) -> Result<u8, Failure> {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use grid_client::Client;
+use grid_client::{Client, IdempotencyKey};
 use grid_types::api::JobDoc;
 use grid_types::{JobId, JobStatus, Span};
 
@@ -23,7 +23,8 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     };
     let client = crate::connect(global)?;
     let format = global.output.unwrap_or(Format::Table);
-    let doc = client.submit(global.namespace.as_str(), &body).await?;
+    let key = IdempotencyKey::random()?;
+    let doc = client.submit_with_key(global.namespace.as_str(), &body, &key, args.plan.as_deref()).await?;
     let id = id_of(&doc)?;
     if !args.wait {
         out::print(format, &doc, |_| format!("{id} submitted\n"))?;

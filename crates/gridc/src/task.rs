@@ -24,6 +24,7 @@ const OPTIONS: &[&str] = &[
     "confirm",
     "timeout",
     "max-retries",
+    "plan",
     "wait",
     "wait-timeout",
     "file",

@@ -31,6 +31,28 @@ async fn confirm_is_200_with_id_and_status_and_needs_no_body() {
 }
 
 #[tokio::test]
+async fn a_plan_is_shown_on_any_role_and_a_submit_may_name_it() {
+    let fake = Fake::leader();
+    let body = super::fake::job_body().to_string();
+    for path in ["/job/plan", "/api/v1/namespaces/default/jobs/plan"] {
+        let answer = fake.post(path, body.clone()).await;
+        assert_eq!((answer.status.as_u16(), answer.json()["hash"].as_str().map(str::len)), (200, Some(64)), "{path}");
+        assert_eq!(fake.post(path, "{}").await.error(), refused(422, "INVALID"));
+    }
+    let hash = "ab".repeat(32);
+    assert_eq!(fake.post(&format!("/job?plan={hash}"), body.clone()).await.status, 201);
+    assert_eq!(fake.calls().last().unwrap(), &format!("submit default None {hash}"));
+    for bad in ["", "xyz", &hash[1..], &format!("{hash}0")] {
+        let refusal = fake.post(&format!("/job?plan={bad}"), body.clone()).await;
+        assert_eq!(
+            (refusal.error(), refusal.fault_fields()),
+            (refused(400, "BAD_REQUEST"), vec!["plan".to_owned()]),
+            "{bad}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn resume_is_200_with_id_and_status_and_needs_no_body() {
     for path in paths("resume") {
         let fake = Fake::leader();

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
-use grid_controller::{Control, JobQuery, Output, Refusal, ResultQuery, Submitted};
+use grid_controller::{Control, JobQuery, Output, PlanHash, Refusal, ResultQuery, Submitted};
 use grid_types::api::{
-    HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, Resolution,
-    ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc,
+    HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution,
+    ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, JobId, JobStatus, NodeId, StepIndex};
@@ -163,8 +163,15 @@ impl Control for Fake {
         self.inner().ready
     }
 
-    async fn submit(&self, namespace: &str, spec: JobSpec, key: Option<String>) -> Result<Submitted, Refusal> {
-        self.called(format!("submit {namespace} {key:?}"))?;
+    async fn submit(
+        &self,
+        namespace: &str,
+        spec: JobSpec,
+        key: Option<String>,
+        plan: Option<PlanHash>,
+    ) -> Result<Submitted, Refusal> {
+        let bound = plan.map(|plan| format!(" {plan}")).unwrap_or_default();
+        self.called(format!("submit {namespace} {key:?}{bound}"))?;
         let mut inner = self.inner();
         inner.spec = Some(spec);
         let fresh = job(JOB);
@@ -172,6 +179,20 @@ impl Control for Fake {
         let repeated = inner.keys.contains_key(&key);
         let job = inner.keys.entry(key).or_insert(fresh).clone();
         Ok(Submitted { job, repeated })
+    }
+
+    async fn plan(&self, namespace: &str, spec: JobSpec) -> Result<PlanDoc, Refusal> {
+        self.called(format!("plan {namespace} {}", spec.target))?;
+        Ok(PlanDoc {
+            hash: PlanHash([0xab; 32]).to_string(),
+            target: target_doc(&spec.target),
+            expected: vec!["web-01".to_owned()],
+            offline: BTreeMap::new(),
+            tasks: tasks_doc(&spec.phases),
+            strategy: "fail-fast".to_owned(),
+            failure_tolerate: "0".to_owned(),
+            rows: 1,
+        })
     }
 
     async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {

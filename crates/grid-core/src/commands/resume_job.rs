@@ -13,7 +13,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::{Bits, Cell, Job, JobHead};
+use crate::state::{Bits, Job, JobHead};
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ResumeJob {
@@ -66,9 +66,7 @@ impl ResumeJob {
             done: self.done.clone(),
         };
         let mut job = Job::new(head, Arc::new(self.spec.clone()));
-        job.cells = vec![Cell::default(); self.expected.len()];
-        job.expected.clone_from(&self.expected);
-        job.count_afresh();
+        job.freeze(self.expected.clone());
         state.stubs.remove(&self.job);
         state.jobs.insert(self.job, job);
         state.pending.insert(self.job);

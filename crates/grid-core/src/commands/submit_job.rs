@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use grid_types::job::{JobSpec, Target};
 use grid_types::limits::MAX_ROWS;
-use grid_types::{JobEpoch, JobId, JobStatus, Name};
+use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
+use crate::plan::{Planned, plan};
 use crate::state::{Job, JobHead, KeyRow};
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -22,6 +23,9 @@ pub struct SubmitJob {
     pub spec: JobSpec,
     #[n(3)]
     pub key: Option<String>,
+    /// The plan it is bound to.
+    #[n(4)]
+    pub plan: Option<Planned>,
 }
 
 impl SubmitJob {
@@ -31,6 +35,7 @@ impl SubmitJob {
             return Ok(Reply::Submitted { job: known.job, repeated: true });
         }
         self.check(turn)?;
+        let planned = self.planned_nodes(turn)?;
         let state = &mut turn.state;
         let head = JobHead {
             id: self.id,
@@ -58,7 +63,12 @@ impl SubmitJob {
             done: BTreeMap::new(),
         };
         let spec = Arc::new(self.spec.clone());
-        state.jobs.insert(self.id, Job::new(head, spec));
+        let mut job = Job::new(head, spec);
+        if let Some(nodes) = planned {
+            job.freeze(nodes);
+            turn.changes.started.insert(self.id);
+        }
+        state.jobs.insert(self.id, job);
         state.pending.insert(self.id);
         if let Some(key) = key {
             let row = KeyRow { key, job: self.id, at_ms: state.meta.now_ms };
@@ -69,6 +79,13 @@ impl SubmitJob {
         turn.changes.submitted.insert(self.id);
         turn.record_event("JobSubmitted", self.id.to_string(), format!("target {}", self.spec.target));
         Ok(Reply::Submitted { job: self.id, repeated: false })
+    }
+
+    /// The nodes that were seen in the plan, if the submit names one and it still holds.
+    fn planned_nodes(&self, turn: &Turn<'_>) -> Result<Option<Vec<NodeOrd>>, Rejection> {
+        let Some(planned) = &self.plan else { return Ok(None) };
+        let (nodes, hash) = plan(turn.state, &self.spec, &planned.declarations);
+        if hash == planned.hash { Ok(Some(nodes)) } else { Err(Rejection::PlanChanged) }
     }
 
     fn check(&self, turn: &Turn<'_>) -> Result<(), Rejection> {

@@ -272,6 +272,13 @@ impl Job {
         self.lease_of(self.cells.get(self.position(node)?)?)
     }
 
+    /// Fixes the nodes before the start.
+    pub(crate) fn freeze(&mut self, expected: Vec<NodeOrd>) {
+        self.cells = vec![Cell::default(); expected.len()];
+        self.expected = expected;
+        self.count_afresh();
+    }
+
     /// Every row pending, but for those that an earlier run has done.
     pub(crate) fn count_afresh(&mut self) {
         let nodes = u32::try_from(self.expected.len()).unwrap_or(u32::MAX);

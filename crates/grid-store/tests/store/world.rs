@@ -185,7 +185,7 @@ impl World {
         let mut spec = JobSpec { strategy: self.strategy, ..JobSpec::new(target.parse().unwrap(), phases) };
         (self.rules)(&mut spec);
         let namespace = self.namespace.parse().unwrap();
-        self.one(Command::SubmitJob(SubmitJob { id: JobId(self.next_job), namespace, spec, key }))
+        self.one(Command::SubmitJob(SubmitJob { id: JobId(self.next_job), namespace, spec, key, plan: None }))
     }
 
     pub fn submit(&mut self, target: &str, phases: Vec<Phase>) -> JobId {

@@ -126,3 +126,34 @@ fn w8_resume_lists_once_steps_that_may_have_run_and_needs_a_word() {
     lines.wait_of(&id, 2);
     assert_eq!(api.cancel(&id).status, 200);
 }
+
+#[test]
+fn a_plan_binds_what_is_run_and_is_refused_when_anything_has_changed() {
+    let mut cluster = Cluster::start(&[("web-01", "")]);
+    let file = cluster.path("job.json");
+    let name = file.to_str().expect("a plain path").to_owned();
+    let write = |delay: &str| {
+        let spec = job("all", [with(echo(), json!({"timeout": delay}))]);
+        std::fs::write(&file, spec.to_string()).expect("the job file");
+    };
+    write("9s");
+    let hash = |cluster: &Cluster| {
+        let planned = cluster.gridc().run(&["job", "plan", "-f", &name, "-o", "json"]).json();
+        assert_eq!(planned["expected"], json!(["web-01"]), "{planned}");
+        planned["hash"].as_str().expect("a hash").to_owned()
+    };
+    let seen = hash(&cluster);
+    let run = ["job", "run", "-f", &name, "--plan", &seen, "--wait"];
+    cluster.gridc().run(&run).exits(0);
+    cluster.server.kill9();
+    cluster.server.restart();
+    assert_eq!(hash(&cluster), seen, "a plan outlives a restart");
+    write("8s");
+    cluster.gridc().run(&run).exits(5);
+    write("9s");
+    cluster.gridc().run(&run).exits(0);
+    cluster.add_worker("web-02", "");
+    let refused = cluster.gridc().run(&run);
+    assert!(refused.stderr.contains("plan it again"), "{}", refused.stderr);
+    refused.exits(5);
+}

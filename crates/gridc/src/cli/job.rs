@@ -60,6 +60,20 @@ Examples:
         /// Id of the job
         id: String,
     },
+    /// Show what a job would do, without doing it
+    #[command(after_help = "\
+Resolves targets and defaults, lists the nodes it would run on (and which of them are offline), and
+prints a hash over all of it. `gridc job run -f FILE --plan HASH` runs exactly that, or is refused
+(exit 5) because the file, a node or a declaration has changed.
+
+Examples:
+  gridc job plan -f deploy.yaml
+  gridc job run -f deploy.yaml --plan $(gridc job plan -f deploy.yaml -o json | jq -r .hash)")]
+    Plan {
+        /// The job, a YAML or JSON file; - is stdin
+        #[arg(short, long, value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Let an ended job go on: run only what is missing
     #[command(after_help = "\
 Runs what failed, timed out, was cancelled, skipped, is unknown or was never reached, on the nodes of
@@ -174,6 +188,9 @@ pub struct RunArgs {
         value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RETRIES))
     )]
     pub max_retries: Option<u32>,
+    /// Run exactly what `gridc job plan` showed under this hash, or nothing
+    #[arg(long, value_name = "HASH")]
+    pub plan: Option<String>,
     /// Stay until the job has ended and show how it goes
     #[arg(long)]
     pub wait: bool,
