@@ -75,7 +75,8 @@ fn is_due(session: &Session, lease: LeaseKey, now_mono_ms: u64) -> bool {
 /// W8: an `unknown` that the worker's journal may still settle is not taken away from it.
 fn may_settle(state: &State, node: &Node, lease: &LeaseKey) -> bool {
     let Some(job) = state.jobs.get(&lease.job) else { return false };
-    job.head.unknown.get(&(lease.step, node.ord)) == Some(&lease.attempt) && !job.head.status.is_ended()
+    let unknown = job.head.unknown.get(&(lease.step, node.ord)) == Some(&lease.attempt);
+    unknown && lease.job_epoch >= job.head.run_epoch && !job.head.status.is_ended()
 }
 
 /// An offer as the wire carries it.

@@ -171,6 +171,8 @@ fn random_commands_keep_every_invariant_and_every_job_ends() {
         let outcome = std::panic::catch_unwind(|| {
             let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut world = World::with_nodes(NODES);
+            // Few places, so that jobs wait for them, too.
+            world.set_quotas(2, 50);
             let (mut jobs, mut boots) = (Vec::new(), 10);
             for _ in 0..150 {
                 step(&mut world, &mut dice, &mut jobs, &mut boots);

@@ -46,7 +46,9 @@ impl Turn<'_> {
 
     /// Steps that no expected node has entered.
     pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &str) {
-        let Some(job) = self.state.jobs.get_mut(&id).filter(|_| from < to) else { return };
+        let Some(job) = self.state.jobs.get_mut(&id).filter(|job| from < to && !job.expected.is_empty()) else {
+            return;
+        };
         for step in from.0..to.0 {
             // All but those that an earlier run has done.
             let tally = job.head.tallies.get(usize::try_from(step).unwrap_or(usize::MAX)).copied().unwrap_or_default();

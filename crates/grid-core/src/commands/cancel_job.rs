@@ -24,14 +24,17 @@ impl CancelJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let id = self.job;
         let job = turn.live_job(&self.namespace, id)?;
+        let steps = StepIndex(u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX));
         if job.head.status == JobStatus::Running {
             // Later phases first: they are all-pending, and one row says it for every node. So is one behind a gate.
             let begun = u32::from(job.head.gate.is_none());
             let next = usize::try_from(job.head.phase + begun).unwrap_or(usize::MAX);
-            let steps = StepIndex(u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX));
             let from = job.spec.first_step(next);
             turn.skip_for_all(id, from, steps, CANCELLED);
             turn.withdraw(id, Revoked::Cancel);
+        } else {
+            // One that was resumed or bound to a plan knows its nodes before it starts.
+            turn.skip_for_all(id, StepIndex(0), steps, CANCELLED);
         }
         turn.end_job(id, JobStatus::Cancelled, Some("cancelled by request".to_owned()));
         Ok(Reply::Cancelled { job: id, status: JobStatus::Cancelled })

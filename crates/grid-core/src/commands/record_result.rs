@@ -76,7 +76,12 @@ impl RecordResult {
 
     fn settles_unknown(&self, job: &Job) -> bool {
         let known = job.head.unknown.get(&(self.lease.step, self.node));
-        known == Some(&self.lease.attempt) && self.outcome != Outcome::Unknown && !job.head.status.is_ended()
+        // Of this run: an earlier one counted its attempts from 1, too.
+        let of_this_run = self.lease.job_epoch >= job.head.run_epoch;
+        known == Some(&self.lease.attempt)
+            && of_this_run
+            && self.outcome != Outcome::Unknown
+            && !job.head.status.is_ended()
     }
 
     fn report(&self) -> Report {

@@ -179,6 +179,37 @@ mod tests {
     }
 
     #[test]
+    fn i9_a_resumed_job_that_is_cancelled_while_it_waits_has_every_outcome() {
+        let mut world = World::with_nodes(2);
+        let job = world.submit("all", vec![echo(), echo()]);
+        let first = world.offered();
+        world.succeed(first[0]);
+        world.fail(first[1]);
+        world.set_quotas(0, 5);
+        world.resume(job).unwrap();
+        world.cancel(job).unwrap();
+        let rows = world.rows_of(job);
+        assert_eq!(rows.len(), 4, "{rows:?}");
+        assert_eq!((rows[&(0, 1)], rows[&(0, 2)]), (Outcome::Success, Outcome::Skipped), "{rows:?}");
+    }
+
+    #[test]
+    fn i3_an_unknown_of_the_second_run_is_not_settled_by_the_first() {
+        let mut world = World::with_nodes(2);
+        world.next_strategy_continue();
+        let job = world.submit("all", vec![leaf("test", "record"), echo()]);
+        let first = world.offered();
+        world.report(first[0], Outcome::Unknown).unwrap();
+        world.fail(first[1]);
+        world.resume(job).unwrap();
+        let second = world.offered();
+        world.report(second[0], Outcome::Unknown).unwrap();
+        let before = world.state.hash();
+        world.report(first[0], Outcome::Success).unwrap();
+        assert_eq!(world.state.hash(), before, "the same step, node and attempt, but another run");
+    }
+
+    #[test]
     fn i3_results_of_the_first_run_change_nothing_in_the_second() {
         let mut world = World::with_nodes(2);
         let job = world.submit("all", vec![echo()]);
