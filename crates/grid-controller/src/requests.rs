@@ -212,8 +212,14 @@ impl Control for Controller {
         if !found.head.status.is_ended() {
             return conflict(format!("{job} has not ended, it is {}; there is nothing to resume", found.head.status));
         }
-        let rows = found.spec.step_count() * found.expected.len();
-        if found.done.values().map(|done| usize::try_from(done.count()).unwrap_or(0)).sum::<usize>() == rows {
+        if found.live {
+            return conflict(format!("{job} waits for nodes to confirm that nothing of it runs; resume it then"));
+        }
+        let steps =
+            (0u32..).zip(found.spec.steps()).filter(|(step, _)| !found.spec.is_cleanup(StepIndex(*step))).count();
+        let rows = steps * found.expected.len();
+        if rows > 0 && found.done.values().map(|done| usize::try_from(done.count()).unwrap_or(0)).sum::<usize>() == rows
+        {
             return conflict(format!("{job} has nothing left to do"));
         }
         if !rerun_once && !found.doubtful.is_empty() {

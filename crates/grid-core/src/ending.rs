@@ -44,10 +44,14 @@ impl Turn<'_> {
                 (JobStatus::Failed, Some(why.to_owned()))
             }
             None if let Some(step) = job.head.unreached => {
-                (JobStatus::Failed, Some(format!("no node was reachable for step {step}")))
+                (JobStatus::Failed, Some(format!("no node was left or reachable for step {step}")))
             }
             None if failed > 0 => {
                 (JobStatus::Completed, Some(format!("failed on {failed} of {} nodes", job.expected.len())))
+            }
+            None if !job.head.excluded.is_empty() => {
+                let left_out = job.head.excluded.len();
+                (JobStatus::Completed, Some(format!("{left_out} nodes were left out after an unknown outcome")))
             }
             None if job.head.offline_skips > 0 => (JobStatus::Completed, Some("offline nodes were skipped".to_owned())),
             None => (JobStatus::Completed, None),

@@ -94,7 +94,7 @@ impl Turn<'_> {
     /// The current lease of a cell has ended.
     pub fn settle(&mut self, id: JobId, position: usize, report: Report) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        let Some((lease, _)) = job.lease_of(&job.cells[position]) else { return };
+        let Some((lease, revoked)) = job.lease_of(&job.cells[position]) else { return };
         let ord = job.expected[position];
         let outcome = report.outcome;
         let again = may_retry(job, &job.cells[position], outcome);
@@ -113,7 +113,8 @@ impl Turn<'_> {
             && let Some(job) = self.state.jobs.get_mut(&id)
         {
             job.head.unknown.insert((lease.step, ord), lease.attempt);
-            if job.spec.on_unknown == OnUnknown::Wait && job.head.status == JobStatus::Running && job.may_go_on() {
+            let counts = revoked.is_none() && job.head.status == JobStatus::Running && job.may_go_on();
+            if job.spec.on_unknown == OnUnknown::Wait && counts {
                 job.shift(lease.step, Outcome::Running, Outcome::Unknown, 1);
                 job.cells[position].state = CellState::Unresolved;
                 job.unresolved += 1;
@@ -182,9 +183,17 @@ impl Turn<'_> {
                         node.held.remove(&id);
                     }
                     self.queue(id, position);
+                    // It is new work again, and of that there may be no more.
+                    self.drop_if_tripped(id, position);
                 }
                 None => {}
             }
+        }
+    }
+
+    fn drop_if_tripped(&mut self, id: JobId, position: usize) {
+        if self.state.jobs.get(&id).is_some_and(|job| !job.may_go_on()) {
+            self.drop_waiting(id, position, false);
         }
     }
 

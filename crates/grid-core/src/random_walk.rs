@@ -63,7 +63,7 @@ fn unresolved(world: &World) -> Vec<(JobId, u32, u32)> {
 
 fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
     let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
-    match dice.roll(25) {
+    match dice.roll(26) {
         0 | 1 => {
             if dice.roll(2) == 0 {
                 world.next_strategy_continue();
@@ -102,9 +102,13 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
         11 => {
             if let Some((job, step, node)) = dice.pick(&unresolved(world)) {
                 let verdict = dice.pick(&[Verdict::Success, Verdict::Failed, Verdict::Retry]).unwrap();
-                world.resolve(job, step, node, verdict).unwrap();
+                let _ = world.resolve(job, step, node, verdict);
             }
         }
+        13 if !matches!(world.state.nodes[&NodeOrd(node)].status, NodeStatus::Left) => match dice.roll(2) {
+            0 => world.leave(node),
+            _ => world.leave_holding(node),
+        },
         3 => {
             let from = world.state.nodes[&NodeOrd(node)].status;
             let to = dice.pick(&[NodeStatus::Ready, NodeStatus::Warning, NodeStatus::Unhealthy, NodeStatus::Dead]);

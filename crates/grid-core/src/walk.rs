@@ -108,6 +108,9 @@ impl Turn<'_> {
     fn fill_phase(&mut self, id: JobId, concurrency: Option<u32>) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let members: Vec<bool> = job.expected.iter().map(|node| !job.is_excluded(*node)).collect();
+        if !members.contains(&true) {
+            job.head.unreached.get_or_insert(job.first_step());
+        }
         for (cell, member) in job.cells.iter_mut().zip(&members) {
             *cell = Cell { attempt: u32::from(*member), ..Cell::default() };
             job.open += u32::from(*member);
@@ -232,23 +235,17 @@ impl Turn<'_> {
         }
     }
 
-    /// From now on only `on_failure` work: queued steps and pending retries are dropped, running ones finish, or, at
-    /// a job's timeout, are taken back.
+    /// From now on only `on_failure` work: queued steps and pending retries are dropped, running ones finish.
     pub fn trip(&mut self, id: JobId, why: Trip) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         if job.head.tripped.is_some() || job.head.status != JobStatus::Running {
             return;
         }
         let positions = job.expected.len();
-        let revokes = why == Trip::JobTimeout;
         job.head.tripped = Some(why);
         self.touch_job(id);
-        if revokes {
-            self.withdraw(id, Revoked::JobTimeout);
-        } else {
-            for position in 0..positions {
-                self.drop_waiting(id, position, false);
-            }
+        for position in 0..positions {
+            self.drop_waiting(id, position, false);
         }
     }
 
@@ -258,11 +255,14 @@ impl Turn<'_> {
         let Some(job) = self.state.jobs.get_mut(&id).filter(|job| job.head.status == JobStatus::Running) else {
             return;
         };
-        if job.head.tripped.is_none() {
-            self.trip(id, Trip::JobTimeout);
-        } else if !job.may_go_on() {
-            job.head.tripped = Some(Trip::JobTimeout);
-            self.touch_job(id);
+        let cleans_up = job.head.tripped.is_some() && job.may_go_on();
+        job.head.tripped = Some(Trip::JobTimeout);
+        // Nobody waits for a node any more.
+        job.blocked = 0;
+        let queued = job.expected.iter().zip(&job.cells).filter(|(_, cell)| cell.state == CellState::Queued);
+        self.wake.extend(queued.map(|(node, _)| *node));
+        self.touch_job(id);
+        if !cleans_up {
             self.withdraw(id, Revoked::JobTimeout);
         }
     }

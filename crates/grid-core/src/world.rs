@@ -9,7 +9,7 @@ use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, SessionId};
 
 use crate::apply::{Applied, apply};
-use crate::changes::History;
+use crate::changes::{History, ResultRow};
 use crate::commands::{
     BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
     RecordResult, RegisterNode, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict,
@@ -152,7 +152,8 @@ impl World {
     pub fn resume_command(&self, job: JobId) -> Command {
         let ended = self.job(job);
         let mut done: BTreeMap<_, Bits> = BTreeMap::new();
-        for row in self.results_of(job).iter().filter(|row| row.outcome == Outcome::Success) {
+        let counts = |row: &&ResultRow| row.outcome == Outcome::Success && !ended.spec.is_cleanup(row.step);
+        for row in self.results_of(job).iter().filter(counts) {
             done.entry(row.step).or_default().set(ended.position(row.node).unwrap());
         }
         Command::ResumeJob(ResumeJob {

@@ -189,6 +189,15 @@ impl JobSpec {
         self.phases.iter().enumerate().flat_map(|(phase, p)| p.tasks.iter().map(move |task| (phase, task)))
     }
 
+    /// Whether a step is there for failures only.
+    #[must_use]
+    pub fn is_cleanup(&self, step: StepIndex) -> bool {
+        let found = usize::try_from(step.0).ok().and_then(|at| self.steps().nth(at));
+        found.is_some_and(|(phase, task)| {
+            task.condition == Condition::OnFailure || self.phases[phase].condition == Condition::OnFailure
+        })
+    }
+
     /// The flat index of the first step of a phase.
     #[must_use]
     pub fn first_step(&self, phase: usize) -> StepIndex {

@@ -95,7 +95,7 @@ mod tests {
         let effects = world.advance_ms(10_000);
         assert!(effects.is_empty(), "its tasks' own timeouts bound it");
         world.finish_all();
-        assert!(world.reason(job).contains("fail-fast"));
+        assert!(world.reason(job).contains("timeout"));
     }
 
     #[test]

@@ -53,6 +53,18 @@ mod tests {
     }
 
     #[test]
+    fn i8_what_is_taken_back_after_a_failure_is_not_offered_again() {
+        let mut world = World::with_nodes(2);
+        world.next_job(|spec| spec.offline = grid_types::job::Offline::Wait);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        world.fail(world.offered()[0]);
+        world.leave(2);
+        assert_eq!(world.status(job), JobStatus::Failed, "nothing is left to wait for");
+        world.register("node-2", b"journal-2", 2, b"back", false).unwrap();
+        assert!(world.offered().is_empty());
+    }
+
+    #[test]
     fn w9_a_cancelled_lease_that_crossed_the_leave_is_cancelled() {
         let mut world = World::with_nodes(1);
         let job = world.submit("all", vec![leaf("test", "record")]);

@@ -1,5 +1,6 @@
 //! `ResolveStep`: a person says how a step ended that nobody knows (`on_unknown: wait`, W8).
 
+use grid_types::job::Offline;
 use grid_types::{JobId, JobStatus, Name, NodeId, Outcome, StepIndex};
 use minicbor::{Decode, Encode};
 
@@ -45,6 +46,11 @@ impl ResolveStep {
             let what = format!("step {} of {} on {} does not wait to be resolved", self.step, self.job, self.node);
             return Err(Rejection::NotWaiting(what));
         };
+        let away = turn.state.node_by_id(&self.node).is_some_and(|node| !node.status.is_online());
+        if self.verdict == Verdict::Retry && away && job.spec.offline == Offline::Skip {
+            let what = format!("{} is offline; say retry when it is back, or success or failed now", self.node);
+            return Err(Rejection::NotWaiting(what));
+        }
         let said = |outcome| Report::said(outcome, Some("resolved by a person".to_owned()), Facts::default());
         match self.verdict {
             Verdict::Success => turn.resolve(self.job, position, said(Outcome::Success)),

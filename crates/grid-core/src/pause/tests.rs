@@ -153,6 +153,43 @@ fn offline_wait_ends_at_the_jobs_timeout() {
 }
 
 #[test]
+fn i15_offline_wait_in_a_clean_up_ends_with_the_jobs_time() {
+    for early in [true, false] {
+        let mut world = World::with_nodes(3);
+        world.next_timeout("10s");
+        world.next_job(|spec| spec.offline = Offline::Wait);
+        let job = world.submit("all", vec![echo(), cleanup(vec![echo()])]);
+        let leases = world.offered();
+        world.mark_dead(2);
+        if early {
+            world.fail(leases[0]);
+            world.succeed(leases[2]);
+        }
+        world.advance_ms(10_000);
+        for lease in world.revoked() {
+            world.confirm_revoked(lease).unwrap();
+        }
+        world.finish_all();
+        assert_eq!(world.status(job), JobStatus::Failed, "early {early}");
+        assert_eq!(world.rows_of(job)[&(1, 2)], Outcome::Skipped, "early {early}");
+    }
+}
+
+#[test]
+fn w8_retry_on_a_node_that_is_away_is_refused_and_the_journal_may_still_speak() {
+    let mut world = World::with_nodes(3);
+    world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
+    let job = world.submit("node:node-1", vec![leaf("test", "record")]);
+    let lease = world.offered()[0];
+    world.mark_dead(1);
+    let refused = world.resolve(job, 0, 1, Verdict::Retry);
+    assert!(matches!(refused, Err(Rejection::NotWaiting(_))), "{refused:?}");
+    world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
+    world.report(lease, Outcome::Success).unwrap();
+    assert_eq!(world.status(job), JobStatus::Completed);
+}
+
+#[test]
 fn w8_on_unknown_wait_a_person_decides() {
     for (verdict, status, rows) in [
         (Verdict::Success, JobStatus::Completed, Outcome::Success),

@@ -207,9 +207,10 @@ impl Job {
         Self { head, spec, expected, cells, open: 0, parked: BTreeSet::new(), blocked: 0, unresolved: 0 }
     }
 
-    /// Whether a cell queued on this node waits for it to come back.
+    /// Whether a cell queued on this node waits for it to come back: not after the job's time is over.
     pub(crate) fn waits_for(&self, node: &Node) -> bool {
-        self.spec.offline == Offline::Wait && !node.status.is_online()
+        let has_time = self.head.tripped != Some(Trip::JobTimeout);
+        self.spec.offline == Offline::Wait && has_time && !node.status.is_online()
     }
 
     #[must_use]

@@ -258,7 +258,21 @@ fn a_phase_that_reached_nobody_has_not_been_done() {
     world.drain(1);
     world.succeed(lease);
     assert_eq!(world.status(job), JobStatus::Failed);
-    assert_eq!(world.reason(job), "no node was reachable for step 1");
+    assert_eq!(world.reason(job), "no node was left or reachable for step 1");
+}
+
+#[test]
+fn a_job_without_a_node_left_has_not_completed() {
+    let mut world = World::with_nodes(2);
+    world.next_strategy_continue();
+    let job = world.submit("all", vec![leaf("test", "record"), echo()]);
+    let leases = world.offered();
+    world.mark_dead(1);
+    world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
+    world.report(leases[0], Outcome::Success).unwrap();
+    world.fail(leases[1]);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert_eq!(world.reason(job), "no node was left or reachable for step 1");
 }
 
 #[test]

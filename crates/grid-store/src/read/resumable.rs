@@ -19,6 +19,8 @@ const EXAMPLES: usize = 20;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resumable {
     pub head: JobHead,
+    /// Something of it may still run: nodes have yet to confirm a cancel (W9).
+    pub live: bool,
     pub spec: JobSpec,
     pub expected: Vec<NodeOrd>,
     /// Per step, positions in `expected` that have succeeded in any run.
@@ -30,17 +32,23 @@ pub struct Resumable {
 pub(super) fn of_job(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<Resumable>, Fault> {
     let Some(job) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
     let mut done: BTreeMap<StepIndex, Bits> = BTreeMap::new();
+    let cleanup: Vec<bool> =
+        (0u32..).zip(job.spec.steps()).map(|(step, _)| job.spec.is_cleanup(StepIndex(step))).collect();
     let mut rows = conn.prepare_cached("SELECT step, node FROM results WHERE job = ?1 AND outcome = ?2")?;
     let mut rows = rows.query(params![key(id), Outcome::Success as i64])?;
     while let Some(row) = rows.next()? {
         let (step, node) = (StepIndex(row.get(0)?), NodeOrd(row.get(1)?));
+        // A clean-up that was done is wanted again when the next run fails.
+        if cleanup.get(usize::try_from(step.0).unwrap_or(usize::MAX)).copied().unwrap_or(true) {
+            continue;
+        }
         if let Ok(position) = job.expected.binary_search(&node) {
             done.entry(step).or_default().set(position);
         }
     }
     let doubtful = doubtful(conn, &job, &done)?;
-    let JobRow { head, spec, expected, .. } = job;
-    Ok(Some(Resumable { head, spec, expected, done, doubtful }))
+    let JobRow { head, spec, expected, live, .. } = job;
+    Ok(Some(Resumable { head, live, spec, expected, done, doubtful }))
 }
 
 /// Newest result of each (step, node) that is neither a success nor a definite failure, of steps that must not run twice.
