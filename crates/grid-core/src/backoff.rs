@@ -1,5 +1,6 @@
 //! How long a retry waits: 1, 2, 4 … 30 s, jittered by what it is for, so that every replica computes the same.
 
+use grid_types::ids::mix64;
 use grid_types::{Attempt, JobId, NodeOrd, StepIndex};
 
 const FIRST_MS: u64 = 1_000;
@@ -12,14 +13,7 @@ pub fn backoff_ms(job: JobId, step: StepIndex, node: NodeOrd, attempt: Attempt) 
     let plain = (FIRST_MS << doublings).min(LONGEST_MS);
     let seed = job.0 ^ u64::from(step.0) << 48 ^ u64::from(node.0) << 16 ^ u64::from(attempt.0);
     let spread = plain / 5;
-    plain - spread + mix(seed) % (2 * spread + 1)
-}
-
-fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
+    plain - spread + mix64(seed) % (2 * spread + 1)
 }
 
 #[cfg(test)]

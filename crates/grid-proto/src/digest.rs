@@ -1,22 +1,15 @@
 //! The digest of held leases (W5): equal sets give equal digests in any order, so neither side has to sort.
 
 use grid_types::LeaseKey;
+use grid_types::ids::mix64;
 
 /// Sum of a mixed hash per lease. Collisions only delay a repair until the sets change again, so 64 bits do.
 #[must_use]
 pub fn held_digest<'a>(leases: impl IntoIterator<Item = &'a LeaseKey>) -> u64 {
     leases.into_iter().fold(0, |sum, lease| {
         let small = u64::from(lease.job_epoch.0) << 40 ^ u64::from(lease.step.0) << 20 ^ u64::from(lease.attempt.0);
-        sum.wrapping_add(mix(lease.job.0 ^ mix(small)))
+        sum.wrapping_add(mix64(lease.job.0 ^ mix64(small)))
     })
-}
-
-/// The finalizer of splitmix64.
-fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
 }
 
 #[cfg(test)]

@@ -165,6 +165,15 @@ pub struct LeaseKey {
     pub attempt: Attempt,
 }
 
+/// Spreads the bits of a number evenly: the finalizer of splitmix64. Deterministic, and no secret.
+#[must_use]
+pub fn mix64(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
 impl LeaseKey {
     /// The smallest one, for ranges.
     pub const FIRST: Self = Self { job: JobId(0), job_epoch: JobEpoch(0), step: StepIndex(0), attempt: Attempt(0) };

@@ -4,7 +4,7 @@
 //! L8: of an ended job only a stub is here; the command carries what the leader read of it, and counts only if the job has
 //! not moved since. A clean-up is never done for good: it is wanted again when the next run fails. Its nodes are those of the first run: a resumed job does not grow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use grid_types::job::JobSpec;
@@ -41,29 +41,9 @@ impl ResumeJob {
         let epoch = self.epoch.next();
         let state = &mut turn.state;
         let head = JobHead {
-            id: self.job,
-            namespace: self.namespace.clone(),
-            status: JobStatus::Pending,
-            reason: None,
-            epoch,
-            leader_epoch: state.meta.leadership.epoch,
             created_wall_ms: self.created_wall_ms,
-            updated_wall_ms: state.meta.wall_ms,
-            deadline_ms: None,
-            phase: 0,
-            tripped: None,
-            failed: BTreeMap::new(),
-            offline_skips: 0,
-            tallies: Vec::new(),
-            unknown: BTreeMap::new(),
-            excluded: BTreeSet::new(),
-            offline_before: 0,
-            unreached: None,
-            gate: None,
-            confirmed: 0,
-            remaining_ms: None,
-            run_epoch: epoch,
             done: self.done.clone(),
+            ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)
         };
         let mut job = Job::new(head, Arc::new(self.spec.clone()));
         job.freeze(self.expected.clone());

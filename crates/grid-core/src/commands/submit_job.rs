@@ -1,11 +1,10 @@
 //! `SubmitJob`: a job is accepted. It starts at once if admission allows (the end of the same entry), or waits.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use grid_types::job::{JobSpec, Target};
 use grid_types::limits::MAX_ROWS;
-use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd};
+use grid_types::{JobEpoch, JobId, Name, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -37,31 +36,7 @@ impl SubmitJob {
         self.check(turn)?;
         let planned = self.planned_nodes(turn)?;
         let state = &mut turn.state;
-        let head = JobHead {
-            id: self.id,
-            namespace: self.namespace.clone(),
-            status: JobStatus::Pending,
-            reason: None,
-            epoch: JobEpoch(1),
-            leader_epoch: state.meta.leadership.epoch,
-            created_wall_ms: state.meta.wall_ms,
-            updated_wall_ms: state.meta.wall_ms,
-            deadline_ms: None,
-            phase: 0,
-            tripped: None,
-            failed: BTreeMap::new(),
-            offline_skips: 0,
-            tallies: Vec::new(),
-            unknown: BTreeMap::new(),
-            excluded: BTreeSet::new(),
-            offline_before: 0,
-            unreached: None,
-            gate: None,
-            confirmed: 0,
-            remaining_ms: None,
-            run_epoch: JobEpoch(1),
-            done: BTreeMap::new(),
-        };
+        let head = JobHead::new(self.id, self.namespace.clone(), JobEpoch(1), &state.meta);
         let spec = Arc::new(self.spec.clone());
         let mut job = Job::new(head, spec);
         if let Some(nodes) = planned {

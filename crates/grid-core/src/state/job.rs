@@ -18,7 +18,7 @@ use grid_types::job::{JobSpec, Offline, Phase, Task};
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, StepIndex};
 use minicbor::{Decode, Encode};
 
-use super::{Bits, Node};
+use super::{Bits, Meta, Node};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -198,6 +198,37 @@ impl Tally {
     pub(crate) fn shift(&mut self, from: Outcome, to: Outcome, rows: u32) {
         self.0[from as usize] = self.0[from as usize].saturating_sub(rows);
         self.0[to as usize] += rows;
+    }
+}
+
+impl JobHead {
+    /// Of a run that is accepted now and waits to be started.
+    pub(crate) fn new(id: JobId, namespace: Name, epoch: JobEpoch, meta: &Meta) -> Self {
+        Self {
+            id,
+            namespace,
+            status: JobStatus::Pending,
+            reason: None,
+            epoch,
+            leader_epoch: meta.leadership.epoch,
+            created_wall_ms: meta.wall_ms,
+            updated_wall_ms: meta.wall_ms,
+            deadline_ms: None,
+            phase: 0,
+            tripped: None,
+            failed: BTreeMap::new(),
+            offline_skips: 0,
+            tallies: Vec::new(),
+            unknown: BTreeMap::new(),
+            excluded: BTreeSet::new(),
+            offline_before: 0,
+            unreached: None,
+            gate: None,
+            confirmed: 0,
+            remaining_ms: None,
+            run_epoch: epoch,
+            done: BTreeMap::new(),
+        }
     }
 }
 
