@@ -131,12 +131,6 @@ impl Controller {
         self.shared.sessions().end_all(grid_fabric::closing::SHUTDOWN);
         self.raft.shutdown().await;
     }
-
-    /// L7: for comparing replicas.
-    #[must_use]
-    pub fn state_hash(&self) -> [u8; 32] {
-        self.shared.state().hash()
-    }
 }
 
 /// Stable for a node id, so that a folder tells whose it is.

@@ -58,12 +58,6 @@ impl Outbox {
         Self { shared: Arc::default() }
     }
 
-    /// Whether both speak to the same stream.
-    #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
     /// Queues a message. On `Err` the session is closed and everything queued for it is dropped.
     pub fn send(&self, message: v1::ToWorker) -> Result<(), Overflow> {
         let mut queue = self.lock();
@@ -231,11 +225,5 @@ mod tests {
         let Poll::Ready(Some(last)) = take(&outbox) else { panic!("no closing") };
         assert_eq!(last.closing.unwrap().reason, "OVERFLOW");
         assert!(matches!(take(&outbox), Poll::Ready(None)));
-    }
-
-    #[test]
-    fn outboxes_are_told_apart() {
-        let (a, b) = (Outbox::new(), Outbox::new());
-        assert!(a.same(&a.clone()) && !a.same(&b));
     }
 }
