@@ -129,9 +129,23 @@ impl Home {
     /// Runs `work` on a started member, then drops everything without a word.
     pub fn run<T>(&self, start: Start, work: impl AsyncFnOnce(Raft<Receipt>) -> T) -> T {
         block_on(async {
-            let raft = self.open(start).await.expect("starts");
+            let raft = self.open_when_free(start).await;
             work(raft).await
         })
+    }
+
+    /// The run before was dropped without a word: the thread of its machine, or a child that another test is just
+    /// starting, may hold the folder's lock a moment longer.
+    async fn open_when_free(&self, start: Start) -> Raft<Receipt> {
+        let begun = std::time::Instant::now();
+        loop {
+            match self.open(start).await {
+                Err(OpenError::Locked { .. }) if begun.elapsed().as_secs() < 60 => {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+                opened => return opened.expect("starts"),
+            }
+        }
     }
 
     /// The error of a start that must be refused.
