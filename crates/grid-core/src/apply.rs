@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use grid_types::{JobId, NodeOrd};
 
-use crate::changes::{Changes, EventRow, History};
+use crate::changes::Changes;
 use crate::commands::{Command, Rejection, Reply};
 use crate::effect::Effect;
 use crate::entry::{Entry, EntryHead};
@@ -116,16 +116,5 @@ impl<'a> Turn<'a> {
 
     pub fn drop_timer(&mut self, at_ms: u64, timer: Timer) {
         self.state.timers.remove(&(at_ms, timer));
-    }
-
-    pub fn record_event(&mut self, kind: &str, subject: String, text: String) {
-        let meta = &self.state.meta;
-        self.changes.history.push(History::Event(EventRow {
-            wall_ms: meta.wall_ms,
-            kind: kind.to_owned(),
-            subject,
-            text,
-            leader_epoch: meta.leadership.epoch,
-        }));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, NodeOrd, Outcome, StepIndex};
+use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, Name, NodeId, NodeOrd, Outcome, StepIndex};
 use minicbor::Encode;
 
 use crate::state::KeyRow;
@@ -106,4 +106,11 @@ pub struct EventRow {
     pub text: String,
     #[n(4)]
     pub leader_epoch: LeaderEpoch,
+    #[n(5)]
+    pub job: Option<JobId>,
+    #[n(6)]
+    pub node: Option<NodeId>,
+    /// Of the job.
+    #[n(7)]
+    pub namespace: Option<Name>,
 }

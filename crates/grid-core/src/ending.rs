@@ -58,6 +58,13 @@ impl Turn<'_> {
         }
     }
 
+    /// From now on the job can only clean up and fail: worth knowing before it has ended.
+    pub fn tell_trip(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let (_, reason) = self.verdict(job);
+        self.record_event("JobTripped", id.to_string(), reason.unwrap_or_default());
+    }
+
     /// Terminal, and final within this job epoch (J8). The job leaves the state when its last cell is closed.
     pub fn end_job(&mut self, id: JobId, status: JobStatus, reason: Option<String>) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };

@@ -103,7 +103,13 @@ impl Turn<'_> {
             node.held.remove(&id);
         }
         self.wake.insert(ord);
+        if outcome == Outcome::Unknown {
+            let why = report.reason.as_deref().unwrap_or("the worker cannot say");
+            let text = format!("step {} attempt {}: {why}", lease.step, lease.attempt);
+            self.record_step_event("StepUnknown", id, ord, text);
+        }
         self.push_result(ord, lease, report);
+        self.tell_if_drained(ord);
         self.touch_cell(id, position);
         if again {
             self.back_off(id, position, outcome);

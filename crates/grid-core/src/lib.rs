@@ -16,6 +16,7 @@ mod commands;
 mod effect;
 mod ending;
 mod entry;
+mod event;
 mod invariants;
 mod lease;
 mod pause;

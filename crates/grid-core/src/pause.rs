@@ -15,6 +15,7 @@ use grid_types::{JobId, JobStatus, NodeOrd};
 
 use crate::apply::Turn;
 use crate::state::Timer;
+use crate::why::why;
 
 impl Turn<'_> {
     /// Whether a phase may begin, or first needs a person's word.
@@ -37,10 +38,13 @@ impl Turn<'_> {
                 continue;
             };
             let (stalled, person) = (job.is_stalled(), job.waits_for_a_person());
-            if stalled {
-                freed |= self.state.running.remove(&id);
-            } else {
-                self.state.running.insert(id);
+            if stalled && self.state.running.contains(&id) {
+                let why = why(self.state, job);
+                self.state.running.remove(&id);
+                freed = true;
+                self.record_event("JobPaused", id.to_string(), why);
+            } else if !stalled && self.state.running.insert(id) {
+                self.record_event("JobContinued", id.to_string(), "it goes on".to_owned());
             }
             self.pause_deadline(id, person);
         }

@@ -244,6 +244,7 @@ impl Turn<'_> {
         let positions = job.expected.len();
         job.head.tripped = Some(why);
         self.touch_job(id);
+        self.tell_trip(id);
         for position in 0..positions {
             self.drop_waiting(id, position, false);
         }
@@ -262,6 +263,7 @@ impl Turn<'_> {
         let queued = job.expected.iter().zip(&job.cells).filter(|(_, cell)| cell.state == CellState::Queued);
         self.wake.extend(queued.map(|(node, _)| *node));
         self.touch_job(id);
+        self.tell_trip(id);
         if !cleans_up {
             self.withdraw(id, Revoked::JobTimeout);
         }

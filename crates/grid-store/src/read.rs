@@ -4,6 +4,7 @@
 //! committed batch.
 //! Not here: soft state of the leader (when a node was last heard), which the controller lays over these documents.
 
+mod events;
 mod job;
 mod nodes;
 mod outputs;
@@ -15,7 +16,7 @@ mod view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use grid_types::api::{JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
+use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
 use grid_types::{JobId, JobStatus, LeaseKey, NodeId, Outcome, StepIndex};
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -99,6 +100,31 @@ impl Reader {
         step: StepIndex,
     ) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
         self.read(|conn| outputs::groups(conn, namespace, id, step))
+    }
+
+    /// Oldest first, behind `after`, at most `limit`; and how far was looked, for the next page.
+    pub fn events_after(
+        &self,
+        filter: &EventFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<EventDoc>, u64), StoreError> {
+        self.read(|conn| events::after(conn, filter, after, limit))
+    }
+
+    /// Newest first, older than `before`; `next` is the `before` of the next page.
+    pub fn events_before(
+        &self,
+        filter: &EventFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<ListDoc<EventDoc>, StoreError> {
+        self.read(|conn| events::before(conn, filter, before, limit))
+    }
+
+    /// The number of the newest event; 0 before the first.
+    pub fn newest_event(&self) -> Result<u64, StoreError> {
+        self.read(events::newest)
     }
 
     /// By name, behind `after`. `last_seen` is the last change of state.

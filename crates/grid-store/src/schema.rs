@@ -119,14 +119,19 @@ CREATE INDEX skips_by_place ON skips (job, node);
 
 CREATE TABLE outputs (id INTEGER PRIMARY KEY, hash BLOB NOT NULL, tail BLOB NOT NULL) STRICT;
 
+-- A number is never given twice, also when the newest rows were pruned: readers resume by it.
 CREATE TABLE events (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     wall_ms INTEGER NOT NULL,
     leader_epoch INTEGER NOT NULL,
     kind TEXT NOT NULL,
     subject TEXT NOT NULL,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    job INTEGER,
+    node TEXT,
+    namespace TEXT
 ) STRICT;
+CREATE INDEX events_by_job ON events (job) WHERE job IS NOT NULL;
 ";
 
 /// Fills an empty file. Called under a temporary name, so that a crash leaves no half of it behind.

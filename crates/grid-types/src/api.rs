@@ -2,12 +2,14 @@
 //!
 //! Not here: job bodies (`job::parse_job` reads them, `job_view` writes them) and handlers (`grid-api`).
 
+mod event_doc;
 mod job_doc;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use event_doc::{EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 
 pub const HEADER_NODE: &str = "x-grid-node";

@@ -26,9 +26,19 @@ impl DrainNode {
             NodeStatus::Dead | NodeStatus::Left => return Err(Rejection::StatusMoved { status: node.status }),
             NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy => {
                 turn.set_node_status(self.node, NodeStatus::Draining, "drain requested");
+                turn.tell_if_drained(self.node);
             }
         }
         Ok(Reply::Done)
+    }
+}
+
+impl Turn<'_> {
+    pub(crate) fn tell_if_drained(&mut self, ord: NodeOrd) {
+        let Some(node) = self.state.nodes.get(&ord) else { return };
+        if node.status == NodeStatus::Draining && node.held.is_empty() {
+            self.record_event("NodeDrained", node.id.to_string(), "nothing runs there any more".to_owned());
+        }
     }
 }
 

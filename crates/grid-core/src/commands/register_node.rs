@@ -72,7 +72,11 @@ impl RegisterNode {
         turn.changes.nodes.insert(ord);
         turn.wake.insert(ord);
         turn.node_turned(ord, was);
-        turn.record_event("NodeRegistered", self.id.to_string(), format!("session {session}"));
+        if known.is_some() {
+            turn.record_event("NodeReturned", self.id.to_string(), format!("was {was}; session {session}"));
+        } else {
+            turn.record_event("NodeRegistered", self.id.to_string(), format!("session {session}"));
+        }
         Ok(Reply::Registered { node: ord, session })
     }
 

@@ -46,6 +46,7 @@ impl ResolveStep {
             let what = format!("step {} of {} on {} does not wait to be resolved", self.step, self.job, self.node);
             return Err(Rejection::NotWaiting(what));
         };
+        let ord = job.expected[position];
         let away = turn.state.node_by_id(&self.node).is_some_and(|node| !node.status.is_online());
         if self.verdict == Verdict::Retry && away && job.spec.offline == Offline::Skip {
             let what = format!("{} is offline; say retry when it is back, or success or failed now", self.node);
@@ -57,7 +58,12 @@ impl ResolveStep {
             Verdict::Failed => turn.resolve(self.job, position, said(Outcome::Failed)),
             Verdict::Retry => turn.run_again(self.job, position),
         }
-        turn.record_event("StepResolved", self.job.to_string(), format!("step {} on {}", self.step, self.node));
+        let verdict = match self.verdict {
+            Verdict::Success => "success",
+            Verdict::Failed => "failed",
+            Verdict::Retry => "retry",
+        };
+        turn.record_step_event("StepResolved", self.job, ord, format!("step {}: {verdict}", self.step));
         Ok(Reply::Moved { job: self.job, status: JobStatus::Running })
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?,
         event: conn.prepare_cached(
-            "INSERT INTO events (wall_ms, leader_epoch, kind, subject, text) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO events (wall_ms, leader_epoch, kind, subject, text, job, node, namespace)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?,
     };
     let mut settled = BTreeSet::new();
@@ -100,7 +101,16 @@ impl Pens<'_> {
 
     fn event(&mut self, row: &EventRow) -> Result<(), Fault> {
         let epoch = row.leader_epoch.wire().cast_signed();
-        self.event.execute(params![row.wall_ms.cast_signed(), epoch, row.kind, row.subject, row.text])?;
+        self.event.execute(params![
+            row.wall_ms.cast_signed(),
+            epoch,
+            row.kind,
+            row.subject,
+            row.text,
+            row.job.map(key),
+            row.node.as_ref().map(grid_types::NodeId::as_str),
+            row.namespace.as_ref().map(grid_types::Name::as_str),
+        ])?;
         Ok(())
     }
 }

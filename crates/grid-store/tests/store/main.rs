@@ -2,6 +2,7 @@
 
 mod copies;
 mod documents;
+mod events;
 mod files;
 mod outputs;
 mod pages;

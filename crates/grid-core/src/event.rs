@@ -1,0 +1,140 @@
+//! Events: what an operator wants to hear of, as rows of history in the order it happened.
+//!
+//! ```text
+//!   job    JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed
+//!          ConfirmationWanted PhaseConfirmed StepUnknown StepResolved
+//!   node   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead NodeDraining NodeDrained NodeLeft
+//!   term   TermBegun
+//! ```
+//!
+//! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers.
+//! Not here: single results. A step that fails on 10,000 nodes is 10,000 rows already; its job tells it in one event.
+
+use grid_types::{JobId, NodeId, NodeOrd};
+
+use crate::apply::Turn;
+use crate::changes::{EventRow, History};
+
+impl Turn<'_> {
+    /// `subject` is the id of what the event is about; a node if `kind` begins with `Node`.
+    pub fn record_event(&mut self, kind: &str, subject: String, text: String) {
+        let node = if kind.starts_with("Node") { subject.parse::<NodeId>().ok() } else { None };
+        let job = if node.is_none() { subject.parse::<JobId>().ok() } else { None };
+        self.push_event(kind, subject, text, job, node);
+    }
+
+    /// About a job on one of its nodes.
+    pub fn record_step_event(&mut self, kind: &str, job: JobId, node: NodeOrd, text: String) {
+        let node = self.state.nodes.get(&node).map(|node| node.id.clone());
+        self.push_event(kind, job.to_string(), text, Some(job), node);
+    }
+
+    fn push_event(&mut self, kind: &str, subject: String, text: String, job: Option<JobId>, node: Option<NodeId>) {
+        let meta = &self.state.meta;
+        let namespace = job.and_then(|id| self.state.jobs.get(&id)).map(|job| job.head.namespace.clone());
+        self.changes.history.push(History::Event(EventRow {
+            wall_ms: meta.wall_ms,
+            kind: kind.to_owned(),
+            subject,
+            text,
+            leader_epoch: meta.leadership.epoch,
+            job,
+            node,
+            namespace,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::changes::{EventRow, History};
+    use crate::world::{World, confirmed, leaf};
+    use grid_types::JobId;
+    use grid_types::node::NodeStatus;
+
+    fn events(world: &World) -> impl Iterator<Item = &EventRow> {
+        world.history.iter().filter_map(|row| match row {
+            History::Event(event) => Some(event),
+            History::Result(_) | History::Skip(_) => None,
+        })
+    }
+
+    fn kinds(world: &World, job: JobId) -> Vec<&str> {
+        events(world).filter(|event| event.job == Some(job)).map(|event| event.kind.as_str()).collect()
+    }
+
+    fn node_kinds(world: &World, node: &str) -> Vec<String> {
+        let of_node = events(world).filter(|event| event.node.as_ref().is_some_and(|id| id.as_str() == node));
+        of_node.map(|event| event.kind.clone()).collect()
+    }
+
+    #[test]
+    fn a_job_tells_of_every_turn_it_takes() {
+        let mut world = World::with_nodes(2);
+        let job = world.submit("all", vec![leaf("ping", "echo"), confirmed(leaf("ping", "echo"))]);
+        world.succeed_all_offered();
+        world.confirm(job, None).unwrap();
+        world.fail(world.offered()[0]);
+        world.succeed_all_offered();
+        let told = kinds(&world, job);
+        let want = [
+            "JobSubmitted",
+            "JobStarted",
+            "ConfirmationWanted",
+            "JobPaused",
+            "PhaseConfirmed",
+            "JobContinued",
+            "JobTripped",
+            "JobEnded",
+        ];
+        assert_eq!(told, want);
+        let paused = events(&world).find(|event| event.kind == "JobPaused").unwrap();
+        assert!(paused.text.contains("gridc job confirm"), "{paused:?}");
+        assert_eq!(paused.namespace.as_ref().unwrap().as_str(), "default");
+        let tripped = events(&world).find(|event| event.kind == "JobTripped").unwrap();
+        assert!(tripped.text.contains("step 1 failed on node-1"), "{tripped:?}");
+    }
+
+    #[test]
+    fn a_node_tells_how_it_comes_and_goes() {
+        let mut world = World::with_nodes(1);
+        world.mark(1, world.session(1), NodeStatus::Ready, NodeStatus::Warning).unwrap();
+        world.mark(1, world.session(1), NodeStatus::Warning, NodeStatus::Ready).unwrap();
+        world.mark_dead(1);
+        world.register("node-1", b"journal-1", 2, b"again", false).unwrap();
+        world.drain(1);
+        world.leave(1);
+        let want = [
+            "NodeRegistered",
+            "NodeWarning",
+            "NodeReady",
+            "NodeDead",
+            "NodeReturned",
+            "NodeDraining",
+            "NodeDrained",
+            "NodeLeft",
+        ];
+        assert_eq!(node_kinds(&world, "node-1"), want);
+    }
+
+    #[test]
+    fn a_draining_node_is_drained_when_its_last_lease_has_ended() {
+        let mut world = World::with_nodes(1);
+        world.submit("all", vec![leaf("ping", "echo")]);
+        let lease = world.offered()[0];
+        world.drain(1);
+        assert!(!node_kinds(&world, "node-1").contains(&"NodeDrained".to_owned()));
+        world.succeed(lease);
+        assert_eq!(node_kinds(&world, "node-1").last().unwrap(), "NodeDrained");
+    }
+
+    #[test]
+    fn an_outcome_that_nobody_knows_is_told_with_its_job_and_its_node() {
+        let mut world = World::with_nodes(2);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        world.mark_dead(1);
+        let unknown = events(&world).find(|event| event.kind == "StepUnknown").unwrap();
+        assert_eq!((unknown.job, unknown.node.as_ref().unwrap().as_str()), (Some(job), "node-1"));
+        assert!(unknown.text.contains("step 0") && unknown.text.contains("node dead"), "{unknown:?}");
+    }
+}
