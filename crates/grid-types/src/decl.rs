@@ -2,19 +2,21 @@
 //! twice would mean. Submit-time validation, help and the worker's own checks all read it.
 //!
 //! Every built-in declaration is known to the server; which backends a worker runs is the worker's choice.
-//! Not here: running anything (`grid-worker::backends`).
+//! Not here: checking values against a declaration (`check`), running anything (`grid-worker::backends`).
 
+mod apt;
+mod check;
 mod ping;
+mod rke2;
+mod systemd;
 mod test;
 
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::fault::Faults;
-use crate::limits::MAX_TEXT_BYTES;
+use crate::limits::DEFAULT_TASK_TIMEOUT_MS;
 use crate::span::Span;
 
 /// What running an action a second time means (W3, W8).
@@ -37,9 +39,33 @@ pub enum EffectClass {
 #[serde(rename_all = "snake_case")]
 pub enum ParamType {
     Text,
-    Integer { min: i64, max: i64 },
+    Integer {
+        min: i64,
+        max: i64,
+    },
     Boolean,
     Duration,
+    /// Becomes one argument of a program: the whole of it fits `pattern`, and no program can take it for an option.
+    Word {
+        pattern: &'static str,
+    },
+    Choice {
+        of: &'static [&'static str],
+    },
+}
+
+impl ParamType {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Integer { .. } => "integer",
+            Self::Boolean => "boolean",
+            Self::Duration => "duration",
+            Self::Word { .. } => "word",
+            Self::Choice { .. } => "choice",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -68,13 +94,15 @@ pub struct BackendDecl {
     pub help: &'static str,
     /// Runs on a worker that was not asked for it by name.
     pub on_by_default: bool,
+    /// Programs without which a worker does not offer it, unless it was asked for it by name.
+    pub needs: &'static [&'static str],
     pub actions: &'static [ActionDecl],
 }
 
 /// Every built-in backend.
 #[must_use]
 pub fn builtin() -> &'static [BackendDecl] {
-    &[ping::PING, test::TEST]
+    &[ping::PING, apt::APT, systemd::SYSTEMD, rke2::RKE2, test::TEST]
 }
 
 #[must_use]
@@ -86,6 +114,25 @@ impl BackendDecl {
     #[must_use]
     pub fn action(&self, name: &str) -> Option<&'static ActionDecl> {
         self.actions.iter().find(|a| a.name == name)
+    }
+}
+
+impl EffectClass {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::Idempotent => "idempotent",
+            Self::Once => "once",
+        }
+    }
+}
+
+impl ActionDecl {
+    /// J7: what holds for a task that names none itself.
+    #[must_use]
+    pub fn timeout_ms(&self) -> u64 {
+        self.timeout.map_or(DEFAULT_TASK_TIMEOUT_MS, Span::ms)
     }
 }
 
@@ -105,129 +152,3 @@ pub enum ParamValue {
 
 /// Parameters of one task, checked and with defaults filled in.
 pub type Params = BTreeMap<String, ParamValue>;
-
-impl ActionDecl {
-    /// Checks what was given against the declaration; faults are reported under `at`.
-    #[must_use]
-    pub fn check(&self, given: &serde_json::Map<String, Value>, at: &str, faults: &mut Faults) -> Params {
-        let mut params = Params::new();
-        for name in given.keys() {
-            if !self.params.iter().any(|p| p.name == name) {
-                faults.add(format!("{at}.{name}"), self.unknown_param(name));
-            }
-        }
-        for decl in self.params {
-            let field = format!("{at}.{}", decl.name);
-            let value = match (given.get(decl.name), decl.default) {
-                (Some(Value::String(text)), _) if decl.required && text.is_empty() => {
-                    Err(format!("must not be empty ({})", decl.help))
-                }
-                (Some(value), _) => decl.parse(value),
-                (None, Some(default)) => decl.parse(&Value::String(default.to_owned())),
-                (None, None) if decl.required => Err(format!("is required ({})", decl.help)),
-                (None, None) => continue,
-            };
-            match value {
-                Ok(value) => {
-                    params.insert(decl.name.to_owned(), value);
-                }
-                Err(problem) => faults.add(field, problem),
-            }
-        }
-        params
-    }
-
-    fn unknown_param(&self, name: &str) -> String {
-        let known: Vec<_> = self.params.iter().map(|p| p.name).collect();
-        let shown: String = name.chars().take(60).collect();
-        if known.is_empty() {
-            format!("unknown parameter {shown:?}: {} takes none", self.name)
-        } else {
-            format!("unknown parameter {shown:?}: {} takes {}", self.name, known.join(", "))
-        }
-    }
-}
-
-impl ParamDecl {
-    fn parse(&self, value: &Value) -> Result<ParamValue, String> {
-        match (self.kind, value) {
-            (ParamType::Text, Value::String(text)) => text_param(text),
-            (ParamType::Text, Value::Number(number)) => text_param(&number.to_string()),
-            (ParamType::Text, Value::Bool(b)) => text_param(if *b { "true" } else { "false" }),
-            (ParamType::Integer { min, max }, value) => integer_param(value, min, max),
-            (ParamType::Boolean, Value::Bool(b)) => Ok(ParamValue::Boolean(*b)),
-            (ParamType::Boolean, Value::String(text)) if text == "true" => Ok(ParamValue::Boolean(true)),
-            (ParamType::Boolean, Value::String(text)) if text == "false" => Ok(ParamValue::Boolean(false)),
-            (ParamType::Boolean, _) => Err("must be true or false".to_owned()),
-            (ParamType::Duration, Value::String(text)) => {
-                text.parse().map(ParamValue::Duration).map_err(|e: crate::span::BadSpan| e.to_string())
-            }
-            (ParamType::Duration, _) => Err("must be a duration like 300ms, 3s, 2m or 1h".to_owned()),
-            (ParamType::Text, _) => Err("must be a string, a number or a boolean".to_owned()),
-        }
-    }
-}
-
-fn text_param(text: &str) -> Result<ParamValue, String> {
-    if text.len() > MAX_TEXT_BYTES {
-        return Err(format!("is longer than {MAX_TEXT_BYTES} bytes"));
-    }
-    if text.contains('\0') {
-        return Err("must not contain a NUL".to_owned());
-    }
-    Ok(ParamValue::Text(text.to_owned()))
-}
-
-fn integer_param(value: &Value, min: i64, max: i64) -> Result<ParamValue, String> {
-    let number = match value {
-        Value::Number(number) => number.as_i64(),
-        Value::String(text) => text.parse().ok(),
-        _ => None,
-    };
-    match number {
-        Some(n) if (min..=max).contains(&n) => Ok(ParamValue::Integer(n)),
-        _ => Err(format!("must be a whole number from {min} to {max}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ParamValue, backend, builtin};
-    use crate::fault::Faults;
-    use serde_json::json;
-
-    fn check(backend_name: &str, action: &str, given: &serde_json::Value) -> Result<super::Params, Faults> {
-        let mut faults = Faults::default();
-        let decl = backend(backend_name).unwrap().action(action).unwrap();
-        let params = decl.check(given.as_object().unwrap(), "params", &mut faults);
-        faults.finish(params)
-    }
-
-    #[test]
-    fn strings_are_converted_as_the_action_declares() {
-        let params = check("test", "output", &json!({"lines": "3", "width": 10})).unwrap();
-        assert_eq!(params["lines"], ParamValue::Integer(3));
-        assert_eq!(params["width"], ParamValue::Integer(10));
-    }
-
-    #[test]
-    fn every_fault_is_named_at_once() {
-        let faults = check("test", "output", &json!({"lines": -1, "width": [], "colour": "red"})).unwrap_err();
-        let fields: Vec<_> = faults.list().iter().map(|f| f.field.as_str()).collect();
-        assert_eq!(fields, ["params.colour", "params.lines", "params.width"]);
-    }
-
-    #[test]
-    fn declared_defaults_are_valid_values() {
-        for b in builtin() {
-            for action in b.actions {
-                for p in action.params {
-                    assert!(!(p.required && p.default.is_some()), "{}.{}.{}", b.name, action.name, p.name);
-                    if let Some(default) = p.default {
-                        p.parse(&json!(default)).unwrap();
-                    }
-                }
-            }
-        }
-    }
-}

@@ -12,6 +12,8 @@ pub const MAX_RETRIES: u32 = 100;
 pub const MAX_SPAN_MS: u64 = 365 * 24 * 3600 * 1000;
 /// Longest text parameter.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+/// Longest parameter that becomes an argument of a program.
+pub const MAX_WORD_BYTES: usize = 255;
 /// Longest `Idempotency-Key`.
 pub const MAX_KEY_BYTES: usize = 128;
 /// How long an idempotency key is remembered (L8).

@@ -6,6 +6,7 @@ pub(super) const PING: BackendDecl = BackendDecl {
     name: "ping",
     help: "checks that a node answers",
     on_by_default: true,
+    needs: &[],
     actions: &[
         ActionDecl {
             name: "echo",

@@ -23,6 +23,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
     name: "test",
     help: "actions that behave and misbehave on demand",
     on_by_default: false,
+    needs: &[],
     actions: &[
         ActionDecl {
             name: "succeed",
