@@ -1,17 +1,26 @@
 //! What a lease can do on this node, one file per backend. What the actions take is declared in `grid_types::decl`.
 //!
-//! A node runs what its operator allowed: the backends that are on by default and those enabled by name.
+//! A node runs what its operator allowed: the backends that are on by default and whose programs are installed, and those
+//! enabled by name, without those disabled by name.
+//! What a lease carries is checked against the declaration again before anything runs: a worker acts as root on what
+//! somebody sent it.
 
+mod apt;
 mod params;
 mod ping;
+mod programs;
+mod rke2;
+mod systemd;
 mod test;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use grid_types::decl::{self, BackendDecl, Params};
+use grid_proto::v1;
+use grid_types::decl::{self, ActionDecl, BackendDecl, Params};
 
 use crate::exec::LeaseContext;
 
@@ -28,18 +37,46 @@ pub struct Backends {
     enabled: BTreeMap<&'static str, (&'static BackendDecl, Box<dyn Backend>)>,
 }
 
+/// An action that this worker runs.
+pub struct Found<'a> {
+    declared: &'static ActionDecl,
+    pub backend: &'a dyn Backend,
+}
+
+impl Found<'_> {
+    /// The parameters of an offer, if they are what the action takes.
+    ///
+    /// # Errors
+    /// Every parameter that is not.
+    pub fn admitted(&self, offer: &v1::Offer) -> Result<Params, String> {
+        let params = offer.checked_params().map_err(|bad| bad.to_string())?;
+        let refused = |faults| format!("refused by this worker: {faults}");
+        self.declared.admit(&params).map_err(refused)?;
+        Ok(params)
+    }
+}
+
 impl Backends {
-    /// `Err`: there is no backend of that name.
-    pub fn new(enable: &[String]) -> Result<Self, String> {
-        for name in enable {
-            if decl::backend(name).is_none() {
+    /// `folder` is where backends may keep files of their own.
+    ///
+    /// # Errors
+    /// There is no backend of that name, or it is both enabled and disabled.
+    pub fn new(enable: &[String], disable: &[String], folder: &Path) -> Result<Self, String> {
+        let asked = |names: &[String], backend: &BackendDecl| names.iter().any(|name| name == backend.name);
+        for name in enable.iter().chain(disable) {
+            let Some(backend) = decl::backend(name) else {
                 let known: Vec<_> = decl::builtin().iter().map(|backend| backend.name).collect();
                 return Err(format!("there is no backend {name:?}; there are {}", known.join(", ")));
+            };
+            if asked(enable, backend) && asked(disable, backend) {
+                return Err(format!("backend {name} is both enabled and disabled: leave out one of the two"));
             }
         }
-        let wanted =
-            decl::builtin().iter().filter(|backend| backend.on_by_default || enable.iter().any(|n| n == backend.name));
-        let enabled = wanted.filter_map(|backend| Some((backend.name, (backend, implementation(backend.name)?))));
+        let wanted = decl::builtin().iter().filter(|backend| {
+            asked(enable, backend) || (backend.on_by_default && !asked(disable, backend) && can_run(backend))
+        });
+        let enabled =
+            wanted.filter_map(|backend| Some((backend.name, (backend, implementation(backend.name, folder)?))));
         Ok(Self { enabled: enabled.collect() })
     }
 
@@ -57,14 +94,14 @@ impl Backends {
         self.enabled.iter().map(|(name, (backend, _))| ((*name).to_owned(), actions(backend))).collect()
     }
 
-    pub fn find(&self, backend: &str, action: &str) -> Result<&dyn Backend, String> {
+    pub fn find(&self, backend: &str, action: &str) -> Result<Found<'_>, String> {
         let Some((declared, implementation)) = self.enabled.get(backend) else {
             return Err(format!(
                 "backend {backend} is not enabled on this node: start its worker with --enable-backend {backend}"
             ));
         };
         match declared.action(action) {
-            Some(_) => Ok(implementation.as_ref()),
+            Some(declared) => Ok(Found { declared, backend: implementation.as_ref() }),
             None => {
                 Err(format!("backend {backend} of this worker has no action {action}: is it older than the server?"))
             }
@@ -72,10 +109,57 @@ impl Backends {
     }
 }
 
-fn implementation(name: &str) -> Option<Box<dyn Backend>> {
+fn can_run(backend: &BackendDecl) -> bool {
+    let missing: Vec<_> = backend.needs.iter().filter(|program| programs::locate(program, &[]).is_none()).collect();
+    if !missing.is_empty() {
+        tracing::info!(backend = backend.name, ?missing, "not offered: its programs are not on this machine");
+    }
+    missing.is_empty()
+}
+
+fn implementation(name: &str, folder: &Path) -> Option<Box<dyn Backend>> {
     match name {
         "ping" => Some(Box::new(ping::Ping)),
+        "apt" => Some(Box::new(apt::Apt)),
+        "systemd" => Some(Box::new(systemd::Systemd)),
+        "rke2" => Some(Box::new(rke2::Rke2::new(folder))),
         "test" => Some(Box::new(test::Test)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::Backends;
+    use grid_types::decl;
+
+    fn offered(enable: &[&str], disable: &[&str]) -> Result<Vec<String>, String> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let backends = Backends::new(&owned(enable), &owned(disable), Path::new("/nowhere"))?;
+        Ok(backends.facts().into_keys().collect())
+    }
+
+    #[test]
+    fn every_declared_backend_can_be_enabled_by_name() {
+        let all: Vec<_> = decl::builtin().iter().map(|backend| backend.name).collect();
+        let mut offered = offered(&all, &[]).unwrap();
+        offered.sort_by_key(|name| all.iter().position(|known| known == name));
+        assert_eq!(offered, all);
+    }
+
+    #[test]
+    fn what_is_disabled_is_not_offered() {
+        let offered = offered(&[], &["apt", "ping"]).unwrap();
+        assert!(!offered.iter().any(|name| ["apt", "ping", "test"].contains(&name.as_str())), "{offered:?}");
+    }
+
+    #[test]
+    fn names_that_make_no_sense_are_refused() {
+        let problem = |enable: &[&str], disable: &[&str]| offered(enable, disable).unwrap_err();
+        assert!(problem(&["yum"], &[]).starts_with("there is no backend \"yum\"; there are ping, apt, "));
+        assert!(problem(&[], &["yum"]).contains("\"yum\""));
+        assert!(problem(&["apt"], &["apt"]).contains("both enabled and disabled"));
     }
 }

@@ -20,6 +20,8 @@ pub struct WorkerConfig {
     pub data_dir: PathBuf,
     /// On top of those that are on by default.
     pub enable_backends: Vec<String>,
+    /// Never offered, whatever is installed.
+    pub disable_backends: Vec<String>,
     /// Leases at once.
     pub slots: u32,
     /// What others reach this machine by; without one, the address from which it reaches the controller.
@@ -38,6 +40,7 @@ impl WorkerConfig {
             labels: BTreeMap::new(),
             data_dir,
             enable_backends: Vec::new(),
+            disable_backends: Vec::new(),
             slots: DEFAULT_SLOTS,
             address: None,
             reset_journal: false,

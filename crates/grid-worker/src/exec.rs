@@ -13,6 +13,7 @@
 //! Not here: whether a lease may run (`book`).
 
 mod blocking;
+mod call;
 mod context;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use crate::journal::{Ended, Group, Status};
 use crate::output::Outputs;
 use crate::process::Processes;
 pub use blocking::blocking_places;
+pub use call::{Call, Finished};
 pub use context::LeaseContext;
 
 /// From SIGTERM to SIGKILL, and from the end of a lease to giving up a blocking call.
@@ -152,10 +154,10 @@ async fn execute(
     let context = Arc::new(LeaseContext::new(Arc::clone(&surroundings), &work, events));
     let verdict = match surroundings.backends.find(&work.offer.backend, &work.offer.action) {
         Err(problem) => Verdict::Failed(problem),
-        Ok(backend) => match work.offer.checked_params() {
-            Err(bad) => Verdict::Failed(bad.to_string()),
+        Ok(found) => match found.admitted(&work.offer) {
+            Err(problem) => Verdict::Failed(problem),
             Ok(params) => {
-                let running = tokio::spawn(backend.run(Arc::clone(&context), work.offer.action, params));
+                let running = tokio::spawn(found.backend.run(Arc::clone(&context), work.offer.action, params));
                 until_over(running, stopped, Duration::from_millis(timeout_ms)).await
             }
         },

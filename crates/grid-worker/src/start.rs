@@ -66,7 +66,8 @@ pub async fn run_with<D: Dialer, R: Directory>(
     shutdown: Shutdown,
     ready: impl FnOnce(Ready) + Send + 'static,
 ) -> Result<(), WorkerError> {
-    let backends = Backends::new(&config.enable_backends).map_err(WorkerError::Config)?;
+    let backends = Backends::new(&config.enable_backends, &config.disable_backends, &config.data_dir)
+        .map_err(WorkerError::Config)?;
     if config.servers.is_empty() {
         return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
     }

@@ -47,6 +47,27 @@ async fn w2_an_offer_is_accepted_run_and_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_the_declaration_is_refused_by_the_worker_too() {
+    let leader = TestLeader::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let _worker = TestWorker::start(&leader, dir.path()).await;
+    for (number, task) in [
+        Task::new(1, "ping/echo").text("mesage", "hello"),
+        Task::new(2, "record"),
+        Task::new(3, "record").text("path", "/tmp/a\0b"),
+        Task::new(4, "flaky").text("rate", "50"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        leader.offer(&task);
+        let result = leader.result(task.lease).await;
+        assert_eq!(result.status(), v1::LeaseStatus::Failed, "{number}");
+        assert!(result.error.starts_with("refused by this worker: "), "{number}: {}", result.error);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_action_of_test_does_what_it_says() {
     let leader = TestLeader::start().await;
     let dir = tempfile::tempdir().unwrap();

@@ -115,7 +115,7 @@ async fn a_drained_worker_finishes_what_it_holds_and_leaves() {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
     worker.end().await.unwrap();
-    assert_eq!(leader.result(sleep.lease).await.error, "sleep was killed by signal 15");
+    assert_eq!(leader.result(sleep.lease).await.error, "sleep: killed by signal 15");
     assert_eq!(leader.results_of(late.lease), 0);
     assert_eq!(leader.seen().left, 1);
 }

@@ -127,9 +127,12 @@ pub struct WorkerArgs {
     /// Folder for journal and outputs, of this worker alone
     #[arg(long, env = "GRID_DATA_DIR")]
     pub data_dir: PathBuf,
-    /// Run a backend that is off by default; may be repeated
-    #[arg(long = "enable-backend", value_parser = backend)]
+    /// Run a backend that is off by default, or whose programs are not installed (yet); may be repeated
+    #[arg(long = "enable-backend", value_name = "NAME", value_parser = backend)]
     pub enable_backends: Vec<String>,
+    /// Do not run a backend that is on by default; may be repeated
+    #[arg(long = "disable-backend", value_name = "NAME", value_parser = backend)]
+    pub disable_backends: Vec<String>,
     /// Leases at once
     #[arg(long, env = "GRID_SLOTS", default_value_t = DEFAULT_SLOTS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SLOTS)))]
     pub slots: u32,

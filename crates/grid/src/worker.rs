@@ -18,6 +18,7 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
         labels: args.labels.into_iter().collect(),
         data_dir: args.data_dir,
         enable_backends: args.enable_backends,
+        disable_backends: args.disable_backends,
         slots: args.slots,
         address: args.address,
         reset_journal: args.reset_journal,

@@ -242,7 +242,10 @@ mod tests {
     #[test]
     fn faults_say_what_would_have_been_right() {
         for (line, want) in [
-            ("job run -t all pong echo", "unknown backend \"pong\": known: ping, test (did you mean ping?)"),
+            (
+                "job run -t all pong echo",
+                "unknown backend \"pong\": known: ping, apt, systemd, rke2, test (did you mean ping?)",
+            ),
             (
                 "job run -t all ping ecko",
                 "unknown action \"ecko\": ping has echo, hostname, sleep (did you mean echo?)",

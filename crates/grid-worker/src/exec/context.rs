@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use grid_types::{LeaseKey, NodeId};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::blocking::BlockingCalls;
+use super::call::{Call, Finished, Said};
 use super::{Event, GRACE, Surroundings};
 use crate::book::Work;
 use crate::output::Sink;
@@ -69,32 +70,45 @@ impl LeaseContext {
 
     /// Runs a program to its end; anything but exit code 0 is a failure.
     pub async fn run(&self, program: &str, args: Vec<String>) -> Result<(), String> {
-        let spawned = self.spawn(program, args)?;
+        self.call(&Call::new(program, args)).await?.success("")
+    }
+
+    /// Runs a program to its end.
+    ///
+    /// # Errors
+    /// It could not be started; whatever it exits with is no error here.
+    pub async fn call(&self, call: &Call) -> Result<Finished, String> {
+        let program = &call.program;
+        let (said, (at_end, ended)) = (Said::default(), oneshot::channel());
+        let spawned = self.spawn(call, said.clone(), at_end)?;
         // Best effort: the mark finds the process as well.
         let _ = self.events.send(Event::Forked { lease: self.lease, group: spawned.group }).await;
-        match spawned.exit.await {
-            Ok(Exit::Code(0)) => Ok(()),
-            Ok(Exit::Code(code)) => Err(format!("{program} exited with code {code}")),
-            Ok(Exit::Signal(signal)) => Err(format!("{program} was killed by signal {signal}")),
-            Err(error) => Err(format!("{program}: cannot wait for it: {error}")),
+        let exit = spawned.exit.await.map_err(|error| format!("{program}: cannot wait for it: {error}"))?;
+        if exit == Exit::Code(0) {
+            return Ok(Finished::new(program, exit, String::new()));
         }
+        // Its last words may still be in the pipe; a descendant may hold the pipe for longer than they are worth.
+        let _ = tokio::time::timeout(DRAIN_LIMIT, ended).await;
+        Ok(Finished::new(program, exit, said.text()))
     }
 
     /// Not async: between the fork and the entry in `started` nothing can interrupt.
-    fn spawn(&self, program: &str, args: Vec<String>) -> Result<Spawned, String> {
+    fn spawn(&self, call: &Call, said: Said, at_end: oneshot::Sender<()>) -> Result<Spawned, String> {
         let LeaseKey { job, step, attempt, .. } = self.lease;
-        let env = vec![
+        let program = &call.program;
+        let mut env = vec![
             ("GRID_JOB".to_owned(), job.to_string()),
             ("GRID_STEP".to_owned(), step.to_string()),
             ("GRID_ATTEMPT".to_owned(), attempt.to_string()),
             ("GRID_NODE".to_owned(), self.node_id().to_string()),
         ];
+        env.extend(call.env.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         let mark = self.surroundings.mark(&self.lease);
-        let wanted = Program { program: program.to_owned(), args, env, mark };
+        let wanted = Program { program: program.clone(), args: call.args.clone(), env, mark };
         let spawned = self.surroundings.processes.spawn(&wanted);
         let mut spawned = spawned.map_err(|error| format!("cannot start {program}: {error}"))?;
         let output = std::mem::replace(&mut spawned.output, Box::pin(tokio::io::empty()));
-        let pump = tokio::spawn(pump(output, Arc::clone(&self.sink)));
+        let pump = tokio::spawn(pump(output, Arc::clone(&self.sink), said, at_end));
         let mut started = locked(&self.started);
         started.groups.push(spawned.group);
         started.pumps.push(pump);
@@ -170,14 +184,22 @@ async fn off_runtime<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'stati
     tokio::task::spawn_blocking(look).await.ok()
 }
 
-async fn pump(mut output: Pin<Box<dyn AsyncRead + Send>>, sink: Arc<Mutex<Sink>>) {
+/// Dropping `at_end` tells that everything was read.
+async fn pump(
+    mut output: Pin<Box<dyn AsyncRead + Send>>,
+    sink: Arc<Mutex<Sink>>,
+    said: Said,
+    at_end: oneshot::Sender<()>,
+) {
     let mut buffer = vec![0; READ_BYTES];
     while let Ok(count) = output.read(&mut buffer).await {
         if count == 0 {
-            return;
+            break;
         }
         locked(&sink).write(&buffer[..count]);
+        said.write(&buffer[..count]);
     }
+    drop(at_end);
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

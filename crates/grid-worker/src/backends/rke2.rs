@@ -1,0 +1,193 @@
+//! `rke2`: the installer of get.rke2.io, the scripts it leaves on the machine, and systemctl.
+//!
+//! ```text
+//!   download: curl → DATA/rke2/install.sh      install: DATA/rke2/install.sh with INSTALL_RKE2_* set
+//!   uninstall: rke2-uninstall.sh               kill: rke2-killall.sh        start, stop, restart: systemctl
+//! ```
+//!
+//! The installer is kept in the worker's own folder, where nobody else can write, and is executed as a file: what a job
+//! says reaches it in its environment only, never as text of a script.
+//! A guard and no more: a `mode` is refused on a node where the other kind is active. Who joins which cluster is in
+//! RKE2's own configuration, which this backend does not touch.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use grid_types::decl::Params;
+
+use super::systemd::systemctl;
+use super::{Backend, Run, params, programs};
+use crate::exec::{Call, LeaseContext};
+
+const INSTALLER_URL: &str = "https://get.rke2.io";
+/// Where the installer puts the scripts: from a tarball, or from a package.
+const SCRIPT_FOLDERS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/opt/rke2/bin"];
+
+#[derive(Clone)]
+pub(super) struct Rke2 {
+    folder: PathBuf,
+}
+
+impl Rke2 {
+    pub(super) fn new(data_dir: &Path) -> Self {
+        Self { folder: std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned()).join("rke2") }
+    }
+
+    fn installer(&self) -> PathBuf {
+        self.folder.join("install.sh")
+    }
+}
+
+impl Backend for Rke2 {
+    fn run(&self, context: Arc<LeaseContext>, action: String, given: Params) -> Run {
+        let rke2 = self.clone();
+        Box::pin(async move {
+            match action.as_str() {
+                "download" => {
+                    refuse_other_kind(&context, &given).await?;
+                    rke2.download(&context).await
+                }
+                "install" => {
+                    refuse_other_kind(&context, &given).await?;
+                    rke2.install(&context, &given).await
+                }
+                "uninstall" => {
+                    refuse_other_kind(&context, &given).await?;
+                    match programs::locate("rke2-uninstall.sh", &SCRIPT_FOLDERS) {
+                        Some(script) => run_script(&context, &script).await,
+                        None => {
+                            context.write(b"rke2 is not installed here: nothing to do\n");
+                            Ok(())
+                        }
+                    }
+                }
+                "kill" => match programs::locate("rke2-killall.sh", &SCRIPT_FOLDERS) {
+                    Some(script) => run_script(&context, &script).await,
+                    None => Err("there is no rke2-killall.sh on this node: rke2 is not installed".to_owned()),
+                },
+                "start" | "stop" | "restart" => {
+                    let unit = unit(params::required_text(&given, "mode")?);
+                    context.call(&systemctl(&action, &unit)?).await?.success(&format!("{action} {unit}"))
+                }
+                other => Err(format!("rke2 has no action {other}")),
+            }
+        })
+    }
+}
+
+impl Rke2 {
+    async fn download(&self, context: &LeaseContext) -> Result<(), String> {
+        let (folder, file) = (self.folder.clone(), self.installer());
+        let part = self.folder.join("install.sh.part");
+        let failed = |what: &str, path: &Path, error: &io::Error| format!("cannot {what} {}: {error}", path.display());
+        context.block(move || fs::create_dir_all(&folder).map_err(|e| failed("make", &folder, &e))).await??;
+        context.call(&download_call(&part)).await?.success(INSTALLER_URL)?;
+        let kept = file.clone();
+        context.block(move || keep(&part, &kept).map_err(|e| failed("keep", &kept, &e))).await??;
+        context.write(format!("kept {INSTALLER_URL} as {}\n", file.display()).as_bytes());
+        Ok(())
+    }
+
+    async fn install(&self, context: &LeaseContext, given: &Params) -> Result<(), String> {
+        let installer = self.installer();
+        if !installer.is_file() {
+            self.download(context).await?;
+        }
+        context.call(&install_call(&installer, given)).await?.success("(installer of rke2)")
+    }
+}
+
+fn download_call(part: &Path) -> Call {
+    let part = part.to_string_lossy();
+    let fetch = ["--fail", "--silent", "--show-error", "--location", "--retry", "3", "--proto", "=https", "--tlsv1.2"];
+    Call::new("curl", fetch.into_iter().chain(["--output", &part, INSTALLER_URL]))
+}
+
+fn install_call(installer: &Path, given: &Params) -> Call {
+    let mode = params::text(given, "mode").unwrap_or("server").to_owned();
+    let mut env = vec![("INSTALL_RKE2_TYPE", mode)];
+    for (name, param) in [("INSTALL_RKE2_VERSION", "version"), ("INSTALL_RKE2_CHANNEL", "channel")] {
+        env.extend(params::text(given, param).map(|value| (name, value.to_owned())));
+    }
+    Call { env, ..Call::new(&installer.to_string_lossy(), [] as [&str; 0]) }
+}
+
+/// What a proxy or a login page sends instead would otherwise be run.
+fn keep(part: &Path, file: &Path) -> io::Result<()> {
+    let mut first = [0; 2];
+    File::open(part)?.read_exact(&mut first)?;
+    if &first != b"#!" {
+        return Err(io::Error::other("what was fetched is no script"));
+    }
+    fs::set_permissions(part, Permissions::from_mode(0o700))?;
+    fs::rename(part, file)
+}
+
+async fn run_script(context: &LeaseContext, script: &Path) -> Result<(), String> {
+    context.call(&Call::new(&script.to_string_lossy(), [] as [&str; 0])).await?.success("")
+}
+
+async fn refuse_other_kind(context: &LeaseContext, given: &Params) -> Result<(), String> {
+    let other = match params::text(given, "mode") {
+        Some("server") => "agent",
+        Some("agent") => "server",
+        _ => return Ok(()),
+    };
+    // It prints the state of the unit, whatever that is; only success says that it is active.
+    if context.call(&systemctl("is-active", &unit(other))?).await?.succeeded() {
+        return Err(format!("refused: {} is active on this node, and the job is for the other kind", unit(other)));
+    }
+    Ok(())
+}
+
+fn unit(mode: &str) -> String {
+    format!("rke2-{mode}.service")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Rke2, download_call, install_call, keep};
+    use grid_types::decl::{ParamValue, Params};
+
+    #[test]
+    fn the_command_lines() {
+        let rke2 = Rke2::new(Path::new("/var/lib/grid"));
+        assert_eq!(rke2.installer(), Path::new("/var/lib/grid/rke2/install.sh"));
+        let fetch = download_call(Path::new("/d/install.sh.part"));
+        assert_eq!(
+            format!("{} {}", fetch.program, fetch.args.join(" ")),
+            "curl --fail --silent --show-error --location --retry 3 --proto =https --tlsv1.2 --output \
+             /d/install.sh.part https://get.rke2.io"
+        );
+        let given: Params = [("mode", "agent"), ("version", "v1.33.1+rke2r1"), ("channel", "stable")]
+            .map(|(name, value)| (name.to_owned(), ParamValue::Text(value.to_owned())))
+            .into();
+        let call = install_call(Path::new("/d/install.sh"), &given);
+        assert_eq!((call.program.as_str(), call.args.len()), ("/d/install.sh", 0));
+        let env: Vec<_> = call.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            env,
+            ["INSTALL_RKE2_TYPE=agent", "INSTALL_RKE2_VERSION=v1.33.1+rke2r1", "INSTALL_RKE2_CHANNEL=stable"]
+        );
+        assert_eq!(install_call(Path::new("/d"), &Params::new()).env, [("INSTALL_RKE2_TYPE", "server".to_owned())]);
+    }
+
+    #[test]
+    fn only_a_script_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (part, file) = (dir.path().join("part"), dir.path().join("install.sh"));
+        for bad in ["", "<html>log in</html>"] {
+            std::fs::write(&part, bad).unwrap();
+            assert!(keep(&part, &file).is_err());
+            assert!(!file.exists());
+        }
+        std::fs::write(&part, "#!/bin/sh\n").unwrap();
+        keep(&part, &file).unwrap();
+        assert!(file.is_file() && !part.exists());
+    }
+}
