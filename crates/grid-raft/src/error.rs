@@ -22,11 +22,20 @@ pub enum OpenError {
     #[error("{}: holds no raft group yet; start once with --bootstrap, or join an existing group", .folder.display())]
     NotInitialised { folder: PathBuf },
 
+    #[error("{}: was written by a newer grid (format {found}, this one knows {known}), and was left as it is; start that grid on this folder", .folder.display())]
+    Newer { folder: PathBuf, found: u32, known: u32 },
+
+    #[error("{}: holds data already, and was left as it is; restore into an empty folder", .folder.display())]
+    NotEmpty { folder: PathBuf },
+
     #[error("{}: belongs to member {found}, not to member {wanted}; start with the id it was made for, or with an empty data folder", .folder.display())]
     OtherMember { folder: PathBuf, found: u64, wanted: u64 },
 
     #[error("{}: {reason}; nothing was overwritten: restore a backup into an empty folder, or move this one away and join the group again", .folder.display())]
     Damaged { folder: PathBuf, reason: String },
+
+    #[error("{}: the snapshot is damaged ({reason}); take another one, or a backup", .path.display())]
+    SnapshotDamaged { path: PathBuf, reason: String },
 
     #[error("{}: the state stands at {machine} and the raft log does not ({reason}); log and state are not from the same member: put back the files that belong together", .folder.display())]
     Mismatch { folder: PathBuf, machine: LogPosition, reason: String },

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   raft.lock    held while a process uses the folder; the kernel frees it with the process
-//!   raft.json    format and member id; written once the folder belongs to a group
+//!   raft.json    format, member id, a random id of the folder, what it was restored from, a checksum; written once
+//!                the folder belongs to a group
 //!   raft-log/    votes and entries
 //!   snapshots/   the newest snapshot and its description
 //! ```
@@ -30,6 +31,11 @@ const LOCK: &str = "raft.lock";
 /// crash does not count: repeat it.
 pub fn is_initialised(data_dir: &Path) -> bool {
     data_dir.join(IDENTITY).exists()
+}
+
+/// Whose folder `data_dir` is; `None` if it belongs to no group yet.
+pub fn identity(data_dir: &Path) -> Result<Option<Identity>, OpenError> {
+    Folder::new(data_dir).identity()
 }
 
 /// The parts of a data folder.
@@ -111,11 +117,12 @@ impl Folder {
     }
 
     /// Records that the folder belongs to a group from now on.
-    pub fn mark_initialised(&self, raft_id: u64) -> Result<(), OpenError> {
+    pub fn mark_initialised(&self, raft_id: u64, restored: Option<Restored>) -> Result<(), OpenError> {
         let path = self.root.join(IDENTITY);
-        let identity = Identity { format: FORMAT, raft_id };
-        let text =
-            serde_json::to_vec(&identity).map_err(io::Error::from).map_err(OpenError::io(&path, "cannot encode"))?;
+        let identity = Identity { raft_id, folder_id: random_id(&path)?, restored };
+        let check = identity.check().map_err(OpenError::io(&path, "cannot encode"))?;
+        let text = serde_json::to_vec(&Marked { format: FORMAT, check, identity });
+        let text = text.map_err(io::Error::from).map_err(OpenError::io(&path, "cannot encode"))?;
         write_file(&path, &text).map_err(OpenError::io(&path, "cannot write"))
     }
 
@@ -126,20 +133,70 @@ impl Folder {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(OpenError::io(&path, "cannot read")(e)),
         };
-        let identity: Identity =
-            serde_json::from_slice(&text).map_err(|e| OpenError::damaged(&self.root, format!("raft.json: {e}")))?;
-        if identity.format != FORMAT {
-            let reason = format!("raft.json has format {}, this program reads {FORMAT}", identity.format);
-            return Err(OpenError::damaged(&self.root, reason));
-        }
-        Ok(Some(identity))
+        let damaged = |reason: String| OpenError::damaged(&self.root, format!("raft.json: {reason}"));
+        let format: Format = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+        let marked = match serde_json::from_slice::<Marked>(&text) {
+            // The checksum covers the format of this program: if it is right, another number there is damage.
+            Ok(marked) if marked.identity.check().is_ok_and(|check| check == marked.check) => marked,
+            _ if format.format > FORMAT => {
+                return Err(OpenError::Newer { folder: self.root.clone(), found: format.format, known: FORMAT });
+            }
+            Ok(_) => return Err(damaged("its checksum is wrong".to_owned())),
+            Err(e) => return Err(damaged(e.to_string())),
+        };
+        Ok(Some(marked.identity))
+    }
+}
+
+/// Whose folder it is, and how it came to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    pub raft_id: u64,
+    /// Random, in hex: two folders are never taken for one (E3).
+    pub folder_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
+}
+
+/// What a folder was restored from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restored {
+    /// The generation of leader epochs must be at least this (E2).
+    pub generation: u32,
+    /// When the backup was taken.
+    pub taken_wall_ms: u64,
+    pub index: u64,
+}
+
+impl Identity {
+    fn check(&self) -> io::Result<String> {
+        Ok(blake3::hash(&serde_json::to_vec(&(FORMAT, self))?).to_hex().to_string())
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct Identity {
+#[serde(deny_unknown_fields)]
+struct Marked {
     format: u32,
-    raft_id: u64,
+    identity: Identity,
+    check: String,
+}
+
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+fn random_id(path: &Path) -> Result<String, OpenError> {
+    let mut id = [0u8; 16];
+    getrandom::fill(&mut id).map_err(|e| OpenError::Io {
+        path: path.to_owned(),
+        action: "no random id for",
+        source: io::Error::other(e),
+    })?;
+    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Keeps other processes out. Shared by everything that touches the folder, so

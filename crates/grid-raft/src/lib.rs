@@ -19,6 +19,7 @@ mod applier;
 mod config;
 mod error;
 mod folder;
+mod founding;
 mod group;
 mod leadership;
 mod log_store;
@@ -41,7 +42,9 @@ mod file_machine;
 
 pub use config::{Config, MAX_PAYLOAD_BYTES, Start};
 pub use error::{OpenError, ProposeError, Stopped};
-pub use folder::is_initialised;
+pub use folder::{Identity, Restored, identity, is_initialised};
+pub use founding::{found, lone_membership};
 pub use leadership::{LeaderInfo, Leadership};
 pub use machine::{Committed, LogPosition, Machine, MachineError, MachinePosition};
 pub use raft::Raft;
+pub use snapshots::{check_snapshot, sound_snapshots};

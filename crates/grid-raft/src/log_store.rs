@@ -98,6 +98,15 @@ impl LogStore {
         entry.map(|entry| Ok(entry?.0.0)).transpose()
     }
 
+    /// Makes an empty log go on behind `position`, of which there is a snapshot.
+    pub async fn begin_after(&self, position: LogPosition, vote: Vote<u64>) -> io::Result<()> {
+        self.write_through(|log| {
+            log.save_vote(StoredVote(vote))?;
+            log.purge((position.term, position.index))
+        })
+        .await
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, RaftLog<LogTypes>> {
         read(&self.shared.log)
     }

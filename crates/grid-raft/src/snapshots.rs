@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::folder::{sync_dir, write_file};
+use crate::error::OpenError;
+use crate::folder::{Folder, sync_dir, write_file};
 use crate::group::{SnapshotMeta, StoredMembership, log_id_of, position_of};
 use crate::machine::{LogPosition, MachinePosition};
 use crate::record::{decode_membership, encode_stored};
@@ -32,6 +33,24 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Clone)]
 pub struct Snapshots {
     dir: PathBuf,
+}
+
+/// The snapshots in the folder of a member whose content is what it was, wherever they stand; nothing is changed.
+pub fn sound_snapshots(data_dir: &Path) -> Vec<(PathBuf, Option<LogPosition>)> {
+    let snapshots = Snapshots { dir: Folder::new(data_dir).snapshots() };
+    let descriptions = snapshots.files().unwrap_or_default().into_iter().filter(|path| is(path, "json"));
+    let sound = descriptions.filter_map(|path| read_description(&path).ok()).filter(|found| found.verify().is_ok());
+    sound.map(|found| (found.path, found.last)).collect()
+}
+
+/// Compares a snapshot with its description, if that lies beside it.
+pub fn check_snapshot(path: &Path) -> Result<(), OpenError> {
+    let description = path.with_extension("json");
+    if !description.exists() {
+        return Ok(());
+    }
+    let checked = read_description(&description).and_then(|found| found.verify());
+    checked.map_err(|e| OpenError::SnapshotDamaged { path: path.to_path_buf(), reason: e.to_string() })
 }
 
 /// A snapshot that was published.

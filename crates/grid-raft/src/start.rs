@@ -181,7 +181,7 @@ async fn begin(
         return Err(OpenError::damaged(folder.root(), reason));
     }
     if !folder::is_initialised(folder.root()) {
-        folder.mark_initialised(raft_id)?;
+        folder.mark_initialised(raft_id, None)?;
     }
     if !extent.is_pristine && membership.voter_ids().eq([raft_id]) {
         raft.trigger().elect().await.map_err(|e| stopped(&e))?;

@@ -159,13 +159,23 @@ fn a_missing_or_foreign_log_is_refused() {
 }
 
 #[test]
-fn an_unreadable_mark_is_refused() {
+fn a_mark_that_is_damaged_or_newer_is_refused() {
     let home = used_home();
-    for text in ["{}", r#"{"format":2,"raft_id":1}"#] {
-        fs::write(home.path().join("raft.json"), text).expect("written");
+    let path = home.path().join("raft.json");
+    let sound = fs::read_to_string(&path).expect("mark");
+    for text in ["{}", "", &sound[..sound.len() - 1], &sound.replace(r#""raft_id":1"#, r#""raft_id":3"#)] {
+        fs::write(&path, text).expect("written");
         let error = assert_refused_untouched(&home, Start::Existing);
         assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
     }
+    for text in [r#"{"format":2,"raft_id":1}"#, r#"{"format":7,"more":[]}"#] {
+        fs::write(&path, text).expect("written");
+        let error = assert_refused_untouched(&home, Start::Existing);
+        assert!(matches!(error, OpenError::Newer { .. }), "{error}");
+    }
+    // Only that number is damaged: everything that counts is there.
+    fs::write(&path, sound.replace(r#""format":1"#, r#""format":9"#)).expect("written");
+    home.run(Start::Existing, async |raft| lead(&raft).await);
 }
 
 #[test]

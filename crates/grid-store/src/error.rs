@@ -23,6 +23,8 @@ pub enum StoreError {
          it is rebuilt from the newest snapshot and the log", .path.display()
     )]
     Damaged { path: PathBuf, problem: String },
+    #[error("cannot restore from {}: {problem}; nothing was created", .path.display())]
+    BadBackup { path: PathBuf, problem: String },
     #[error("cannot {doing} {}: the disk is full; free some space and start again", .path.display())]
     Full { path: PathBuf, doing: &'static str },
     #[error(
@@ -32,6 +34,12 @@ pub enum StoreError {
     Failed { path: PathBuf, doing: &'static str, problem: String },
     #[error("{0}; this is a fault of grid, please report it")]
     Contradiction(String),
+}
+
+impl StoreError {
+    pub(crate) fn damaged_backup(path: &Path, problem: impl std::fmt::Display) -> Self {
+        Self::BadBackup { path: path.to_owned(), problem: format!("it is damaged ({problem}), take another backup") }
+    }
 }
 
 /// An error on its way to where the file's name is known.

@@ -10,6 +10,7 @@
 //! file's consistency, and the log replays them. Any write error is fatal to the process (L2): nothing here retries.
 //! Not here: what changes (`grid-core`), when a snapshot is due and where it lies (`grid-raft`), pruning of history.
 
+mod backup;
 mod cells;
 mod checkpoint;
 mod error;
@@ -18,11 +19,14 @@ mod load;
 mod outputs;
 mod pool;
 mod read;
+mod restorable;
 mod schema;
 mod store;
 mod write;
 
+pub use backup::{BACKUP_VERSION, BackupInfo, Written as WrittenBackup};
 pub use error::StoreError;
 pub use load::Stored;
 pub use read::{Reader, Resumable, StoredOutput, Totals, time_text};
+pub use restorable::{peek, unpack};
 pub use store::{Position, Store};

@@ -14,6 +14,7 @@ mod roster;
 mod view;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
@@ -45,6 +46,10 @@ pub struct Totals {
 impl Reader {
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
         Self { pool }
+    }
+
+    pub(crate) fn store_path(&self) -> &Path {
+        self.pool.path()
     }
 
     /// With `results` if they are at most 1,000 rows.

@@ -145,7 +145,7 @@ impl Open {
     }
 }
 
-fn copy_to(from: &Connection, path: &Path) -> Result<(), Fault> {
+pub(crate) fn copy_to(from: &Connection, path: &Path) -> Result<(), Fault> {
     drop(File::create_new(path)?);
     let mut copy = Connection::open(path)?;
     // It is fsynced as a whole below; until then nobody relies on it.

@@ -1,5 +1,6 @@
 //! The store from outside: a state machine drives it, and what it gives back is compared with the state.
 
+mod backups;
 mod copies;
 mod documents;
 mod events;

@@ -1,0 +1,124 @@
+//! A controller's data folder: whose it is.
+//!
+//! ```text
+//!   node-id                 whose folder it is
+//!   raft/                   log, votes, snapshots, raft.json: this is the durability
+//!   state.sqlite            the applied state; made anew from raft/ whenever it cannot be trusted
+//!   restoring/              a restore under way; without effect until it becomes raft/
+//! ```
+//!
+//! A folder that is not this node's own, or not a controller's, is refused and left as it is.
+//! Not here: what is in the files (`grid-raft`, `grid-store`), making one from a backup (`restore`).
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use grid_types::Name;
+
+use crate::controller::OpenError;
+
+/// Which controller the folder belongs to: what an operator has to know when it is the wrong one.
+const OWNER_FILE: &str = "node-id";
+const OWNER_UNFINISHED: &str = "node-id.new";
+
+pub(crate) fn raft_dir(dir: &Path) -> PathBuf {
+    dir.join("raft")
+}
+
+pub(crate) fn state_path(dir: &Path) -> PathBuf {
+    dir.join("state.sqlite")
+}
+
+/// Stable for a node id, so that a folder tells whose it is.
+pub(crate) fn raft_id(node: &Name) -> u64 {
+    let hash = node
+        .as_str()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    hash >> 1 | 1
+}
+
+pub(crate) fn raft_config(dir: PathBuf, node: &Name, raft_addr: &str) -> grid_raft::Config {
+    let mut config = grid_raft::Config::new(raft_id(node), raft_addr, dir);
+    // Nobody else could need them.
+    config.keep_entries = 0;
+    config
+}
+
+/// A folder is this node's own, or empty; anything else is left alone.
+pub(crate) fn check(dir: &Path, node: &Name, bootstrap: bool) -> Result<(), OpenError> {
+    if owned_by(dir, node)? {
+        return Ok(());
+    }
+    // A crash in the middle of the very first start leaves the unfinished file behind.
+    refuse_content(dir, &[OWNER_UNFINISHED])?;
+    if !bootstrap {
+        return Err(not_ours(dir, "is empty; start once with --bootstrap to found a cluster here".to_owned()));
+    }
+    write_owner(dir, node).map_err(|e| unreadable(dir, e))
+}
+
+/// Whether the folder is this node's own; another's is an error.
+pub(crate) fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
+    match std::fs::read_to_string(dir.join(OWNER_FILE)) {
+        Ok(owner) if owner.trim() == node.as_str() => Ok(true),
+        Ok(owner) => {
+            let owner = owner.trim();
+            let problem = format!(
+                "belongs to controller {owner}, not to {node}; start it with --node-id {owner}, or with an empty folder"
+            );
+            Err(not_ours(dir, problem))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(unreadable(dir, e)),
+    }
+}
+
+/// Anything but the names in `allowed` makes it somebody's folder.
+pub(crate) fn refuse_content(dir: &Path, allowed: &[&str]) -> Result<(), OpenError> {
+    for entry in std::fs::read_dir(dir).map_err(|e| unreadable(dir, e))? {
+        let name = entry.map_err(|e| unreadable(dir, e))?.file_name();
+        if !allowed.iter().any(|allowed| name == *allowed) {
+            let problem = format!("is not empty (it has {name:?}) and not a controller's folder; give an empty one");
+            return Err(not_ours(dir, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Whole or not at all, whatever happens in between.
+pub(crate) fn write_owner(dir: &Path, node: &Name) -> std::io::Result<()> {
+    let fresh = dir.join(OWNER_UNFINISHED);
+    let mut file = File::create(&fresh)?;
+    writeln!(file, "{node}")?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, dir.join(OWNER_FILE))?;
+    File::open(dir)?.sync_all()
+}
+
+pub(crate) fn not_ours(dir: &Path, problem: String) -> OpenError {
+    OpenError::NotOurs { path: dir.to_path_buf(), problem }
+}
+
+pub(crate) fn unreadable(dir: &Path, source: std::io::Error) -> OpenError {
+    OpenError::Folder { path: dir.to_path_buf(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn a_folder_is_this_nodes_own_or_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let (c1, c2) = ("c1".parse().unwrap(), "c2".parse().unwrap());
+        assert!(check(dir.path(), &c1, false).unwrap_err().to_string().contains("--bootstrap"));
+        check(dir.path(), &c1, true).unwrap();
+        check(dir.path(), &c1, false).unwrap();
+        assert!(check(dir.path(), &c2, true).unwrap_err().to_string().contains("--node-id c1"));
+        let foreign = tempfile::tempdir().unwrap();
+        std::fs::write(foreign.path().join("thesis.txt"), "x").unwrap();
+        assert!(check(foreign.path(), &c1, true).unwrap_err().to_string().contains("thesis.txt"));
+    }
+}
