@@ -7,7 +7,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use grid_controller::Control;
+use grid_controller::{Control, Rerun};
 use grid_types::api::{JobStateDoc, Resolution};
 use grid_types::{NodeId, StepIndex};
 use serde_json::Value;
@@ -38,11 +38,31 @@ pub async fn resume<C: Control>(
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
+    rerun(&control, &path, params, body, false).await
+}
+
+/// `POST …/jobs/{id}/retry`: the same, only on the nodes where something failed.
+pub async fn retry<C: Control>(
+    State(control): State<C>,
+    path: OfJob,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<JobStateDoc>, Refused> {
+    rerun(&control, &path, params, body, true).await
+}
+
+async fn rerun<C: Control>(
+    control: &C,
+    path: &OfJob,
+    params: Params,
+    body: Option<Value>,
+    failed_only: bool,
+) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    let mut fields = Fields::of(&control, body, &["rerun_once"])?;
-    let rerun_once = fields.optional("rerun_once", "true or false", Value::as_bool);
+    let mut fields = Fields::of(control, body, &["rerun_once"])?;
+    let rerun_once = fields.optional("rerun_once", "true or false", Value::as_bool).unwrap_or(false);
     fields.finish()?;
-    Ok(Json(control.resume(&path.namespace, path.job, rerun_once.unwrap_or(false)).await?))
+    Ok(Json(control.resume(&path.namespace, path.job, Rerun { failed_only, rerun_once }).await?))
 }
 
 /// `POST …/jobs/{id}/resolve`.

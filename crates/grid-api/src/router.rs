@@ -21,6 +21,7 @@ pub fn router<C: Control>(control: C) -> Router {
     let cancel = || guards.leader_or_draining(post(jobs::cancel::<C>));
     let confirm = || guards.leader(post(decisions::confirm::<C>));
     let resume = || guards.leader(post(decisions::resume::<C>));
+    let retry = || guards.leader(post(decisions::retry::<C>));
     let resolve = || guards.leader(post(decisions::resolve::<C>));
 
     let canonical = Router::new()
@@ -30,6 +31,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .route(&of_job("/cancel"), cancel())
         .route(&of_job("/confirm"), confirm())
         .route(&of_job("/resume"), resume())
+        .route(&of_job("/retry"), retry())
         .route(&of_job("/resolve"), resolve())
         .route(&of_job("/why"), read(get(jobs::why::<C>)))
         .route(&of_job("/results"), read(get(results::rows::<C>)))
@@ -45,6 +47,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/job/{id}/cancel", cancel())
         .route("/job/{id}/confirm", confirm())
         .route("/job/{id}/resume", resume())
+        .route("/job/{id}/retry", retry())
         .route("/job/{id}/resolve", resolve())
         .route("/job/{id}/why", read(get(jobs::why::<C>)))
         .route("/job/{id}/results", read(get(results::rows::<C>)))

@@ -158,7 +158,9 @@ impl Client {
             // A cancel has no key: after a lost answer, "it has ended" may be this very cancel's doing.
             Err(error) if journey.maybe_done && error.code() == Some(Code::Conflict) => {
                 match self.job(namespace, job).await {
-                    Ok(doc) if doc.status == JobStatus::Cancelled => Ok(JobStateDoc { id, status: doc.status }),
+                    Ok(doc) if doc.status == JobStatus::Cancelled => {
+                        Ok(JobStateDoc { id, status: doc.status, note: None })
+                    }
                     _ => Err(error),
                 }
             }
@@ -182,6 +184,14 @@ impl Client {
     pub async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
         // Sent again after it took effect, it is a CONFLICT: the job runs.
         self.decide(namespace, job, "resume", &ResumeBody { rerun_once }, false).await
+    }
+
+    /// Runs again what failed, on the nodes where it did; the others are left alone.
+    ///
+    /// # Errors
+    /// As [`Client::resume`]; `CONFLICT` also if nothing has failed.
+    pub async fn retry(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
+        self.decide(namespace, job, "retry", &ResumeBody { rerun_once }, false).await
     }
 
     /// Says how a step ended on a node that nobody knows.

@@ -66,6 +66,15 @@ pub struct Submitted {
     pub repeated: bool,
 }
 
+/// What of an ended job is to run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rerun {
+    /// A retry: only nodes on which something failed take part.
+    pub failed_only: bool,
+    /// Also once-only steps that may have run already (W8).
+    pub rerun_once: bool,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobQuery {
     pub limit: u32,
@@ -121,12 +130,12 @@ pub trait Control: Clone + Send + Sync + 'static {
         verdict: Resolution,
     ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
-    /// Runs what is missing of an ended job. `rerun_once`: also once-only steps that may have run already (W8).
+    /// Runs what is missing of an ended job, or, as a retry, only what its failed nodes miss.
     fn resume(
         &self,
         namespace: &str,
         job: JobId,
-        rerun_once: bool,
+        wanted: Rerun,
     ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
     fn why(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<WhyDoc, Refusal>> + Send;

@@ -23,12 +23,13 @@ mod proposer;
 mod reconcile;
 mod requests;
 mod restore;
+mod resume;
 mod sessions;
 mod shared;
 mod term;
 mod ticker;
 
-pub use control::{Control, JobQuery, Output, PlanHash, Refusal, ResultQuery, Submitted};
+pub use control::{Control, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 pub use controller::{Controller, OpenError, Opening};
 pub use grid_core::Quotas;
 pub use grid_plan::Thresholds;

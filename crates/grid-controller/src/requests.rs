@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use grid_core::{
-    CancelJob, Command, ConfirmJob, Planned, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict,
-};
+use grid_core::{CancelJob, Command, ConfirmJob, Planned, Rejection, Reply, ResolveStep, SubmitJob, Verdict};
 use grid_proto::v1;
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
@@ -18,7 +16,7 @@ use grid_types::api::{
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
 
-use crate::control::{Control, JobQuery, Output, PlanHash, Refusal, ResultQuery, Submitted};
+use crate::control::{Control, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 use crate::controller::Controller;
 use crate::proposer::NoReply;
 
@@ -70,7 +68,7 @@ impl Controller {
     async fn moved(&self, command: Command) -> Result<JobStateDoc, Refusal> {
         match self.shared.proposer.propose(&command).await.map_err(refused)? {
             Reply::Cancelled { job, status } | Reply::Moved { job, status } => {
-                Ok(JobStateDoc { id: job.to_string(), status })
+                Ok(JobStateDoc { id: job.to_string(), status, note: None })
             }
             _ => Err(Refusal::new(Code::Internal, "unexpected reply to a change of a job")),
         }
@@ -205,41 +203,13 @@ impl Control for Controller {
         self.moved(Command::ResolveStep(ResolveStep { namespace, job, step, node, verdict })).await
     }
 
-    async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Refusal> {
+    async fn resume(&self, namespace: &str, job: JobId, wanted: Rerun) -> Result<JobStateDoc, Refusal> {
         let asked = namespace.to_owned();
-        let found = self.read(move |reader| reader.resumable(&asked, job)).await?.ok_or_else(|| no_job(job))?;
-        let conflict = |why: String| Err(Refusal::new(Code::Conflict, why));
-        if !found.head.status.is_ended() {
-            return conflict(format!("{job} has not ended, it is {}; there is nothing to resume", found.head.status));
-        }
-        if found.live {
-            return conflict(format!("{job} waits for nodes to confirm that nothing of it runs; resume it then"));
-        }
-        let steps =
-            (0u32..).zip(found.spec.steps()).filter(|(step, _)| !found.spec.is_cleanup(StepIndex(*step))).count();
-        let rows = steps * found.expected.len();
-        if rows > 0 && found.done.values().map(|done| usize::try_from(done.count()).unwrap_or(0)).sum::<usize>() == rows
-        {
-            return conflict(format!("{job} has nothing left to do"));
-        }
-        if !rerun_once && !found.doubtful.is_empty() {
-            let places: Vec<_> = found.doubtful.iter().map(|(step, node)| format!("step {step} on {node}")).collect();
-            return conflict(format!(
-                "these once-only steps may have run already: {}; look there, and resume with --rerun-once (rerun_once) \
-                 to run them again",
-                places.join(", ")
-            ));
-        }
-        self.moved(Command::ResumeJob(ResumeJob {
-            namespace: found.head.namespace,
-            job,
-            epoch: found.head.epoch,
-            spec: found.spec,
-            expected: found.expected,
-            done: found.done,
-            created_wall_ms: found.head.created_wall_ms,
-        }))
-        .await
+        let read = move |reader: &Reader| reader.resumable(&asked, job, wanted.failed_only);
+        let found = self.read(read).await?.ok_or_else(|| no_job(job))?;
+        let (command, note) = crate::resume::command(found, wanted)?;
+        let moved = self.moved(Command::ResumeJob(command)).await?;
+        Ok(JobStateDoc { note, ..moved })
     }
 
     async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Refusal> {

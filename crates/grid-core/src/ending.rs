@@ -3,7 +3,7 @@
 //! J8: terminal is final within a job epoch. L8: the job leaves the state with its last cell; a stub stays behind.
 
 use grid_types::job::Tolerance;
-use grid_types::{JobId, JobStatus, Outcome};
+use grid_types::{JobId, JobStatus, Outcome, StepIndex};
 
 use crate::apply::Turn;
 use crate::effect::Effect;
@@ -12,7 +12,15 @@ use crate::state::{Job, Stub, Timer, Trip};
 impl Turn<'_> {
     pub fn conclude(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get(&id) else { return };
-        let (status, reason) = self.verdict(job);
+        let (status, reason) = match (self.verdict(job), job.left_out_missing()) {
+            (verdict, 0) => verdict,
+            ((_, reason), missing) => {
+                let them = if missing == 1 { "node still misses" } else { "nodes still miss" };
+                let rest = format!("{missing} other {them} parts: gridc job resume {id}");
+                let before = reason.unwrap_or_else(|| "the retry is done".to_owned());
+                (JobStatus::Failed, Some(format!("{before}; {rest}")))
+            }
+        };
         self.end_job(id, status, reason);
     }
 
@@ -45,6 +53,9 @@ impl Turn<'_> {
             }
             None if let Some(step) = job.head.unreached => {
                 (JobStatus::Failed, Some(format!("no node was left or reachable for step {step}")))
+            }
+            None if job.head.only.is_some() && job.head.offline_skips > 0 => {
+                (JobStatus::Failed, Some("nodes that were to be retried were offline".to_owned()))
             }
             None if failed > 0 => {
                 (JobStatus::Completed, Some(format!("failed on {failed} of {} nodes", job.expected.len())))
@@ -92,5 +103,18 @@ impl Turn<'_> {
             self.effects.push(Effect::Forget { job: id, nodes: job.expected.clone() });
         }
         self.changes.retired.push(job);
+    }
+}
+
+impl Job {
+    /// Nodes that a retry left alone and that have not done everything: what failed is mended, but the job is not whole.
+    fn left_out_missing(&self) -> usize {
+        if self.head.only.is_none() {
+            return 0;
+        }
+        let steps = u32::try_from(self.spec.step_count()).unwrap_or(u32::MAX);
+        let wanted: Vec<StepIndex> = (0..steps).map(StepIndex).filter(|step| !self.spec.is_cleanup(*step)).collect();
+        let misses = |position: &usize| wanted.iter().any(|step| !self.is_done(*step, *position));
+        (0..self.expected.len()).filter(|position| !self.takes_part(*position)).filter(misses).count()
     }
 }

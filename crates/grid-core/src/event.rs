@@ -1,7 +1,7 @@
 //! Events: what an operator wants to hear of, as rows of history in the order it happened.
 //!
 //! ```text
-//!   job    JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed
+//!   job    JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed JobRetried
 //!          ConfirmationWanted PhaseConfirmed StepUnknown StepResolved
 //!   node   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead NodeDraining NodeDrained NodeLeft
 //!   term   TermBegun

@@ -64,11 +64,14 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     if open == 0 && job.head.status != JobStatus::Pending && job.head.gate.is_none() {
         report("it has nothing to wait for, yet it is still there".to_owned());
     }
-    for (ord, cell) in job.expected.iter().zip(&job.cells) {
+    for (position, (ord, cell)) in job.expected.iter().zip(&job.cells).enumerate() {
         let Some(node) = state.nodes.get(ord) else {
             report(format!("expects unknown node {ord}"));
             continue;
         };
+        if !job.takes_part(position) && cell.state != CellState::Idle {
+            report(format!("{} was left out of the retry, but its cell is {:?}", node.id, cell.state));
+        }
         let (held, waiting) = (node.held.contains(&job.head.id), node.waiting.contains(&job.head.id));
         let fits = match cell.state {
             CellState::Idle | CellState::Backoff { .. } | CellState::Parked | CellState::Unresolved => {

@@ -10,6 +10,7 @@
 //! A job that goes on takes its place back at once, even past `max_concurrent`: it was admitted long ago, and no new one
 //! starts until the number has come down again.
 
+use grid_types::job::Phase;
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, NodeOrd};
 
@@ -18,10 +19,10 @@ use crate::state::Timer;
 use crate::why::why;
 
 impl Turn<'_> {
-    /// Whether a phase may begin, or first needs a person's word.
-    pub fn passes_gate(&mut self, id: JobId, phase: u32, confirm: bool) -> bool {
+    /// Whether a phase may begin, or first needs a person's word. Nobody is asked about a phase with nothing left to do.
+    pub fn passes_gate(&mut self, id: JobId, phase: u32, entered: &Phase) -> bool {
         let Some(job) = self.state.jobs.get_mut(&id) else { return false };
-        if !confirm || phase < job.head.confirmed {
+        if !entered.confirm || phase < job.head.confirmed || !job.has_work(entered) {
             return true;
         }
         job.head.gate = Some(phase);

@@ -96,7 +96,7 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
         }
         12 => {
             if let Some(job) = dice.pick(jobs) {
-                let _ = world.resume(job);
+                let _ = if dice.roll(2) == 0 { world.resume(job) } else { world.retry(job) };
             }
         }
         11 => {

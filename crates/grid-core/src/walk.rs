@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use grid_types::job::{Condition, Task};
+use grid_types::job::{Condition, Phase, Task};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, Outcome, StepIndex};
 
 use crate::apply::Turn;
@@ -74,7 +74,7 @@ impl Turn<'_> {
             if let Some(reason) = job.passes_by(entered.condition) {
                 let from = job.first_step();
                 self.skip_for_all(id, from, StepIndex(from.0 + len(entered)), &reason);
-            } else if self.passes_gate(id, phase, entered.confirm) {
+            } else if self.passes_gate(id, phase, entered) {
                 self.fill_phase(id, entered.concurrency);
             } else {
                 self.decided.remove(&id);
@@ -107,10 +107,10 @@ impl Turn<'_> {
     /// Every node of the phase looks for its first sub-step, as soon as the window has a place for it.
     fn fill_phase(&mut self, id: JobId, concurrency: Option<u32>) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        let members: Vec<bool> = job.expected.iter().map(|node| !job.is_excluded(*node)).collect();
-        if !members.contains(&true) {
+        if job.expected.iter().all(|node| job.is_excluded(*node)) {
             job.head.unreached.get_or_insert(job.first_step());
         }
+        let members: Vec<bool> = (0..job.expected.len()).map(|position| job.is_member(position)).collect();
         for (cell, member) in job.cells.iter_mut().zip(&members) {
             *cell = Cell { attempt: u32::from(*member), ..Cell::default() };
             job.open += u32::from(*member);
@@ -121,7 +121,10 @@ impl Turn<'_> {
             } else if member {
                 self.walk_cell(id, position, 0);
             } else {
-                self.skip_rest(id, position, 0, "excluded: a step failed on this node");
+                let takes_part = self.state.jobs.get(&id).is_some_and(|job| job.takes_part(position));
+                let excluded = "excluded: a step failed on this node";
+                let reason = if takes_part { excluded } else { "left out: this run retries failed nodes only" };
+                self.skip_rest(id, position, 0, reason);
             }
         }
     }
@@ -311,6 +314,22 @@ impl Job {
     /// `continue` leaves failed nodes out of later phases; after a trip everyone reachable takes part in the clean-up.
     fn is_excluded(&self, node: grid_types::NodeOrd) -> bool {
         self.head.tripped.is_none() && self.head.excluded.contains(&node)
+    }
+
+    fn is_member(&self, position: usize) -> bool {
+        self.takes_part(position) && !self.is_excluded(self.expected[position])
+    }
+
+    /// Whether the current phase has anything to do on any of its nodes: an earlier run may have done it all.
+    pub(crate) fn has_work(&self, phase: &Phase) -> bool {
+        let first = self.first_step();
+        let wanted = |position: usize| {
+            (first.0..)
+                .map(StepIndex)
+                .zip(&phase.tasks)
+                .any(|(step, task)| !self.is_done(step, position) && self.skips(position, task).is_none())
+        };
+        (0..self.expected.len()).any(|position| self.is_member(position) && wanted(position))
     }
 }
 

@@ -164,7 +164,22 @@ impl World {
             expected: ended.expected.clone(),
             done,
             created_wall_ms: ended.head.created_wall_ms,
+            only: None,
         })
+    }
+
+    /// The same on those nodes alone where something failed and has not succeeded since.
+    pub fn retry(&mut self, job: JobId) -> Result<Reply, Rejection> {
+        let Command::ResumeJob(resume) = self.resume_command(job) else { unreachable!() };
+        let mut only = Bits::default();
+        for row in self.results_of(job).iter().filter(|row| row.outcome.is_failure()) {
+            let position = resume.expected.binary_search(&row.node).unwrap();
+            let done = resume.done.get(&row.step).is_some_and(|done| done.has(position));
+            if !done && !resume.spec.is_cleanup(row.step) {
+                only.set(position);
+            }
+        }
+        self.one(Command::ResumeJob(ResumeJob { only: Some(only), ..resume }))
     }
 
     pub fn resume(&mut self, job: JobId) -> Result<Reply, Rejection> {

@@ -81,9 +81,9 @@ impl Reader {
         self.read(|conn| results::page(conn, namespace, id, limit, after, step, status))
     }
 
-    /// What a leader has to know of an ended job to resume it (L8). None: no such job.
-    pub fn resumable(&self, namespace: &str, id: JobId) -> Result<Option<Resumable>, StoreError> {
-        self.read(|conn| resumable::of_job(conn, namespace, id))
+    /// What a leader has to know of an ended job to resume it (L8), or only what failed of it. None: no such job.
+    pub fn resumable(&self, namespace: &str, id: JobId, failed_only: bool) -> Result<Option<Resumable>, StoreError> {
+        self.read(|conn| resumable::of_job(conn, namespace, id, failed_only))
     }
 
     /// The newest output there. None: no result there.

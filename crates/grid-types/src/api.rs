@@ -128,6 +128,9 @@ pub struct NotLeaderDoc {
 pub struct JobStateDoc {
     pub id: String,
     pub status: crate::outcome::JobStatus,
+    /// What a person should know besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// One row of `…/results`.
@@ -158,7 +161,7 @@ pub struct ConfirmBody {
     pub phase: Option<u32>,
 }
 
-/// `POST …/resume`; the body may be left out.
+/// `POST …/resume` and `…/retry`; the body may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeBody {

@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use grid_client::ServerUrl;
 use grid_types::{Name, Span};
 
-pub use job::{JobVerb, RunArgs, StatusWord, Verdict};
+pub use job::{JobVerb, RerunArgs, RunArgs, StatusWord, Verdict};
 
 #[derive(Debug, Parser)]
 #[command(

@@ -1,14 +1,14 @@
-//! `gridc job plan|confirm|resolve|resume|why`: what a person looks at before a job and decides about it later.
+//! `gridc job plan|confirm|resolve|resume|retry|why`: what a person looks at before a job and decides about it later.
 
 use std::path::Path;
 
 use grid_types::api::{JobStateDoc, PlanDoc};
 use grid_types::{NodeId, StepIndex};
 
-use crate::cli::{Format, Global, Verdict};
+use crate::cli::{Format, Global, RerunArgs, Verdict};
 use crate::failure::Failure;
 use crate::job::job_id;
-use crate::out;
+use crate::out::{self, tell};
 use crate::text::one_line;
 
 pub async fn confirm(global: &Global, id: &str, phase: Option<u32>) -> Result<u8, Failure> {
@@ -65,9 +65,22 @@ fn named(names: &[String]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-pub async fn resume(global: &Global, id: &str, rerun_once: bool) -> Result<u8, Failure> {
-    let (client, job) = (crate::connect(global)?, job_id(id)?);
-    print_state(global, &client.resume(global.namespace.as_str(), job, rerun_once).await?)
+pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Result<u8, Failure> {
+    let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(&args.id)?);
+    let done = if failed_only {
+        client.retry(namespace, job, args.rerun_once).await?
+    } else {
+        client.resume(namespace, job, args.rerun_once).await?
+    };
+    if let Some(note) = &done.note {
+        tell(&format!("hint: {}", one_line(note)));
+    }
+    if !args.wait {
+        return print_state(global, &done);
+    }
+    tell(&format!("{job} {}", done.status));
+    let doc = client.job(namespace, job).await?;
+    crate::run::stay(&client, global, doc, job, args.wait_timeout).await
 }
 
 pub async fn why(global: &Global, id: &str) -> Result<u8, Failure> {

@@ -79,7 +79,8 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::List { limit, status }) => job::list(global, limit, status).await,
         Verb::Job(JobVerb::Cancel { id }) => job::cancel(global, &id).await,
         Verb::Job(JobVerb::Plan { file }) => decide::plan(global, &file).await,
-        Verb::Job(JobVerb::Resume { id, rerun_once }) => decide::resume(global, &id, rerun_once).await,
+        Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args, false).await,
+        Verb::Job(JobVerb::Retry(args)) => decide::resume(global, &args, true).await,
         Verb::Job(JobVerb::Confirm { id, phase }) => decide::confirm(global, &id, phase).await,
         Verb::Job(JobVerb::Resolve { id, step, node, verdict }) => {
             decide::resolve(global, &id, StepIndex(step), &node, verdict).await

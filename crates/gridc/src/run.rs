@@ -34,10 +34,22 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     tell(&format!("{id} submitted"));
-    let end = wait(&client, global, doc, id, args.wait_timeout).await?;
-    if let Ok(text) = summary(&client, global.namespace.as_str(), id, &end).await {
+    stay(&client, global, doc, id, args.wait_timeout).await
+}
+
+/// Shows how a job goes until it has ended, and prints its end.
+pub async fn stay(
+    client: &Client,
+    global: &Global,
+    doc: JobDoc,
+    id: JobId,
+    limit: Option<Span>,
+) -> Result<u8, Failure> {
+    let end = wait(client, global, doc, id, limit).await?;
+    if let Ok(text) = summary(client, global.namespace.as_str(), id, &end).await {
         tell(text.trim_end());
     }
+    let format = global.output.unwrap_or(Format::Table);
     out::print(format, &end, |_| format!("{id} {}\n", end.status))?;
     Ok(u8::from(end.status != JobStatus::Completed))
 }

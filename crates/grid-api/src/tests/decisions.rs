@@ -53,14 +53,14 @@ async fn a_plan_is_shown_on_any_role_and_a_submit_may_name_it() {
 }
 
 #[tokio::test]
-async fn resume_is_200_with_id_and_status_and_needs_no_body() {
-    for path in paths("resume") {
+async fn resume_and_retry_are_200_with_id_and_status_and_needs_no_body() {
+    for (verb, path) in ["resume", "retry"].into_iter().flat_map(|verb| paths(verb).map(|path| (verb, path))) {
         let fake = Fake::leader();
         for (body, rerun) in [("", false), ("{}", false), (r#"{"rerun_once":true}"#, true)] {
             let answer = fake.post(&path, body).await;
             assert_eq!(answer.status, 200, "{path} {body}");
             assert_eq!(answer.json(), json!({"id": JOB, "status": "pending"}));
-            assert_eq!(fake.calls().last().unwrap(), &format!("resume default {JOB} {rerun}"));
+            assert_eq!(fake.calls().last().unwrap(), &format!("{verb} default {JOB} {rerun}"));
         }
         let wrong = fake.post(&path, r#"{"rerun_once":"yes","again":1}"#).await;
         assert_eq!(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
-use grid_controller::{Control, JobQuery, Output, PlanHash, Refusal, ResultQuery, Submitted};
+use grid_controller::{Control, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 use grid_types::api::{
     HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution,
     ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
@@ -197,17 +197,18 @@ impl Control for Fake {
 
     async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {
         self.called(format!("cancel {namespace} {job}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Cancelled })
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Cancelled, note: None })
     }
 
-    async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Refusal> {
-        self.called(format!("resume {namespace} {job} {rerun_once}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Pending })
+    async fn resume(&self, namespace: &str, job: JobId, wanted: Rerun) -> Result<JobStateDoc, Refusal> {
+        let verb = if wanted.failed_only { "retry" } else { "resume" };
+        self.called(format!("{verb} {namespace} {job} {}", wanted.rerun_once))?;
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Pending, note: None })
     }
 
     async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Refusal> {
         self.called(format!("confirm {namespace} {job} {phase:?}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running })
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None })
     }
 
     async fn resolve(
@@ -219,7 +220,7 @@ impl Control for Fake {
         verdict: Resolution,
     ) -> Result<JobStateDoc, Refusal> {
         self.called(format!("resolve {namespace} {job} {step} {node} {verdict:?}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running })
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None })
     }
 
     async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Refusal> {

@@ -14,7 +14,7 @@ const JOBS: &str = "/api/v1/namespaces/default/jobs";
 fn mutations() -> Vec<String> {
     let mut paths = [JOBS, "/job", "/v1/jobs"].map(str::to_owned).to_vec();
     for job in [format!("{JOBS}/{JOB}"), format!("/job/{JOB}")] {
-        paths.extend(["cancel", "confirm", "resume", "resolve"].map(|verb| format!("{job}/{verb}")));
+        paths.extend(["cancel", "confirm", "resume", "retry", "resolve"].map(|verb| format!("{job}/{verb}")));
     }
     paths
 }
@@ -22,7 +22,7 @@ fn mutations() -> Vec<String> {
 /// A body that the mutation takes, and the status it then has.
 fn good_body(path: &str) -> (Value, u16) {
     match path.rsplit('/').next() {
-        Some("cancel" | "confirm" | "resume") => (json!({}), 200),
+        Some("cancel" | "confirm" | "resume" | "retry") => (json!({}), 200),
         Some("resolve") => (json!({"step": 0, "node": "web-01", "as": "failed"}), 200),
         _ => (job_body(), 201),
     }

@@ -102,6 +102,9 @@ pub struct JobHead {
     /// Positions in `expected` that had succeeded when the job was resumed, per step.
     #[n(22)]
     pub done: BTreeMap<StepIndex, Bits>,
+    /// Of a retry: positions in `expected` that take part in this run.
+    #[n(23)]
+    pub only: Option<Bits>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -228,6 +231,7 @@ impl JobHead {
             remaining_ms: None,
             run_epoch: epoch,
             done: BTreeMap::new(),
+            only: None,
         }
     }
 }
@@ -259,6 +263,12 @@ impl Job {
     #[must_use]
     pub fn is_done(&self, step: StepIndex, position: usize) -> bool {
         self.head.done.get(&step).is_some_and(|done| done.has(position))
+    }
+
+    /// Whether the node at a position takes part in this run: a retry leaves the others alone.
+    #[must_use]
+    pub fn takes_part(&self, position: usize) -> bool {
+        self.head.only.as_ref().is_none_or(|only| only.has(position))
     }
 
     /// Everything it has open waits for a person or for nodes to come back (J3).

@@ -1,4 +1,4 @@
-//! An ended job, as it has to be known to go on.
+//! An ended job, as it has to be known to go on: whole (`resume`), or only where something failed (`retry`).
 
 use std::collections::BTreeMap;
 
@@ -25,30 +25,78 @@ pub struct Resumable {
     pub expected: Vec<NodeOrd>,
     /// Per step, positions in `expected` that have succeeded in any run.
     pub done: BTreeMap<StepIndex, Bits>,
-    /// `once` steps that may have run and have not succeeded (W8): step and node, the first few.
+    /// Positions of nodes on which something failed and has not succeeded since, if only they are to run.
+    pub only: Option<Bits>,
+    /// `once` steps of nodes that would run that may have run and have not succeeded (W8): step and node, the first few.
     pub doubtful: Vec<(StepIndex, String)>,
 }
 
-pub(super) fn of_job(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<Resumable>, Fault> {
+impl Resumable {
+    /// How many of the nodes miss a part, of those that would run or of the others.
+    #[must_use]
+    pub fn missing(&self, would_run: bool) -> usize {
+        let steps = (0u32..).map(StepIndex).zip(self.spec.steps()).map(|(step, _)| step);
+        let wanted: Vec<_> = steps.filter(|step| !self.spec.is_cleanup(*step)).collect();
+        let runs = |position: usize| self.only.as_ref().is_none_or(|only| only.has(position));
+        let misses =
+            |position: usize| wanted.iter().any(|step| !self.done.get(step).is_some_and(|done| done.has(position)));
+        (0..self.expected.len()).filter(|at| runs(*at) == would_run && misses(*at)).count()
+    }
+}
+
+pub(super) fn of_job(
+    conn: &Connection,
+    namespace: &str,
+    id: JobId,
+    failed_only: bool,
+) -> Result<Option<Resumable>, Fault> {
     let Some(job) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
-    let mut done: BTreeMap<StepIndex, Bits> = BTreeMap::new();
     let cleanup: Vec<bool> =
         (0u32..).zip(job.spec.steps()).map(|(step, _)| job.spec.is_cleanup(StepIndex(step))).collect();
-    let mut rows = conn.prepare_cached("SELECT step, node FROM results WHERE job = ?1 AND outcome = ?2")?;
-    let mut rows = rows.query(params![key(id), Outcome::Success as i64])?;
-    while let Some(row) = rows.next()? {
-        let (step, node) = (StepIndex(row.get(0)?), NodeOrd(row.get(1)?));
-        // A clean-up that was done is wanted again when the next run fails.
-        if cleanup.get(usize::try_from(step.0).unwrap_or(usize::MAX)).copied().unwrap_or(true) {
-            continue;
-        }
-        if let Ok(position) = job.expected.binary_search(&node) {
+    // A clean-up is neither done nor failed for good: it is wanted again when the next run fails.
+    let counts = |step: StepIndex| !flag(&cleanup, step);
+    let mut done: BTreeMap<StepIndex, Bits> = BTreeMap::new();
+    each_result(conn, &job, &[Outcome::Success], |step, position| {
+        if counts(step) {
             done.entry(step).or_default().set(position);
         }
+    })?;
+    let mut failed = Bits::default();
+    if failed_only {
+        each_result(conn, &job, &[Outcome::Failed, Outcome::TimedOut, Outcome::Unknown], |step, position| {
+            if counts(step) && !done.get(&step).is_some_and(|done| done.has(position)) {
+                failed.set(position);
+            }
+        })?;
     }
-    let doubtful = doubtful(conn, &job, &done)?;
+    let only = failed_only.then_some(failed);
+    let doubtful = doubtful(conn, &job, &done, only.as_ref())?;
     let JobRow { head, spec, expected, live, .. } = job;
-    Ok(Some(Resumable { head, live, spec, expected, done, doubtful }))
+    Ok(Some(Resumable { head, live, spec, expected, done, only, doubtful }))
+}
+
+/// Every result with one of these outcomes, of any run, as step and position.
+fn each_result(
+    conn: &Connection,
+    job: &JobRow,
+    outcomes: &[Outcome],
+    mut take: impl FnMut(StepIndex, usize),
+) -> Result<(), Fault> {
+    let mut rows = conn.prepare_cached("SELECT step, node FROM results WHERE job = ?1 AND outcome = ?2")?;
+    for outcome in outcomes {
+        let mut rows = rows.query(params![key(job.head.id), *outcome as i64])?;
+        while let Some(row) = rows.next()? {
+            if let Ok(position) = job.expected.binary_search(&NodeOrd(row.get(1)?)) {
+                take(StepIndex(row.get(0)?), position);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Of a step that is not there: yes, to be on the safe side.
+fn flag(of_steps: &[bool], step: StepIndex) -> bool {
+    of_steps.get(usize::try_from(step.0).unwrap_or(usize::MAX)).copied().unwrap_or(true)
 }
 
 /// Newest result of each (step, node) that is neither a success nor a definite failure, of steps that must not run twice.
@@ -56,6 +104,7 @@ fn doubtful(
     conn: &Connection,
     job: &JobRow,
     done: &BTreeMap<StepIndex, Bits>,
+    only: Option<&Bits>,
 ) -> Result<Vec<(StepIndex, String)>, Fault> {
     let once: Vec<bool> = job.spec.steps().map(|(_, task)| task.effect == EffectClass::Once).collect();
     let names: BTreeMap<NodeOrd, String> =
@@ -66,16 +115,17 @@ fn doubtful(
     let mut rows = rows.query([key(job.head.id)])?;
     while let Some(row) = rows.next()? {
         let (step, node) = (StepIndex(row.get(0)?), NodeOrd(row.get(1)?));
-        if !once.get(usize::try_from(step.0).unwrap_or(usize::MAX)).copied().unwrap_or(true) {
+        if !flag(&once, step) {
             continue;
         }
         let (outcome, started_ms): (i64, i64) = (row.get(2)?, row.get(3)?);
         let open = [Outcome::Unknown, Outcome::TimedOut, Outcome::Cancelled].iter().any(|o| *o as i64 == outcome);
         newest.insert((step, node), open && started_ms > 0);
     }
-    let open = newest.into_iter().filter(|((step, node), open)| {
-        let position = job.expected.binary_search(node);
-        *open && !position.is_ok_and(|position| done.get(step).is_some_and(|done| done.has(position)))
-    });
+    let would_run = |step: &StepIndex, node: &NodeOrd| {
+        let Ok(position) = job.expected.binary_search(node) else { return true };
+        only.is_none_or(|only| only.has(position)) && !done.get(step).is_some_and(|done| done.has(position))
+    };
+    let open = newest.into_iter().filter(|((step, node), open)| *open && would_run(step, node));
     Ok(open.take(EXAMPLES).map(|((step, node), _)| (step, names.get(&node).cloned().unwrap_or_default())).collect())
 }

@@ -92,7 +92,8 @@ fn happen(world: &mut World, random: &mut Random) {
             if let Some(job) = random.pick(&ended) {
                 // What a leader reads of it is what is stored.
                 world.store();
-                let found = world.reader().resumable("default", job).unwrap().unwrap();
+                let failed_only = random.one_in(2);
+                let found = world.reader().resumable("default", job, failed_only).unwrap().unwrap();
                 let command = ResumeJob {
                     namespace: found.head.namespace,
                     job,
@@ -101,6 +102,7 @@ fn happen(world: &mut World, random: &mut Random) {
                     expected: found.expected,
                     done: found.done,
                     created_wall_ms: found.head.created_wall_ms,
+                    only: found.only,
                 };
                 let _ = world.one(Command::ResumeJob(command));
             }

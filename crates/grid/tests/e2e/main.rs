@@ -17,6 +17,7 @@ mod outputs;
 mod refusals;
 mod restarts;
 mod retries;
+mod retry_failed;
 mod seed_jobs;
 mod silence;
 mod staging;

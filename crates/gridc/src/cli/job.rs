@@ -82,14 +82,21 @@ and refused (exit 5) unless --rerun-once is given.
 
 Examples:
   gridc job resume job-0c5t9v3k2m7qa
+  gridc job resume job-0c5t9v3k2m7qa --wait
   gridc job resume job-0c5t9v3k2m7qa --rerun-once")]
-    Resume {
-        /// Id of the job
-        id: String,
-        /// Run once-only steps again that may have run already
-        #[arg(long)]
-        rerun_once: bool,
-    },
+    Resume(RerunArgs),
+    /// Run again what failed, only on the nodes where it did
+    #[command(after_help = "\
+Like resume, but only nodes on which something failed, timed out or is unknown take part: they run
+what failed and everything they miss because of it. The other nodes run nothing; if they miss parts,
+the job ends failed and says so, and resume runs those. A job of which nothing failed is a conflict
+(exit 5).
+
+Examples:
+  gridc job retry job-0c5t9v3k2m7qa
+  gridc job retry job-0c5t9v3k2m7qa --wait --wait-timeout 10m
+  gridc job retry job-0c5t9v3k2m7qa --rerun-once")]
+    Retry(RerunArgs),
     /// Let a phase begin that waits for a person
     #[command(after_help = "\
 A phase with `confirm: true` begins only after this. Without --phase it is whichever phase waits;
@@ -200,6 +207,21 @@ pub struct RunArgs {
     /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
     #[arg(value_name = "TASK")]
     pub words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct RerunArgs {
+    /// Id of the job
+    pub id: String,
+    /// Run once-only steps again that may have run already
+    #[arg(long)]
+    pub rerun_once: bool,
+    /// Stay until the job has ended and show how it goes
+    #[arg(long)]
+    pub wait: bool,
+    /// Stop waiting after this long (exit 124); the job goes on
+    #[arg(long, value_name = "DURATION", requires = "wait")]
+    pub wait_timeout: Option<Span>,
 }
 
 /// What a file says itself.

@@ -1,0 +1,65 @@
+//! `resume` and `retry`: what is asked of an ended job, as the command that carries what the store knows of it (L8).
+//!
+//! A retry is a resume on the nodes where something failed, and nowhere else; what the others miss is said up front.
+//! W8: once-only steps that may have run already are named and need a word. W9: nothing goes on before every node has
+//! confirmed that nothing of the last run is left.
+//! Not here: what then runs (`grid-core`), the reading (`grid-store`).
+
+use grid_core::ResumeJob;
+use grid_store::Resumable;
+use grid_types::Code;
+
+use crate::control::{Refusal, Rerun};
+
+/// The command, and what a person should know besides.
+pub fn command(found: Resumable, wanted: Rerun) -> Result<(ResumeJob, Option<String>), Refusal> {
+    let job = found.head.id;
+    let verb = if wanted.failed_only { "retry" } else { "resume" };
+    let conflict = |why: String| Err(Refusal::new(Code::Conflict, why));
+    if !found.head.status.is_ended() {
+        return conflict(format!("{job} has not ended, it is {}; there is nothing to {verb}", found.head.status));
+    }
+    if found.live {
+        return conflict(format!("{job} waits for nodes to confirm that nothing of it runs; {verb} it then"));
+    }
+    let elsewhere = found.missing(false);
+    // One that found no nodes when it started looks for them again when it is resumed.
+    if found.missing(true) == 0 && (wanted.failed_only || !found.expected.is_empty()) {
+        return conflict(match (wanted.failed_only, elsewhere) {
+            (false, _) => format!("{job} has nothing left to do"),
+            (true, 0) => format!("nothing of {job} has failed; there is nothing to retry"),
+            (true, _) => {
+                let them = miss(elsewhere, "");
+                format!("nothing of {job} has failed, but {them} parts: gridc job resume {job} runs them")
+            }
+        });
+    }
+    if !wanted.rerun_once && !found.doubtful.is_empty() {
+        let places: Vec<_> = found.doubtful.iter().map(|(step, node)| format!("step {step} on {node}")).collect();
+        return conflict(format!(
+            "these once-only steps may have run already: {}; look there, and {verb} with --rerun-once (rerun_once) to run \
+             them again",
+            places.join(", ")
+        ));
+    }
+    let note = (elsewhere > 0).then(|| {
+        let them = miss(elsewhere, "other ");
+        let are = if elsewhere == 1 { "is" } else { "are" };
+        format!("{them} parts and {are} left alone: gridc job resume {job} runs those afterwards")
+    });
+    let command = ResumeJob {
+        namespace: found.head.namespace,
+        job,
+        epoch: found.head.epoch,
+        spec: found.spec,
+        expected: found.expected,
+        done: found.done,
+        created_wall_ms: found.head.created_wall_ms,
+        only: found.only,
+    };
+    Ok((command, note))
+}
+
+fn miss(nodes: usize, which: &str) -> String {
+    if nodes == 1 { format!("1 {which}node misses") } else { format!("{nodes} {which}nodes miss") }
+}
