@@ -156,7 +156,7 @@ fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], ter
     head.extend([("created", one_line(&doc.created_at)), ("updated", one_line(&doc.updated_at))]);
     let mut steps = Table::new(&["STEP", "PHASE", "TASK", "DONE", "OUTCOMES"]);
     for step in &doc.steps {
-        let (done, all) = progress(step);
+        let (done, all) = progress(&step.counts);
         let task = one_line(&format!("{}/{}", step.backend, step.action));
         let counts = counts_line(&step.counts);
         steps.row([step.step.to_string(), step.phase.to_string(), task, format!("{done}/{all}"), counts]);

@@ -13,6 +13,7 @@ mod cli;
 mod cluster;
 mod decide;
 mod failure;
+mod fit;
 mod job;
 mod jobfile;
 mod live;

@@ -1,21 +1,50 @@
-//! The live view of a job: bars on a terminal, plain lines anywhere else. Always on stderr.
+//! The live view of a job: a frame that is drawn over on a terminal, plain lines anywhere else. Always on stderr.
+//!
+//! Not here: when to look at the job (`watch`), the summary at its end (`summary`).
 
-mod bars;
+mod frame;
 mod lines;
+mod screen;
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use grid_types::api::JobDoc;
 
-use bars::Bars;
 use lines::Lines;
+use screen::Screen;
+
+/// Failures that are told one by one; more are only counted.
+pub const MAX_TOLD: usize = 50;
+
+/// How a job stands at one look.
+#[derive(Clone, Copy)]
+pub struct Look<'a> {
+    pub job: &'a JobDoc,
+    /// Who is still at it, the longest first; empty if there are too many to ask.
+    pub running: &'a [Running],
+    /// Why it stands still, if it does.
+    pub why: Option<&'a str>,
+}
+
+/// A node that is at a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    pub node: String,
+    pub step: u32,
+    pub for_long: Duration,
+}
 
 /// Shows a job while somebody waits for it.
 pub trait LiveView {
     /// Shows how it stands; called at every look, changed or not.
-    fn show(&mut self, job: &JobDoc);
-    /// Adds a line that stays, like a failure.
+    fn show(&mut self, look: &Look<'_>);
+    /// A node failed, as a line.
+    fn failed(&mut self, line: &str);
+    /// Adds a line that stays.
     fn tell(&mut self, line: &str);
+    /// Time passes between two looks.
+    fn tick(&mut self);
     /// Leaves a tidy terminal; nothing more will be shown.
     fn close(&mut self);
 }
@@ -25,7 +54,7 @@ pub trait LiveView {
 pub fn live_view() -> Box<dyn LiveView + Send> {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if std::io::stderr().is_terminal() && !dumb {
-        Box::new(Bars::new())
+        Box::new(Screen::on_stderr())
     } else {
         Box::new(Lines::new(Box::new(std::io::stderr())))
     }

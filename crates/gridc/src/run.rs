@@ -10,7 +10,7 @@ use grid_types::{JobId, JobStatus, Span};
 
 use crate::cli::{Format, Global, RunArgs};
 use crate::failure::Failure;
-use crate::live::{LiveView, live_view};
+use crate::live::{LiveView, Look, live_view};
 use crate::out::{self, tell};
 use crate::summary::summary;
 use crate::text::one_line;
@@ -98,9 +98,17 @@ struct Keep {
 }
 
 impl LiveView for Keep {
-    fn show(&mut self, job: &JobDoc) {
-        self.view.show(job);
-        self.last = job.clone();
+    fn show(&mut self, look: &Look<'_>) {
+        self.view.show(look);
+        self.last = look.job.clone();
+    }
+
+    fn failed(&mut self, line: &str) {
+        self.view.failed(line);
+    }
+
+    fn tick(&mut self) {
+        self.view.tick();
     }
 
     fn tell(&mut self, line: &str) {

@@ -19,3 +19,13 @@ pub fn job(status: &str, counts: &[(&str, u64)]) -> JobDoc {
     });
     from_value(doc).unwrap()
 }
+
+/// Compares with a file of this crate; `GRIDC_GOLDEN=write` writes it instead.
+pub fn golden(path: &str, got: &str) {
+    let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("GRIDC_GOLDEN").is_some_and(|v| v == "write") {
+        std::fs::write(&path, got).unwrap();
+    }
+    let want = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(got, want, "{path}; GRIDC_GOLDEN=write accepts the new text");
+}

@@ -2,6 +2,8 @@
 //!
 //! Texts of tasks come from other machines: control characters are shown, never sent to the terminal.
 
+use std::time::Duration;
+
 use grid_types::Outcome;
 use grid_types::api::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc};
 
@@ -49,9 +51,9 @@ pub fn failures(counts: &Counts) -> u64 {
 }
 
 /// Settled rows, and all of them.
-pub fn progress(step: &StepDoc) -> (u64, u64) {
-    let done = Outcome::ALL.iter().filter(|o| o.is_settled()).map(|o| count(&step.counts, *o)).sum();
-    (done, Outcome::ALL.iter().map(|o| count(&step.counts, *o)).sum())
+pub fn progress(counts: &Counts) -> (u64, u64) {
+    let done = Outcome::ALL.iter().filter(|o| o.is_settled()).map(|o| count(counts, *o)).sum();
+    (done, Outcome::ALL.iter().map(|o| count(counts, *o)).sum())
 }
 
 pub fn step_name(step: &StepDoc) -> String {
@@ -83,9 +85,27 @@ pub fn number(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// `7s`, `3m 05s`, `2h 07m`: as exact as a person wants it.
+pub fn seconds(span: Duration) -> String {
+    let s = span.as_secs();
+    match (s / 3_600, s / 60 % 60, s % 60) {
+        (0, 0, s) => format!("{s}s"),
+        (0, m, s) => format!("{m}m {s:02}s"),
+        (h, m, _) => format!("{h}h {m:02}m"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{counts_line, one_line};
+    use super::{counts_line, one_line, seconds};
+    use std::time::Duration;
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        for (s, text) in [(0, "0s"), (59, "59s"), (185, "3m 05s"), (7_620, "2h 07m"), (360_000, "100h 00m")] {
+            assert_eq!(seconds(Duration::from_secs(s)), text);
+        }
+    }
 
     #[test]
     fn what_a_task_says_cannot_touch_the_terminal() {

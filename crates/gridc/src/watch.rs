@@ -8,6 +8,8 @@
 //! still is told when it does (`stall`); a controller that cannot say why does not end the watch.
 //! Not here: how long to wait at most, and Ctrl-C (`run`).
 
+mod running;
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -15,15 +17,16 @@ use grid_client::{Client, Error, ResultsQuery};
 use grid_types::api::{Counts, JobDoc, ResultRowDoc};
 use grid_types::{JobId, JobStatus, Outcome, StepIndex};
 
-use crate::live::LiveView;
+use crate::live::{LiveView, Look, MAX_TOLD};
 use crate::stall::Stall;
-use crate::text::{count, failure_line, one_line};
+use crate::text::{count, failure_line};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
+/// A clock that shows seconds, and a terminal that is resized, need no more.
+const TICK: Duration = Duration::from_millis(250);
 /// How long an ended job may still have something running before it is taken as it is.
 const SETTLE_LIMIT: Duration = Duration::from_secs(15);
-const MAX_TOLD: usize = 50;
 /// Of the failures of one step at most `MAX_TOLD` were told before, so that a page always holds new ones.
 const PAGE: u32 = 100;
 
@@ -42,15 +45,27 @@ pub async fn watch(
     let mut stall = Stall::begin();
     let mut ended_at: Option<Instant> = None;
     let mut pause = FIRST_PAUSE;
+    let begun = Instant::now();
     loop {
-        let doc = client.job(namespace, job).await?;
-        for row in told.news(client, namespace, job, &doc).await? {
-            view.tell(&failure_line(&doc, row.step, &row.node, &row.result));
+        let doc = ticking(view, client.job(namespace, job)).await?;
+        let news = ticking(view, told.news(client, namespace, job, &doc)).await?;
+        for row in news {
+            view.failed(&failure_line(&doc, row.step, &row.node, &row.result));
         }
         if told.just_filled() {
             view.tell(&format!("further failures are only counted; gridc job get {job} has all of them"));
         }
-        view.show(&doc);
+        let state = Some((doc.status, doc.step, doc.counts.clone()));
+        let moved = seen != state;
+        seen = state;
+        if moved {
+            stall = Stall::begin();
+        }
+        // Only words more: without them the rest still holds.
+        let why = if stall.is_still(&doc) { ticking(view, client.why(namespace, job)).await.ok() } else { None };
+        let why = why.filter(|now| !now.status.is_ended()).map(|now| now.why);
+        let running = ticking(view, running::longest(client, namespace, job, &doc, begun)).await;
+        view.show(&Look { job: &doc, running: &running, why: why.as_deref() });
         if doc.status.is_ended() {
             let since = *ended_at.get_or_insert_with(Instant::now);
             if count(&doc.counts, Outcome::Running) == 0 || since.elapsed() >= SETTLE_LIMIT {
@@ -58,22 +73,20 @@ pub async fn watch(
                 return Ok(doc);
             }
         }
-        let is_still = stall.is_still(&doc);
-        let state = Some((doc.status, doc.step, doc.counts));
-        let moved = seen != state;
-        seen = state;
-        if moved {
-            stall = Stall::begin();
-        } else if is_still
-            && let Ok(now) = client.why(namespace, job).await
-            && now.status == JobStatus::Running
-            && stall.is_news(&now.why)
-        {
-            view.tell(&format!("waiting: {}", one_line(&now.why)));
-        }
         // A document without results is a large one: it is not asked for ten times a second.
         pause = if moved && doc.results.is_some() { FIRST_PAUSE } else { (pause * 3 / 2).min(LAST_PAUSE) };
-        tokio::time::sleep(pause).await;
+        ticking(view, tokio::time::sleep(pause)).await;
+    }
+}
+
+/// Lets the view know that time passes while something is awaited.
+async fn ticking<T>(view: &mut (dyn LiveView + Send), done: impl Future<Output = T>) -> T {
+    let mut done = std::pin::pin!(done);
+    loop {
+        tokio::select! {
+            value = &mut done => return value,
+            () = tokio::time::sleep(TICK) => view.tick(),
+        }
     }
 }
 
@@ -151,7 +164,8 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_TOLD, Told};
+    use super::Told;
+    use crate::live::MAX_TOLD;
     use grid_types::Outcome;
     use grid_types::api::{ResultDoc, ResultRowDoc};
 

@@ -1,0 +1,266 @@
+//! The frame on a terminal, drawn over in place.
+//!
+//! A frame is one write: up over the old one, each line with its rest erased, everything below erased. Nothing is
+//! erased first, so nothing flickers, and what did not change is not written at all.
+//!
+//! The cursor is never hidden and no mode of the terminal is changed: whatever ends this process leaves the terminal as
+//! it was. After a resize the old lines may have been folded by the terminal; how many rows they take now is counted
+//! by the new width.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use grid_types::api::JobDoc;
+use terminal_size::{Height, Width, terminal_size_of};
+
+use super::frame::{Frame, Line, Size, Tone};
+use super::{LiveView, Look, MAX_TOLD, Running};
+use crate::fit::width;
+
+/// Terminals that know it show the whole frame at once; others ignore it.
+const BEGIN: &str = "\u{1b}[?2026h";
+const END: &str = "\u{1b}[?2026l";
+
+pub struct Screen {
+    to: Box<dyn Write + Send>,
+    size: Box<dyn Fn() -> Size + Send>,
+    colour: bool,
+    begun: Instant,
+    heard: Instant,
+    last: Option<Kept>,
+    failed: Vec<String>,
+    drawn: Vec<Line>,
+    drawn_for: Size,
+    closed: bool,
+}
+
+/// The last look.
+struct Kept {
+    job: JobDoc,
+    running: Vec<Running>,
+    why: Option<String>,
+}
+
+impl Screen {
+    pub fn on_stderr() -> Self {
+        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self::new(Box::new(std::io::stderr()), Box::new(stderr_size), colour)
+    }
+
+    fn new(to: Box<dyn Write + Send>, size: Box<dyn Fn() -> Size + Send>, colour: bool) -> Self {
+        let now = Instant::now();
+        let drawn_for = size();
+        Self {
+            to,
+            size,
+            colour,
+            begun: now,
+            heard: now,
+            last: None,
+            failed: Vec::new(),
+            drawn: Vec::new(),
+            drawn_for,
+            closed: false,
+        }
+    }
+
+    fn lines(&self, size: Size) -> Vec<Line> {
+        let Some(last) = &self.last else { return Vec::new() };
+        let frame = Frame {
+            look: Look { job: &last.job, running: &last.running, why: last.why.as_deref() },
+            failed: &self.failed,
+            elapsed: self.begun.elapsed(),
+            silent: if last.job.status.is_ended() { Duration::ZERO } else { self.heard.elapsed() },
+            closing: self.closed,
+        };
+        frame.lines(size)
+    }
+
+    fn draw(&mut self, above: Option<&str>) {
+        let size = (self.size)();
+        let lines = self.lines(size);
+        if lines == self.drawn && size == self.drawn_for && above.is_none() {
+            return;
+        }
+        let mut text = format!("{BEGIN}{}", back_over(&self.drawn, size.columns));
+        if let Some(above) = above {
+            text.push_str(&format!("{above}\u{1b}[K\r\n"));
+        }
+        for line in &lines {
+            text.push_str(&format!("{}\u{1b}[K\r\n", self.painted(line)));
+        }
+        text.push_str(&format!("\u{1b}[J{END}"));
+        // A terminal that is gone takes no frames; the exit code still tells.
+        let _ = self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush());
+        (self.drawn, self.drawn_for) = (lines, size);
+    }
+
+    fn painted(&self, line: &Line) -> String {
+        let code = match line.tone {
+            Tone::Plain => return line.text.clone(),
+            Tone::Bold => "1",
+            Tone::Bad => "31",
+            Tone::Waits => "33",
+            Tone::Faint => "2",
+        };
+        if self.colour { format!("\u{1b}[{code}m{}\u{1b}[0m", line.text) } else { line.text.clone() }
+    }
+}
+
+/// To the first row of what was drawn.
+fn back_over(drawn: &[Line], columns: usize) -> String {
+    let rows: usize = drawn.iter().map(|line| width(&line.text).div_ceil(columns.max(1)).max(1)).sum();
+    if rows == 0 { "\r".to_owned() } else { format!("\r\u{1b}[{rows}A") }
+}
+
+fn stderr_size() -> Size {
+    let (columns, rows) = terminal_size_of(std::io::stderr())
+        .map_or((80, 24), |(Width(columns), Height(rows))| (usize::from(columns), usize::from(rows)));
+    // A serial line may say 0 for what it does not know.
+    Size { columns: if columns == 0 { 80 } else { columns }, rows: if rows == 0 { 24 } else { rows } }
+}
+
+impl LiveView for Screen {
+    fn show(&mut self, look: &Look<'_>) {
+        self.heard = Instant::now();
+        let why = look.why.map(str::to_owned);
+        self.last = Some(Kept { job: look.job.clone(), running: look.running.to_vec(), why });
+        self.draw(None);
+    }
+
+    fn failed(&mut self, line: &str) {
+        if self.failed.len() == MAX_TOLD {
+            self.failed.remove(0);
+        }
+        self.failed.push(line.to_owned());
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.draw(Some(line));
+    }
+
+    fn tick(&mut self) {
+        self.draw(None);
+    }
+
+    fn close(&mut self) {
+        if !self.closed {
+            self.closed = true;
+            self.draw(None);
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::{Screen, Size, back_over};
+    use crate::live::frame::{Line, Tone};
+    use crate::live::{LiveView, Look};
+    use crate::samples::job;
+
+    #[derive(Clone, Default)]
+    struct Terminal {
+        bytes: Arc<Mutex<Vec<u8>>>,
+        size: Arc<Mutex<(usize, usize)>>,
+    }
+
+    impl Write for Terminal {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.bytes.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Terminal {
+        fn screen(&self) -> Screen {
+            *self.size.lock().unwrap() = (80, 24);
+            let size = Arc::clone(&self.size);
+            let size = move || {
+                let (columns, rows) = *size.lock().unwrap();
+                Size { columns, rows }
+            };
+            Screen::new(Box::new(self.clone()), Box::new(size), false)
+        }
+
+        fn take(&self) -> String {
+            String::from_utf8(std::mem::take(&mut *self.bytes.lock().unwrap())).unwrap()
+        }
+    }
+
+    fn look(screen: &mut Screen, status: &str, counts: &[(&str, u64)]) {
+        screen.show(&Look { job: &job(status, counts), running: &[], why: None });
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_drawn_again() {
+        let terminal = Terminal::default();
+        let mut screen = terminal.screen();
+        look(&mut screen, "running", &[("success", 2), ("running", 1)]);
+        assert!(terminal.take().contains("2/3 2 success, 1 running"));
+        // The clock of the frame may move once while this runs, and not more often.
+        let drawn = (0..50).filter(|_| {
+            look(&mut screen, "running", &[("success", 2), ("running", 1)]);
+            !terminal.take().is_empty()
+        });
+        assert!(drawn.count() <= 2);
+        look(&mut screen, "running", &[("success", 3)]);
+        assert!(terminal.take().contains("3/3 3 success"));
+    }
+
+    #[test]
+    fn a_frame_goes_back_over_the_rows_that_the_old_one_takes_now() {
+        let line = |n: usize| Line { text: "x".repeat(n), tone: Tone::Plain };
+        assert_eq!(back_over(&[], 80), "\r");
+        assert_eq!(back_over(&[line(79), line(0), line(10)], 80), "\r\u{1b}[3A");
+        assert_eq!(back_over(&[line(79), line(0), line(10)], 40), "\r\u{1b}[4A", "folded by a narrower terminal");
+    }
+
+    #[test]
+    fn a_resize_is_seen_without_news_of_the_job() {
+        let terminal = Terminal::default();
+        let mut screen = terminal.screen();
+        look(&mut screen, "running", &[("running", 3)]);
+        terminal.take();
+        *terminal.size.lock().unwrap() = (40, 10);
+        screen.tick();
+        let text = terminal.take();
+        let longest = text.lines().map(|l| l.split('\u{1b}').next().unwrap_or_default().chars().count()).max();
+        assert!(longest.is_some_and(|n| n > 0 && n < 40), "{text:?}");
+    }
+
+    #[test]
+    fn closing_leaves_what_stays_true_and_no_mode_behind() {
+        let terminal = Terminal::default();
+        let mut screen = terminal.screen();
+        look(&mut screen, "running", &[("running", 3)]);
+        screen.close();
+        screen.close();
+        let text = terminal.take();
+        let last = text.rsplit("\u{1b}[?2026h").next().unwrap();
+        assert!(!last.contains("Ctrl-C") && last.ends_with("\u{1b}[J\u{1b}[?2026l"), "{last:?}");
+        assert!(!text.contains("\u{1b}[?25l") && !text.contains("\u{1b}[?1049"), "cursor and screen are left alone");
+    }
+
+    #[test]
+    fn a_line_that_stays_comes_above_the_frame() {
+        let terminal = Terminal::default();
+        let mut screen = terminal.screen();
+        look(&mut screen, "running", &[("running", 3)]);
+        terminal.take();
+        screen.tell("a line");
+        let text = terminal.take();
+        assert!(text.find("a line\u{1b}[K\r\n").unwrap() < text.find("step 0 ping/echo").unwrap(), "{text:?}");
+    }
+}
