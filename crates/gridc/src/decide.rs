@@ -9,7 +9,7 @@ use crate::cli::{Format, Global, RerunArgs, Verdict};
 use crate::failure::Failure;
 use crate::job::job_id;
 use crate::out::{self, tell};
-use crate::text::one_line;
+use crate::text::{named, one_line};
 
 pub async fn confirm(global: &Global, id: &str, phase: Option<u32>) -> Result<u8, Failure> {
     let (client, job) = (crate::connect(global)?, job_id(id)?);
@@ -55,14 +55,6 @@ fn plan_text(doc: &PlanDoc) -> String {
     ));
     text.push_str(&format!("plan       {}\n", one_line(&doc.hash)));
     text
-}
-
-/// The first few, and how many more.
-fn named(names: &[String]) -> String {
-    const MOST: usize = 10;
-    let shown: Vec<_> = names.iter().take(MOST).map(|name| one_line(name)).collect();
-    let more = names.len().saturating_sub(MOST);
-    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
 pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Result<u8, Failure> {

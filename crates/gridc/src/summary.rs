@@ -1,14 +1,20 @@
 //! How a job ended, in a few lines for a person.
+//!
+//! Failures with the same words are told once, with the nodes they happened on: of 200 nodes that could not reach the
+//! mirror the mirror is the news.
+
+use std::collections::BTreeMap;
 
 use grid_client::{Client, Error, ResultsQuery};
-use grid_types::api::JobDoc;
+use grid_types::api::{JobDoc, ResultDoc};
 use grid_types::{JobId, JobStatus, Outcome};
 
-use crate::text::{count, counts_line, failures, number, one_line};
+use crate::text::{count, counts_line, failures, message, named, number, one_line, step_name};
 
-const MAX_NAMED: usize = 10;
+const MAX_GROUPS: usize = 6;
+const PAGE: u32 = 1_000;
 
-/// Status and reason, counts per outcome, and the first nodes that failed.
+/// Status and reason, counts per outcome, which nodes failed and with what words, and how to go on.
 ///
 /// # Errors
 /// When the failures of a large job cannot be read.
@@ -17,12 +23,10 @@ pub async fn summary(client: &Client, namespace: &str, job: JobId, doc: &JobDoc)
     let mut text = format!("{job} {}{why}\n", doc.status);
     let (steps, nodes) = (number(doc.steps.len(), "step"), number(doc.expected.len(), "node"));
     text.push_str(&format!("  {steps} on {nodes}: {}\n", counts_line(&doc.counts)));
-    let all = usize::try_from(failures(&doc.counts)).unwrap_or(usize::MAX);
+    let all = failures(&doc.counts);
     if all > 0 {
-        let named = failed(client, namespace, job, doc).await?;
-        let more = all.saturating_sub(named.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        text.push_str(&format!("  failed: {}{more}\n", named.join(", ")));
+        let groups = grouped(failed(client, namespace, job, doc).await?);
+        text.push_str(&failed_text(job, doc, &groups, all));
     }
     if count(&doc.counts, Outcome::Unknown) > 0 {
         text.push_str("hint: unknown counts as failed; with on_unknown: wait a job asks first (gridc job resolve)\n");
@@ -34,23 +38,109 @@ pub async fn summary(client: &Client, namespace: &str, job: JobId, doc: &JobDoc)
     Ok(text)
 }
 
-/// `web-02 (step 1)`, at most [`MAX_NAMED`] of them.
-async fn failed(client: &Client, namespace: &str, job: JobId, doc: &JobDoc) -> Result<Vec<String>, Error> {
-    let mut rows: Vec<(u32, String)> = Vec::new();
+struct Group {
+    step: u32,
+    status: Outcome,
+    message: String,
+    nodes: Vec<String>,
+}
+
+/// Largest first.
+fn grouped(rows: Vec<(u32, String, ResultDoc)>) -> Vec<Group> {
+    let mut groups: BTreeMap<(u32, Outcome, String), Vec<String>> = BTreeMap::new();
+    for (step, node, result) in rows {
+        let key = (step, result.status, message(&result).unwrap_or_default());
+        groups.entry(key).or_default().push(node);
+    }
+    let mut groups: Vec<_> = groups
+        .into_iter()
+        .map(|((step, status, message), mut nodes)| {
+            nodes.sort();
+            Group { step, status, message, nodes }
+        })
+        .collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
+    groups
+}
+
+fn failed_text(job: JobId, doc: &JobDoc, groups: &[Group], all: u64) -> String {
+    let mut text = String::new();
+    let mut told = 0;
+    for group in groups.iter().take(MAX_GROUPS) {
+        told += group.nodes.len() as u64;
+        let step = doc.steps.iter().find(|s| s.step == group.step);
+        let step = step.map_or_else(|| format!("step {}", group.step), step_name);
+        let why = if group.message.is_empty() { String::new() } else { format!(": {}", group.message) };
+        match group.nodes.as_slice() {
+            [node] => text.push_str(&format!("  {step} {} on {}{why}\n", group.status, one_line(node))),
+            nodes => {
+                let many = number(nodes.len(), "node");
+                text.push_str(&format!("  {step} {} on {many}{why}\n    {}\n", group.status, named(nodes)));
+            }
+        }
+    }
+    let more = all.saturating_sub(told);
+    if more > 0 {
+        text.push_str(&format!("  and {more} more; gridc job get {job} has all of them\n"));
+    }
+    text
+}
+
+/// Failures, at most a page of each kind.
+async fn failed(
+    client: &Client,
+    namespace: &str,
+    job: JobId,
+    doc: &JobDoc,
+) -> Result<Vec<(u32, String, ResultDoc)>, Error> {
+    let mut rows = Vec::new();
     if let Some(results) = &doc.results {
         for (step, nodes) in results {
             let failed = nodes.iter().filter(|(_, result)| result.status.is_failure());
-            rows.extend(failed.map(|(node, _)| (step.parse().unwrap_or(0), node.clone())));
+            rows.extend(failed.map(|(node, result)| (step.parse().unwrap_or(0), node.clone(), result.clone())));
         }
     } else {
-        for outcome in Outcome::ALL.into_iter().filter(|o| o.is_failure()) {
-            let limit = u32::try_from(MAX_NAMED).ok();
-            let query = ResultsQuery { status: Some(outcome), limit, ..ResultsQuery::default() };
+        let kinds = Outcome::ALL.into_iter().filter(|o| o.is_failure() && count(&doc.counts, *o) > 0);
+        for outcome in kinds {
+            let query = ResultsQuery { status: Some(outcome), limit: Some(PAGE), ..ResultsQuery::default() };
             let page = client.results(namespace, job, &query).await?;
-            rows.extend(page.items.into_iter().map(|row| (row.step, row.node)));
+            rows.extend(page.items.into_iter().map(|row| (row.step, row.node, row.result)));
         }
     }
-    rows.sort();
-    rows.truncate(MAX_NAMED);
-    Ok(rows.iter().map(|(step, node)| format!("{} (step {step})", one_line(node))).collect())
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{failed_text, grouped};
+    use crate::samples::job;
+    use grid_types::Outcome;
+    use grid_types::api::ResultDoc;
+
+    #[test]
+    fn equal_words_are_told_once_and_lists_are_bounded() {
+        let row = |node: String, status: Outcome, error: &str| {
+            let error = Some(error.to_owned()).filter(|e| !e.is_empty());
+            (0, node, ResultDoc { status, duration: None, attempts: 1, error, reason: None, started_at: None })
+        };
+        let mut rows = vec![row("a".to_owned(), Outcome::Failed, "boom"), row("b".to_owned(), Outcome::TimedOut, "")];
+        rows.extend((0..30).map(|n| row(format!("n-{n:02}"), Outcome::Failed, "disk full")));
+        let doc = job("failed", &[("failed", 40)]);
+        let id = "job-0c5t9v3k2m7qa".parse().unwrap();
+        assert_eq!(
+            failed_text(id, &doc, &grouped(rows), 40),
+            "  step 0 ping/echo failed on 30 nodes: disk full\n    \
+             n-00, n-01, n-02, n-03, n-04, n-05, n-06, n-07, n-08, n-09 and 20 more\n  \
+             step 0 ping/echo failed on a: boom\n  \
+             step 0 ping/echo timed_out on b\n  \
+             and 8 more; gridc job get job-0c5t9v3k2m7qa has all of them\n"
+        );
+        let rows = (0..9).map(|n| row(format!("n-{n}"), Outcome::Failed, &format!("error {n}"))).collect();
+        let text = failed_text(id, &doc, &grouped(rows), 9);
+        assert!(
+            text.lines().count() == 7
+                && text.ends_with("  and 3 more; gridc job get job-0c5t9v3k2m7qa has all of them\n"),
+            "{text}"
+        );
+    }
 }

@@ -85,6 +85,14 @@ pub fn number(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// The first few, and how many more.
+pub fn named(names: &[String]) -> String {
+    const MOST: usize = 10;
+    let shown: Vec<_> = names.iter().take(MOST).map(|name| one_line(name)).collect();
+    let more = names.len().saturating_sub(MOST);
+    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
+}
+
 /// `7s`, `3m 05s`, `2h 07m`: as exact as a person wants it.
 pub fn seconds(span: Duration) -> String {
     let s = span.as_secs();

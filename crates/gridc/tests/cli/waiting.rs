@@ -58,7 +58,7 @@ async fn a_job_that_fails_exits_1_and_failures_are_told_as_they_happen() {
              step 0 test/fail: 2/2 done: 1 success, 1 failed\n\
              {JOB} failed: 1 of 2 nodes failed\n  \
              1 step on 2 nodes: 1 success, 1 failed\n  \
-             failed: web-02 (step 0)\n\
+             step 0 test/fail failed on web-02: boom\n\
              hint: gridc job status {JOB} shows what happened on each node\n\
              hint: gridc job resume {JOB} runs what is missing\n"
         )
@@ -160,7 +160,9 @@ async fn failures_of_a_large_job_are_paged_and_counted() {
     let told = ran.stderr.lines().filter(|l| l.contains("test/fail: failed (attempt 1)")).count();
     assert_eq!(told, 50, "{ran:?}");
     assert_eq!(ran.stderr.matches("further failures are only counted").count(), 1, "{ran:?}");
-    assert!(ran.stderr.contains("n-009 (step 0) and 2990 more\n"), "{ran:?}");
+    let named = "step 0 test/fail failed on 100 nodes\n    n-000, n-001, n-002, n-003, n-004, n-005, n-006, n-007, n-008, n-009 and 90 more\n  \
+                 and 2900 more; gridc job get";
+    assert!(ran.stderr.contains(named), "{ran:?}");
 }
 
 #[tokio::test]
