@@ -27,6 +27,7 @@ pub mod procfs;
 mod record;
 mod server;
 pub mod spec;
+mod terminal;
 mod wait;
 mod worker;
 
@@ -41,5 +42,6 @@ pub use process::Process;
 pub use record::{Line, Record};
 pub use reqwest::Method;
 pub use server::{Server, ServerOptions};
+pub use terminal::Terminal;
 pub use wait::{LIMIT, ensure, wait_until};
 pub use worker::{Worker, WorkerOptions};

@@ -111,10 +111,6 @@ impl LiveView for Keep {
         self.view.tick();
     }
 
-    fn tell(&mut self, line: &str) {
-        self.view.tell(line);
-    }
-
     fn close(&mut self) {
         self.view.close();
     }

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(
             failed_text(id, &doc, &grouped(rows), 40),
             "  step 0 ping/echo failed on 30 nodes: disk full\n    \
-             n-00, n-01, n-02, n-03, n-04, n-05, n-06, n-07, n-08, n-09 and 20 more\n  \
+             n-00, n-01, n-02, n-03, n-04, n-05, n-06, n-07, n-08, n-09, n-10 and 19 more\n  \
              step 0 ping/echo failed on a: boom\n  \
              step 0 ping/echo timed_out on b\n  \
              and 8 more; gridc job get job-0c5t9v3k2m7qa has all of them\n"

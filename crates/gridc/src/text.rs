@@ -7,6 +7,8 @@ use std::time::Duration;
 use grid_types::Outcome;
 use grid_types::api::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc};
 
+use crate::fit::width;
+
 /// Order in which outcomes are told: what is decided first, good before bad.
 const TOLD: [Outcome; 8] = [
     Outcome::Success,
@@ -85,12 +87,21 @@ pub fn number(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// The first few, and how many more.
+/// As many names as a line takes, and how many more.
 pub fn named(names: &[String]) -> String {
-    const MOST: usize = 10;
-    let shown: Vec<_> = names.iter().take(MOST).map(|name| one_line(name)).collect();
-    let more = names.len().saturating_sub(MOST);
-    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
+    const COLUMNS: usize = 64;
+    let mut text = String::new();
+    let mut shown = 0;
+    for name in names {
+        let next = format!("{}{}", if shown == 0 { "" } else { ", " }, one_line(name));
+        if shown > 0 && width(&text) + width(&next) > COLUMNS {
+            break;
+        }
+        text.push_str(&next);
+        shown += 1;
+    }
+    let more = names.len() - shown;
+    if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
 /// `7s`, `3m 05s`, `2h 07m`: as exact as a person wants it.

@@ -52,9 +52,6 @@ pub async fn watch(
         for row in news {
             view.failed(&failure_line(&doc, row.step, &row.node, &row.result));
         }
-        if told.just_filled() {
-            view.tell(&format!("further failures are only counted; gridc job get {job} has all of them"));
-        }
         let state = Some((doc.status, doc.step, doc.counts.clone()));
         let moved = seen != state;
         seen = state;
@@ -94,7 +91,6 @@ async fn ticking<T>(view: &mut (dyn LiveView + Send), done: impl Future<Output =
 #[derive(Default)]
 struct Told {
     rows: BTreeSet<(u32, String, Outcome)>,
-    filled: bool,
 }
 
 impl Told {
@@ -152,14 +148,6 @@ impl Told {
         }
         new
     }
-
-    /// True once, when the last failure that is told was told.
-    fn just_filled(&mut self) -> bool {
-        let filled = self.rows.len() == MAX_TOLD;
-        let just = filled && !self.filled;
-        self.filled = filled;
-        just
-    }
 }
 
 #[cfg(test)]
@@ -184,11 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn telling_failures_is_bounded_and_says_so_once() {
+    fn telling_failures_is_bounded() {
         let mut told = Told::default();
         let rows: Vec<_> = (0..MAX_TOLD + 30).map(|n| row(n, Outcome::Failed)).collect();
         assert_eq!(told.pick(rows.clone()).len(), MAX_TOLD);
-        assert!(told.just_filled() && !told.just_filled());
         assert!(told.pick(rows).is_empty());
     }
 }

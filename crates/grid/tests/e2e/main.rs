@@ -10,6 +10,7 @@ mod command_line;
 mod conditions;
 mod endings;
 mod http;
+mod live_view;
 mod nodes;
 mod once;
 mod order;

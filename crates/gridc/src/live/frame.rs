@@ -144,8 +144,8 @@ impl Frame<'_> {
         let Some(shown) = room.checked_sub(1) else { return Vec::new() };
         let shown = shown.min(self.failed.len()).min(MAX_FAILED);
         let all = usize::try_from(failures(&self.look.job.counts)).unwrap_or(usize::MAX).max(self.failed.len());
-        let newest = if shown < all && shown > 0 { format!(", the newest {shown}") } else { String::new() };
-        let title = line(cut(&format!("{all} failed{newest}:"), columns), Tone::Bad);
+        let some = if shown < all { ", among them" } else { "" };
+        let title = line(cut(&format!("{all} failed{some}:"), columns), Tone::Bad);
         let newest = self.failed[self.failed.len() - shown..].iter();
         std::iter::once(title).chain(newest.map(|text| line(cut(&format!("  {text}"), columns), Tone::Bad))).collect()
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use grid_types::api::{Counts, JobDoc, StepDoc};
 use grid_types::{JobStatus, Outcome, Span};
 
-use super::{LiveView, Look};
+use super::{LiveView, Look, MAX_TOLD};
 use crate::text::{count, counts_line, number, one_line, progress, step_name};
 
 const FIRST: Duration = Duration::from_secs(1);
@@ -22,6 +22,7 @@ pub struct Lines {
     steps: BTreeMap<u32, Counts>,
     pace: Pace,
     waits: Option<String>,
+    failed: usize,
 }
 
 /// When progress may be told again.
@@ -32,7 +33,12 @@ struct Pace {
 
 impl Lines {
     pub fn new(to: Box<dyn Write + Send>) -> Self {
-        Self { to, status: None, steps: BTreeMap::new(), pace: Pace::begin(), waits: None }
+        Self { to, status: None, steps: BTreeMap::new(), pace: Pace::begin(), waits: None, failed: 0 }
+    }
+
+    fn tell(&mut self, line: &str) {
+        // A log that is gone takes no lines; the exit code still tells.
+        let _ = writeln!(self.to, "{line}");
     }
 
     fn steps(&mut self, job: &JobDoc) {
@@ -97,11 +103,10 @@ impl LiveView for Lines {
 
     fn failed(&mut self, line: &str) {
         self.tell(line);
-    }
-
-    fn tell(&mut self, line: &str) {
-        // A log that is gone takes no lines; the exit code still tells.
-        let _ = writeln!(self.to, "{line}");
+        self.failed += 1;
+        if self.failed == MAX_TOLD {
+            self.tell("further failures are only counted; `gridc job get` has all of them");
+        }
     }
 
     fn tick(&mut self) {}

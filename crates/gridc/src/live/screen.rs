@@ -76,16 +76,13 @@ impl Screen {
         frame.lines(size)
     }
 
-    fn draw(&mut self, above: Option<&str>) {
+    fn draw(&mut self) {
         let size = (self.size)();
         let lines = self.lines(size);
-        if lines == self.drawn && size == self.drawn_for && above.is_none() {
+        if lines == self.drawn && size == self.drawn_for {
             return;
         }
         let mut text = format!("{BEGIN}{}", back_over(&self.drawn, size.columns));
-        if let Some(above) = above {
-            text.push_str(&format!("{above}\u{1b}[K\r\n"));
-        }
         for line in &lines {
             text.push_str(&format!("{}\u{1b}[K\r\n", self.painted(line)));
         }
@@ -125,7 +122,7 @@ impl LiveView for Screen {
         self.heard = Instant::now();
         let why = look.why.map(str::to_owned);
         self.last = Some(Kept { job: look.job.clone(), running: look.running.to_vec(), why });
-        self.draw(None);
+        self.draw();
     }
 
     fn failed(&mut self, line: &str) {
@@ -135,18 +132,14 @@ impl LiveView for Screen {
         self.failed.push(line.to_owned());
     }
 
-    fn tell(&mut self, line: &str) {
-        self.draw(Some(line));
-    }
-
     fn tick(&mut self) {
-        self.draw(None);
+        self.draw();
     }
 
     fn close(&mut self) {
         if !self.closed {
             self.closed = true;
-            self.draw(None);
+            self.draw();
         }
     }
 }
@@ -251,16 +244,5 @@ mod tests {
         let last = text.rsplit("\u{1b}[?2026h").next().unwrap();
         assert!(!last.contains("Ctrl-C") && last.ends_with("\u{1b}[J\u{1b}[?2026l"), "{last:?}");
         assert!(!text.contains("\u{1b}[?25l") && !text.contains("\u{1b}[?1049"), "cursor and screen are left alone");
-    }
-
-    #[test]
-    fn a_line_that_stays_comes_above_the_frame() {
-        let terminal = Terminal::default();
-        let mut screen = terminal.screen();
-        look(&mut screen, "running", &[("running", 3)]);
-        terminal.take();
-        screen.tell("a line");
-        let text = terminal.take();
-        assert!(text.find("a line\u{1b}[K\r\n").unwrap() < text.find("step 0 ping/echo").unwrap(), "{text:?}");
     }
 }

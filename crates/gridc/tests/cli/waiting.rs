@@ -160,7 +160,7 @@ async fn failures_of_a_large_job_are_paged_and_counted() {
     let told = ran.stderr.lines().filter(|l| l.contains("test/fail: failed (attempt 1)")).count();
     assert_eq!(told, 50, "{ran:?}");
     assert_eq!(ran.stderr.matches("further failures are only counted").count(), 1, "{ran:?}");
-    let named = "step 0 test/fail failed on 100 nodes\n    n-000, n-001, n-002, n-003, n-004, n-005, n-006, n-007, n-008, n-009 and 90 more\n  \
+    let named = "step 0 test/fail failed on 100 nodes\n    n-000, n-001, n-002, n-003, n-004, n-005, n-006, n-007, n-008 and 91 more\n  \
                  and 2900 more; gridc job get";
     assert!(ran.stderr.contains(named), "{ran:?}");
 }
