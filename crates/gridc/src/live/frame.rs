@@ -179,7 +179,7 @@ fn window(job: &JobDoc, most: usize) -> &[StepDoc] {
 
 fn gauge(counts: &Counts, columns: usize) -> String {
     let (done, all) = progress(counts);
-    let filled = if all == 0 { 0 } else { usize::try_from(done * columns as u64 / all).unwrap_or(0) };
+    let filled = (done * columns as u64).checked_div(all).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
     let head = if filled < columns && done > 0 { ">" } else { "" };
     format!("[{}]", pad(&format!("{}{head}", "=".repeat(filled)), columns))
 }
