@@ -19,7 +19,7 @@ use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
-use crate::{dispatch, folder, leader, log_size, ticker};
+use crate::{dispatch, folder, leader, log_size, pruner, ticker};
 
 /// Where and how to start.
 pub struct Opening {
@@ -100,6 +100,7 @@ impl Controller {
         tokio::spawn(dispatch::dispatch(Arc::clone(&shared), effects_out, Arc::clone(&deposed)));
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
+        tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone()));
         Ok(Self { shared, raft, last_job: Arc::default() })
     }

@@ -20,6 +20,7 @@ mod log_size;
 mod machine;
 mod output_desk;
 mod proposer;
+mod pruner;
 mod reconcile;
 mod requests;
 mod restore;

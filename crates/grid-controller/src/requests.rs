@@ -97,6 +97,7 @@ fn refused(no_reply: NoReply) -> Refusal {
         Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
         Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
         Rejection::PlanChanged
+        | Rejection::Forgotten(_)
         | Rejection::NotWaiting(_)
         | Rejection::Ended { .. }
         | Rejection::StaleSession { .. }

@@ -26,6 +26,8 @@ pub struct Settings {
     pub quotas: Quotas,
     pub thresholds: Thresholds,
     pub heartbeat_ms: u64,
+    /// How long ended jobs are remembered.
+    pub history_ms: u64,
 }
 
 pub struct Shared {

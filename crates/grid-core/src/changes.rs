@@ -23,6 +23,8 @@ pub struct Changes {
     pub cells: BTreeSet<(JobId, u32)>,
     /// Jobs that left `State` in this batch, whole as they left it.
     pub retired: Vec<crate::state::Job>,
+    /// Jobs of which nothing is to be kept.
+    pub pruned: Vec<JobId>,
     pub keys_added: Vec<KeyRow>,
     pub keys_dropped: Vec<KeyRow>,
     pub history: Vec<History>,

@@ -12,6 +12,7 @@ mod expire_lease;
 mod fire_timers;
 mod leave_node;
 mod mark_node;
+mod prune_history;
 mod record_result;
 mod register_node;
 mod resolve_step;
@@ -31,6 +32,7 @@ pub use expire_lease::ExpireLease;
 pub use fire_timers::FireTimers;
 pub use leave_node::LeaveNode;
 pub use mark_node::MarkNode;
+pub use prune_history::{MAX_PRUNED, PruneHistory};
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
 pub use resolve_step::{ResolveStep, Verdict};
@@ -70,6 +72,8 @@ pub enum Command {
     ResolveStep(#[n(0)] ResolveStep),
     #[n(13)]
     ResumeJob(#[n(0)] ResumeJob),
+    #[n(14)]
+    PruneHistory(#[n(0)] PruneHistory),
 }
 
 impl Command {
@@ -89,6 +93,7 @@ impl Command {
             Self::ConfirmJob(command) => command.handle(turn),
             Self::ResolveStep(command) => command.handle(turn),
             Self::ResumeJob(command) => command.handle(turn),
+            Self::PruneHistory(command) => command.handle(turn),
         }
     }
 }
@@ -147,6 +152,11 @@ pub enum Rejection {
     QueueFull { pending: u32, limit: u32 },
     #[error("{0}")]
     NotWaiting(String),
+    #[error(
+        "this key gave {0}, which has ended and was removed with the rest of old history; to run the job again, send it \
+         under a new key"
+    )]
+    Forgotten(JobId),
     #[error("{0} exists already; submit again")]
     IdTaken(JobId),
     #[error("the plan does not hold any more: the job, its nodes or a declaration has changed; plan it again")]

@@ -98,7 +98,8 @@ impl Turn<'_> {
     /// L8: only a stub stays behind.
     pub fn retire(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.remove(&id) else { return };
-        self.state.stubs.insert(id, Stub { epoch: job.head.epoch, status: job.head.status });
+        let ended_wall_ms = job.head.updated_wall_ms;
+        self.state.stubs.insert(id, Stub { epoch: job.head.epoch, status: job.head.status, ended_wall_ms });
         if !job.expected.is_empty() {
             self.effects.push(Effect::Forget { job: id, nodes: job.expected.clone() });
         }

@@ -5,6 +5,7 @@
 //!          ConfirmationWanted PhaseConfirmed StepUnknown StepResolved
 //!   node   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead NodeDraining NodeDrained NodeLeft
 //!   term   TermBegun
+//!   history HistoryPruned
 //! ```
 //!
 //! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers.

@@ -63,7 +63,7 @@ fn unresolved(world: &World) -> Vec<(JobId, u32, u32)> {
 
 fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
     let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
-    match dice.roll(26) {
+    match dice.roll(28) {
         0 | 1 => {
             if dice.roll(2) == 0 {
                 world.next_strategy_continue();
@@ -104,6 +104,11 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
                 let verdict = dice.pick(&[Verdict::Success, Verdict::Failed, Verdict::Retry]).unwrap();
                 let _ = world.resolve(job, step, node, verdict);
             }
+        }
+        14 => {
+            let limit = world.head().wall_ms.saturating_sub(dice.roll(5_000));
+            let pruned = world.prune(limit);
+            jobs.retain(|job| !pruned.contains(job));
         }
         13 if !matches!(world.state.nodes[&NodeOrd(node)].status, NodeStatus::Left) => match dice.roll(2) {
             0 => world.leave(node),

@@ -12,7 +12,7 @@ use crate::apply::{Applied, apply};
 use crate::changes::{History, ResultRow};
 use crate::commands::{
     BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    RecordResult, RegisterNode, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict,
+    PruneHistory, RecordResult, RegisterNode, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
@@ -185,6 +185,12 @@ impl World {
     pub fn resume(&mut self, job: JobId) -> Result<Reply, Rejection> {
         let command = self.resume_command(job);
         self.one(command)
+    }
+
+    /// Forgets what ended before a time.
+    pub fn prune(&mut self, ended_before_wall_ms: u64) -> Vec<JobId> {
+        let jobs = self.state.stubs.keys().copied().collect();
+        self.apply(vec![Command::PruneHistory(PruneHistory { ended_before_wall_ms, jobs })]).changes.pruned
     }
 
     /// Leases that are to be given back.

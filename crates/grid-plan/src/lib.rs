@@ -2,9 +2,11 @@
 //! what they propose, so a planner that is late or wrong costs an entry, never a promise.
 
 mod backstop;
+mod history;
 mod liveness;
 mod timers;
 
 pub use backstop::Backstop;
+pub use history::old_history;
 pub use liveness::{Liveness, Thresholds};
 pub use timers::due_timers;

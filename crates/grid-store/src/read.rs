@@ -141,6 +141,14 @@ impl Reader {
         self.read(|conn| nodes::node(conn, id))
     }
 
+    /// Forgotten jobs of which rows are still to be removed; every batch removes some.
+    pub fn unswept_jobs(&self) -> Result<u64, StoreError> {
+        self.read(|conn| {
+            let jobs: i64 = conn.query_row("SELECT count(*) FROM pruned", [], |row| row.get(0))?;
+            Ok(jobs.cast_unsigned())
+        })
+    }
+
     pub fn totals(&self) -> Result<Totals, StoreError> {
         self.read(nodes::totals)
     }

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   live:     meta  nodes  jobs(live=1)+specs+expected+cells  keys
-//!   history:  jobs(live=0)  results  skips  outputs  events
+//!   history:  jobs(live=0)  results  skips  outputs  events   pruned: what of it is still to be removed
 //! ```
 //!
 //! Written per batch are a job's head and its changed cells; `specs` and `expected` are tables of their own, so that
 //! this never rewrites what is large and does not change. History is keyed by arrival, and its indices are narrow:
 //! dirty pages are what a batch costs. Keys of the `keys` table are jobs for the same reason: client keys are random.
 //! Numbers of outcomes are those of `Outcome::ALL`. `leader_epoch` is the wire integer of who wrote the row.
+//! Pages that pruning frees stay in the file and are used again: a cluster that keeps 30 days of history needs the room of
+//! 30 days, and a vacuum would move pages about within the transactions that everybody waits for.
 //! Values that only `grid-core` understands are CBOR blobs in its own encoding, beside the columns that queries need.
 
 use std::path::Path;
@@ -22,7 +24,7 @@ use crate::error::Fault;
 pub(crate) const APPLICATION_ID: u32 = 0x4772_6964;
 pub(crate) const VERSION: u32 = 1;
 
-/// `outputs` refers to nothing: a result names its output, and equal ones share it.
+/// `outputs` refers to nothing: a result names its output, and equal ones of one job share it.
 const TABLES: &str = "
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -66,6 +68,9 @@ END;
 CREATE TRIGGER jobs_moved AFTER UPDATE OF status ON jobs WHEN OLD.status <> NEW.status BEGIN
     UPDATE job_totals SET jobs = jobs - 1 WHERE status = OLD.status;
     INSERT INTO job_totals VALUES (NEW.status, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+END;
+CREATE TRIGGER jobs_gone AFTER DELETE ON jobs BEGIN
+    UPDATE job_totals SET jobs = jobs - 1 WHERE status = OLD.status;
 END;
 
 CREATE TABLE specs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL) STRICT;
@@ -116,6 +121,9 @@ CREATE TABLE skips (
     reason TEXT NOT NULL
 ) STRICT;
 CREATE INDEX skips_by_place ON skips (job, node);
+
+-- Jobs that are gone, and whose rows of history are being removed (see write/prune.rs).
+CREATE TABLE pruned (job INTEGER PRIMARY KEY) STRICT;
 
 CREATE TABLE outputs (id INTEGER PRIMARY KEY, hash BLOB NOT NULL, tail BLOB NOT NULL) STRICT;
 

@@ -18,6 +18,7 @@ use crate::outputs::RecentOutputs;
 use crate::store::Position;
 
 mod history;
+mod prune;
 
 /// What the writer knows of its tables without reading them. Wrong after a failed transaction, which ends the process.
 #[derive(Debug, Default)]
@@ -25,15 +26,20 @@ pub(crate) struct Written {
     /// Live jobs, as their rows are.
     jobs: HashMap<JobId, (u32, JobStatus)>,
     outputs: RecentOutputs,
-    /// Row of the newest result.
+    /// Row of the newest result, there or pruned.
     last_result: i64,
+    /// Jobs whose rows of history are still to be removed.
+    pruned: BTreeSet<JobId>,
 }
 
 impl Written {
     pub fn load(conn: &Connection, parts: &Parts) -> Result<Self, Fault> {
         let jobs = parts.jobs.iter().map(|job| (job.head.id, (job.head.phase, job.head.status)));
-        let last_result = conn.query_one("SELECT coalesce(max(id), 0) FROM results", [], |row| row.get(0))?;
-        Ok(Self { jobs: jobs.collect(), outputs: RecentOutputs::load(conn)?, last_result })
+        let newest =
+            "SELECT max(coalesce((SELECT max(id) FROM results), 0), coalesce((SELECT max(after) FROM cells), 0))";
+        let last_result = conn.query_one(newest, [], |row| row.get(0))?;
+        let (outputs, pruned) = (RecentOutputs::load(conn)?, prune::unfinished(conn)?);
+        Ok(Self { jobs: jobs.collect(), outputs, last_result, pruned })
     }
 }
 
@@ -53,6 +59,9 @@ pub(crate) fn batch(
     let rewritten = write_jobs(conn, written, state, &touched)?;
     write_cells(conn, written, state, &touched, &rewritten, &settled)?;
     write_keys(conn, state, changes)?;
+    // Last: a job may end and be forgotten in one batch.
+    prune::forget(conn, written, changes)?;
+    prune::sweep(conn, written)?;
     let mut meta = conn.prepare_cached(
         "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)",
     )?;

@@ -101,6 +101,9 @@ pub struct ServerArgs {
     /// Silence after which a node is dead and its leases are unknown
     #[arg(long, env = "GRID_DEAD_AFTER", default_value = "60s")]
     pub dead_after: Span,
+    /// How long ended jobs are remembered, with results and events, like 30d or 12h
+    #[arg(long, env = "GRID_HISTORY", default_value = "30d", value_parser = history)]
+    pub history: Span,
     /// Serve other machines without TLS and tokens
     #[arg(long)]
     pub insecure: bool,
@@ -152,6 +155,17 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
+/// A duration, also in days; at least a second, at most ten years.
+fn history(text: &str) -> Result<Span, String> {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    let days = text.strip_suffix('d').and_then(|digits| digits.parse::<u64>().ok());
+    let span = match days {
+        Some(days) => Span::from_ms(days.saturating_mul(DAY_MS)),
+        None => text.parse().map_err(|e| format!("{e}; days are written 30d"))?,
+    };
+    if (1_000..=3_650 * DAY_MS).contains(&span.ms()) { Ok(span) } else { Err("must be from 1s to 3650d".to_owned()) }
+}
+
 fn host(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
     if text.is_empty() || !text.chars().all(plain) {
@@ -183,12 +197,14 @@ mod tests {
         for line in [
             "grid demo",
             "grid dev --workers 5 --data-dir d --api 127.0.0.1:0",
-            "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3",
+            "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3 --history 90d",
             "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
         for line in [
+            "grid server --node-id c --data-dir d --history 0s",
+            "grid server --node-id c --data-dir d --history 30days",
             "grid worker --data-dir d --labels k",
             "grid worker --data-dir d --slots 0",
             "grid worker --data-dir d --enable-backend nope",

@@ -71,6 +71,7 @@ impl Dev {
             quotas: Quotas::default(),
             thresholds: Thresholds::default(),
             heartbeat_ms: 5_000,
+            history_ms: grid_types::limits::HISTORY_MS,
         };
         let opening = Opening {
             settings,

@@ -30,6 +30,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
             dead_ms: args.dead_after.ms(),
         },
         heartbeat_ms: args.heartbeat_interval.ms(),
+        history_ms: args.history.ms(),
     };
     let opening = Opening {
         settings,

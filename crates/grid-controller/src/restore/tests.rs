@@ -19,6 +19,7 @@ fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
             quotas: Quotas::default(),
             thresholds: Thresholds::default(),
             heartbeat_ms: 5_000,
+            history_ms: grid_types::limits::HISTORY_MS,
         },
         data_dir: dir.to_path_buf(),
         raft_addr: "127.0.0.1:3".to_owned(),

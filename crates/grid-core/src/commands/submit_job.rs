@@ -31,7 +31,12 @@ impl SubmitJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let key = self.key.as_ref().map(|key| (self.namespace.clone(), key.clone()));
         if let Some(known) = key.as_ref().and_then(|key| turn.state.keys.get(key)) {
-            return Ok(Reply::Submitted { job: known.job, repeated: true });
+            let is_kept = turn.state.jobs.contains_key(&known.job) || turn.state.stubs.contains_key(&known.job);
+            return if is_kept {
+                Ok(Reply::Submitted { job: known.job, repeated: true })
+            } else {
+                Err(Rejection::Forgotten(known.job))
+            };
         }
         self.check(turn)?;
         let planned = self.planned_nodes(turn)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use grid_core::{Changes, EventRow, History, ResultRow, SkipRow};
+use grid_types::JobId;
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::{Place, Written, key};
@@ -22,9 +23,9 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
     let mut pens = Pens {
         conn,
         result: conn.prepare_cached(
-            "INSERT INTO results (job, step, node, job_epoch, attempt, outcome, duration_ms, started_ms, leader_epoch,
+            "INSERT INTO results (id, job, step, node, job_epoch, attempt, outcome, duration_ms, started_ms, leader_epoch,
                                   output, output_bytes, reason, error)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?,
         output: conn.prepare_cached("INSERT INTO outputs (hash, tail) VALUES (?1, ?2)")?,
         skip: conn.prepare_cached(
@@ -40,7 +41,9 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
     for row in changes.iter().flat_map(|one| &one.history) {
         match row {
             History::Result(row) => {
-                written.last_result = pens.result(&mut written.outputs, row)?;
+                // Numbered here: SQLite would give the number of a pruned row again, and cells tell earlier from later by it.
+                written.last_result += 1;
+                pens.result(written.last_result, &mut written.outputs, row)?;
                 settled.insert((row.job, row.step, row.node));
             }
             History::Skip(row) => pens.skip(row)?,
@@ -51,9 +54,10 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
 }
 
 impl Pens<'_> {
-    fn result(&mut self, recent: &mut RecentOutputs, row: &ResultRow) -> Result<i64, Fault> {
-        let output = self.output(recent, &row.output_tail)?;
+    fn result(&mut self, id: i64, recent: &mut RecentOutputs, row: &ResultRow) -> Result<(), Fault> {
+        let output = self.output(recent, row.job, &row.output_tail)?;
         self.result.execute(params![
+            id,
             key(row.job),
             row.step.0,
             row.node.0,
@@ -68,20 +72,20 @@ impl Pens<'_> {
             row.reason,
             row.error,
         ])?;
-        Ok(self.conn.last_insert_rowid())
+        Ok(())
     }
 
-    fn output(&mut self, recent: &mut RecentOutputs, tail: &[u8]) -> Result<Option<i64>, Fault> {
+    fn output(&mut self, recent: &mut RecentOutputs, job: JobId, tail: &[u8]) -> Result<Option<i64>, Fault> {
         if tail.is_empty() {
             return Ok(None);
         }
         let hash = hash(tail);
-        if let Some(known) = recent.row_of(&hash) {
+        if let Some(known) = recent.row_of(job, hash) {
             return Ok(Some(known));
         }
         self.output.execute(params![hash, tail])?;
         let id = self.conn.last_insert_rowid();
-        recent.insert(hash, id);
+        recent.insert(job, hash, id);
         Ok(Some(id))
     }
 

@@ -7,6 +7,7 @@ mod events;
 mod files;
 mod outputs;
 mod pages;
+mod pruning;
 mod random;
 mod round_trip;
 mod together;

@@ -11,10 +11,10 @@ fn stored_outputs(world: &World) -> u32 {
 }
 
 #[test]
-fn equal_outputs_are_stored_once_also_across_a_restart() {
+fn equal_outputs_of_a_job_are_stored_once_also_across_a_restart() {
     let mut world = World::with_nodes(6);
+    world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
     for round in 0..2 {
-        world.submit("all", vec![leaf("ping", "echo")]);
         for (i, lease) in world.offered().into_iter().enumerate() {
             world.report_with(lease, Outcome::Success, [&b"one"[..], b"two", b""][i % 3]);
         }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use grid_core::{
-    CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, Quotas, ResolveStep, ResumeJob, State, Verdict,
-    violations,
+    CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, PruneHistory, Quotas, ResolveStep, ResumeJob, State,
+    Verdict, violations,
 };
 use grid_types::job::{Condition, Offline, OnUnknown, Phase, Strategy, Task};
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::random::Random;
-use crate::world::{Lease, World, all_rows, leaf, pipeline, retrying, task};
+use crate::world::{Lease, WALL_MS, World, all_rows, leaf, pipeline, retrying, task};
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
@@ -45,7 +45,7 @@ fn happen(world: &mut World, random: &mut Random) {
     let (offered, revoked) = world.leases();
     let nodes: Vec<_> = world.state.nodes.keys().copied().collect();
     let node = random.pick(&nodes).unwrap();
-    match random.below(30) {
+    match random.below(31) {
         0..=3 => submit(world, random),
         4..=10 => {
             let mut commands = Vec::new();
@@ -107,6 +107,11 @@ fn happen(world: &mut World, random: &mut Random) {
                 let _ = world.one(Command::ResumeJob(command));
             }
         }
+        30 => {
+            let jobs = world.state.stubs.keys().copied().collect();
+            let ended_before_wall_ms = WALL_MS + world.now_ms - 2_000.min(world.now_ms);
+            world.one(Command::PruneHistory(PruneHistory { ended_before_wall_ms, jobs })).unwrap();
+        }
         24 | 25 => {
             let waiting: Vec<_> = world.state.jobs.values().filter(|job| job.head.gate.is_some()).collect();
             if let Some(job) = random.pick(&waiting.iter().map(|job| job.head.id).collect::<Vec<_>>()) {
@@ -118,7 +123,8 @@ fn happen(world: &mut World, random: &mut Random) {
             if let Some((job, step, node)) = random.pick(&unresolved(world)) {
                 let verdict = [Verdict::Success, Verdict::Failed, Verdict::Retry][random.below(3)];
                 let (namespace, node) = ("default".parse().unwrap(), world.state.nodes[&node].id.clone());
-                world.one(Command::ResolveStep(ResolveStep { namespace, job, step, node, verdict })).unwrap();
+                // Refused if it is to run again on a node that is away.
+                let _ = world.one(Command::ResolveStep(ResolveStep { namespace, job, step, node, verdict }));
             }
         }
         20 | 21 => {

@@ -15,6 +15,7 @@ mod nodes;
 mod once;
 mod order;
 mod outputs;
+mod pruning;
 mod refusals;
 mod restarts;
 mod retries;

@@ -1,0 +1,101 @@
+//! L6: of a forgotten job nothing is found at once, and nothing is stored in the end.
+
+use grid_core::{Command, PruneHistory, State};
+use grid_types::{JobId, Outcome, StepIndex};
+use rusqlite::Connection;
+
+use crate::world::{World, leaf, pipeline, task};
+
+fn prune(world: &mut World, jobs: Vec<JobId>) {
+    world.one(Command::PruneHistory(PruneHistory { ended_before_wall_ms: u64::MAX, jobs })).unwrap();
+    world.store();
+}
+
+/// Rows of each table that has rows of jobs.
+fn rows(world: &World) -> Vec<(&'static str, u64)> {
+    let conn = Connection::open(world.path()).unwrap();
+    let count = |table| {
+        let filter = if table == "events" { "job IS NOT NULL" } else { "1" };
+        let sql = format!("SELECT count(*) FROM {table} WHERE {filter}");
+        (table, conn.query_one(&sql, [], |row| row.get::<_, i64>(0)).unwrap().cast_unsigned())
+    };
+    let tables = ["jobs", "specs", "expected", "cells", "results", "skips", "outputs", "events", "pruned"];
+    tables.into_iter().map(count).filter(|(_, rows)| *rows > 0).collect()
+}
+
+fn ended_job(world: &mut World) -> JobId {
+    let job =
+        world.submit("all", vec![pipeline(vec![task("ping", "echo"), task("ping", "echo")]), leaf("ping", "echo")]);
+    let first = world.offered();
+    world.report_with(first[0], Outcome::Failed, b"its own");
+    for lease in &first[1..] {
+        world.report(*lease, Outcome::Success);
+    }
+    world.store();
+    assert!(world.state.stubs.contains_key(&job));
+    job
+}
+
+#[test]
+fn nothing_is_left_of_a_forgotten_job_and_the_others_stay_whole() {
+    let mut world = World::with_nodes(3);
+    let (old, young) = (ended_job(&mut world), ended_job(&mut world));
+    let before = world.doc(young);
+    prune(&mut world, vec![old]);
+    let reader = world.reader();
+    assert_eq!(reader.job("default", old).unwrap(), None);
+    assert_eq!(reader.resumable("default", old, false).unwrap(), None);
+    assert_eq!(reader.jobs("default", 10, None, None).unwrap().items.len(), 1);
+    assert_eq!(reader.totals().unwrap().jobs["failed"], 1);
+    assert_eq!(world.doc(young), before);
+    let output = reader.output("default", young, StepIndex(0), &"node-2".parse().unwrap()).unwrap().unwrap();
+    assert_eq!(output.tail, b"out\n", "equal to one that is gone, and not gone with it");
+    let (_folder, _store, stored) = world.as_killed();
+    assert_eq!(State::from_parts(stored.parts).unwrap().hash(), world.state.hash());
+    prune(&mut world, vec![young]);
+    assert_eq!(rows(&world), []);
+}
+
+#[test]
+fn a_large_job_goes_in_steps_that_survive_a_restart() {
+    let mut world = World::with_nodes(1_500);
+    let job = ended_job(&mut world);
+    assert!(rows(&world).contains(&("results", 1_500)));
+    let jobs: Vec<_> = (0..2).map(|_| ended_job(&mut world)).chain([job]).collect();
+    prune(&mut world, jobs);
+    assert_eq!(world.reader().jobs("default", 10, None, None).unwrap().items, []);
+    let mut last = u64::MAX;
+    for round in 0.. {
+        let left: u64 = rows(&world).iter().map(|(_, rows)| *rows).sum();
+        assert!(left < last, "round {round}: every batch takes some");
+        assert!(last == u64::MAX || last - left <= 2_000 + 10, "round {round}: and only so many");
+        last = left;
+        if left == 0 {
+            assert!(round > 1, "it was more than one batch takes");
+            return;
+        }
+        let path = world.path();
+        (world.store, _) = grid_store::Store::open(&path).unwrap();
+        assert!(world.reader().unswept_jobs().unwrap() > 0);
+        prune(&mut world, Vec::new());
+    }
+}
+
+/// A cell's row counts until a result comes after it: the numbers of results must never begin anew.
+#[test]
+fn i13_what_is_open_stays_so_when_the_newest_results_are_pruned() {
+    let mut world = World::with_nodes(3);
+    let old = ended_job(&mut world);
+    let runs = world.submit("all", vec![leaf("ping", "echo")]);
+    world.store();
+    prune(&mut world, vec![old]);
+    assert_eq!(world.reader().unswept_jobs().unwrap(), 0);
+    let path = world.path();
+    (world.store, _) = grid_store::Store::open(&path).unwrap();
+    let leases = world.offered();
+    world.report(leases[0], Outcome::Success);
+    world.store();
+    let (_folder, _store, stored) = world.as_killed();
+    assert_eq!(State::from_parts(stored.parts).unwrap(), world.state);
+    assert_eq!(world.row(runs, 0, "node-1").status, Outcome::Success);
+}

@@ -1,0 +1,53 @@
+//! L6: history is kept for so long, and what still runs is no history.
+
+use grid_testkit::spec::{echo, job, record, with};
+use grid_testkit::{Api, Cluster, LIMIT, ensure, wait_until};
+use serde_json::json;
+
+fn gone(api: &Api, id: &str) {
+    wait_until(&format!("{id} is forgotten"), LIMIT, || {
+        let answer = api.try_get(&format!("/job/{id}"))?;
+        ensure(answer.status == 404, format!("{answer:?}"))
+    });
+}
+
+#[test]
+fn l6_ended_jobs_are_forgotten_and_running_ones_kept_across_a_kill() {
+    let mut cluster = Cluster::start_with("--history 1s", &[("web-01", "")]);
+    let api = cluster.api();
+    let lines = cluster.record("lines");
+    let gate = with(record(&lines), json!({"confirm": true}));
+    let runs = api.submit(&job("all", [record(&lines), gate]));
+    lines.wait_of(&runs, 1);
+    let first = api.try_submit("key-1", &job("all", [echo()])).expect("accepted");
+    gone(&api, &first);
+    let second = api.submit(&job("all", [echo()]));
+    cluster.server.kill9();
+    cluster.server.restart();
+    gone(&api, &second);
+    let listed = api.get("/jobs").json();
+    let ids: Vec<_> = listed.as_array().into_iter().flatten().filter_map(|job| job["id"].as_str()).collect();
+    assert_eq!(ids, [runs.as_str()], "nothing else is left");
+    for verb in ["status", "why", "resume", "retry", "cancel"] {
+        cluster.gridc().run(&["job", verb, &first]).exits(4);
+    }
+    cluster.gridc().run(&["job", "confirm", &runs]).exits(0);
+    gone(&api, &runs);
+    assert_eq!(lines.of(&runs).len(), 2, "it went on, ended, and is history now");
+}
+
+#[test]
+fn l8_a_submit_under_the_key_of_a_forgotten_job_is_told_so_and_runs_nothing() {
+    let mut cluster = Cluster::start_with("--history 1s", &[("web-01", "")]);
+    let api = cluster.api();
+    let body = job("all", [echo()]);
+    let id = api.try_submit("the-key", &body).expect("accepted");
+    gone(&api, &id);
+    cluster.server.kill9();
+    cluster.server.restart();
+    let again = api.post_with("/job", &[("idempotency-key", "the-key")], &body);
+    assert_eq!(again.status, 409, "{again:?}");
+    let message = again.json()["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains(&id) && message.contains("new key"), "{message}");
+    assert_eq!(api.post_with("/job", &[("idempotency-key", "another")], &body).status, 201);
+}
