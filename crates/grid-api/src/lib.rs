@@ -13,6 +13,7 @@
 
 mod body;
 mod decisions;
+mod events;
 mod guard;
 mod introspect;
 mod jobs;
@@ -23,6 +24,7 @@ mod refused;
 mod results;
 mod router;
 mod serve;
+mod streams;
 mod strict_json;
 mod wire;
 

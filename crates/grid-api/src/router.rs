@@ -9,7 +9,7 @@ use axum::routing::{MethodRouter, get, post};
 use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{decisions, guard, introspect, jobs, nodes, refused, results};
+use crate::{decisions, events, guard, introspect, jobs, nodes, refused, results};
 
 /// The whole API over `control`.
 pub fn router<C: Control>(control: C) -> Router {
@@ -37,6 +37,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .route(&of_job("/results"), read(get(results::rows::<C>)))
         .route(&of_job("/output/{step}/{node}"), read(get(results::output::<C>)))
         .route(&of_job("/outputs/{step}"), read(get(results::outputs::<C>)))
+        .route("/api/v1/events", read(get(events::events::<C>)))
         .route("/api/v1/nodes", read(get(nodes::list::<C>)))
         .route("/api/v1/nodes/{id}", read(get(nodes::get::<C>)));
 
@@ -58,6 +59,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/node/{id}", read(get(nodes::get_alias::<C>)))
         .route("/v1/jobs", submit().merge(read(get(jobs::list_bare::<C>))))
         .route("/v1/jobs/{id}", read(get(jobs::get::<C>)))
+        .route("/v1/events", read(get(events::events::<C>)))
         .route("/v1/agents", read(get(nodes::list_bare::<C>)));
 
     let open = Router::new()

@@ -24,6 +24,7 @@ use tower::ServiceExt;
 
 use crate::body::BodyPatience;
 use crate::router::router;
+use crate::streams::Closing;
 use crate::wire::{SocketPatience, Wire};
 
 /// Clients at once.
@@ -106,9 +107,11 @@ async fn connection(stream: TcpStream, router: Router, patience: Patience, mut c
         tracing::debug!(%error, "a connection ended before it began");
         return;
     }
+    let streams_end = Closing(Some(closing.clone()));
     let service = router.map_request(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(patience.body);
+        request.extensions_mut().insert(streams_end.clone());
         request
     });
     let mut served = pin!(

@@ -6,4 +6,5 @@ mod guards;
 mod input;
 mod reads;
 mod sockets;
+mod streams;
 mod writes;

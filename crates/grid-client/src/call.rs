@@ -36,12 +36,36 @@ pub(crate) struct Call<'a> {
     pub body: Option<Vec<u8>>,
     /// To do it twice is worse than not to know: once it may have been carried out, it is not sent again.
     pub at_most_once: bool,
+    pub accept: &'static str,
+    /// The answer is read as it comes, by whoever asked: only its beginning has a time.
+    pub streamed: bool,
+}
+
+impl<'a> Call<'a> {
+    pub fn get(path: &'a [&'a str], query: Vec<(&'static str, String)>) -> Self {
+        let accept = "application/json";
+        Self { method: Method::GET, path, query, key: None, body: None, at_most_once: false, accept, streamed: false }
+    }
+
+    pub fn post(path: &'a [&'a str], body: Vec<u8>) -> Self {
+        Self { method: Method::POST, body: Some(body), ..Self::get(path, Vec::new()) }
+    }
+
+    fn may_change(&self) -> bool {
+        self.method != Method::GET && !self.streamed
+    }
+
+    pub fn streamed(self, accept: &'static str) -> Self {
+        Self { accept, streamed: true, ..self }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub server: ServerUrl,
+    /// Empty if the call is streamed.
     pub body: Vec<u8>,
+    pub stream: Option<reqwest::Response>,
 }
 
 /// What a call met on its way, whether it ended well or not.
@@ -68,6 +92,12 @@ enum Verdict {
     /// Waiting may mend it.
     Later(Refusal),
     Silent(String),
+}
+
+enum Read {
+    Whole(u16, Vec<u8>),
+    TooLong,
+    Stream(reqwest::Response),
 }
 
 impl Transport {
@@ -151,8 +181,11 @@ impl Transport {
     ) -> Result<Verdict, Error> {
         let share = self.patience / u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
         let limit = share.min(left).max(SHORTEST_ATTEMPT);
-        let mut request =
-            self.http.request(call.method.clone(), server.resource(call.path, &call.query)).timeout(limit);
+        let mut request = self.http.request(call.method.clone(), server.resource(call.path, &call.query));
+        request = request.header("accept", call.accept);
+        if !call.streamed {
+            request = request.timeout(limit);
+        }
         if let Some(key) = call.key {
             request = request.header(HEADER_KEY, key.as_str());
         }
@@ -161,19 +194,30 @@ impl Transport {
         }
         let read = async {
             let response = request.send().await?;
-            let status = response.status().as_u16();
-            Ok::<_, reqwest::Error>((status, bounded_body(response).await?))
+            let status = response.status();
+            if call.streamed && status.is_success() {
+                return Ok(Read::Stream(response));
+            }
+            let body = bounded_body(response).await?;
+            Ok::<_, reqwest::Error>(body.map_or(Read::TooLong, |body| Read::Whole(status.as_u16(), body)))
         };
-        match read.await {
-            Ok((status, Some(body))) => {
+        let Ok(read) = tokio::time::timeout(limit + SHORTEST_ATTEMPT, read).await else {
+            return Ok(Verdict::Silent("no answer in time".to_owned()));
+        };
+        match read {
+            Ok(Read::Stream(stream)) => {
+                let answer = Answer { server: server.clone(), body: Vec::new(), stream: Some(stream) };
+                Ok(Verdict::Answer(answer))
+            }
+            Ok(Read::Whole(status, body)) => {
                 let verdict = judge(server, status, body)?;
                 // A balancer that lost the answer cannot say what became of the request.
-                journey.maybe_done |= matches!(verdict, Verdict::Silent(_)) && call.method != Method::GET;
+                journey.maybe_done |= matches!(verdict, Verdict::Silent(_)) && call.may_change();
                 Ok(verdict)
             }
-            Ok((_, None)) => Err(unexpected(server, format!("an answer of more than {MAX_ANSWER_BYTES} bytes"))),
+            Ok(Read::TooLong) => Err(unexpected(server, format!("an answer of more than {MAX_ANSWER_BYTES} bytes"))),
             Err(e) => {
-                journey.maybe_done |= !e.is_connect() && call.method != Method::GET;
+                journey.maybe_done |= !e.is_connect() && call.may_change();
                 let timed_out = e.is_timeout() && !e.is_connect();
                 Ok(Verdict::Silent(if timed_out { "no answer in time".to_owned() } else { root_cause(&e) }))
             }
@@ -193,7 +237,7 @@ impl Journey {
 
 fn judge(server: &ServerUrl, status: u16, body: Vec<u8>) -> Result<Verdict, Error> {
     if (200..300).contains(&status) {
-        return Ok(Verdict::Answer(Answer { server: server.clone(), body }));
+        return Ok(Verdict::Answer(Answer { server: server.clone(), body, stream: None }));
     }
     let Ok(doc) = serde_json::from_slice::<ErrorDoc>(&body) else {
         let problem = format!("status {status}, {}", excerpt(&body));
@@ -245,7 +289,7 @@ fn wait(round: u32) -> Duration {
 }
 
 /// The innermost cause: the outer ones only repeat the URL.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;

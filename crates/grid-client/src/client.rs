@@ -9,7 +9,6 @@ use grid_types::api::{
     RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
-use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,7 +20,7 @@ use crate::server::ServerUrl;
 
 /// Talks to a cluster through any of its controllers.
 pub struct Client {
-    transport: Transport,
+    pub(crate) transport: Transport,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -76,8 +75,7 @@ impl Client {
     /// As [`Client::submit`].
     pub async fn plan(&self, namespace: &str, job: &Value) -> Result<PlanDoc, Error> {
         let path = ["api", "v1", "namespaces", namespace, "jobs", "plan"];
-        let body = Some(job.to_string().into_bytes());
-        let call = Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body, at_most_once: false };
+        let call = Call::post(&path, job.to_string().into_bytes());
         decode(&self.transport.carry(&call, &mut Journey::default()).await?)
     }
 
@@ -95,8 +93,7 @@ impl Client {
         let mut query = Vec::new();
         push(&mut query, "plan", plan);
         let path = ["api", "v1", "namespaces", namespace, "jobs"];
-        let body = Some(job.to_string().into_bytes());
-        let call = Call { method: Method::POST, path: &path, query, key: Some(key), body, at_most_once: false };
+        let call = Call { query, key: Some(key), ..Call::post(&path, job.to_string().into_bytes()) };
         decode(&self.transport.carry(&call, &mut Journey::default()).await?)
     }
 
@@ -139,8 +136,7 @@ impl Client {
     pub async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: &str) -> Result<String, Error> {
         let (job, step) = (job.to_string(), step.to_string());
         let path = ["api", "v1", "namespaces", namespace, "jobs", &job, "output", &step, node];
-        let call =
-            Call { method: Method::GET, path: &path, query: Vec::new(), key: None, body: None, at_most_once: false };
+        let call = Call { accept: "*/*", ..Call::get(&path, Vec::new()) };
         let answer = self.transport.carry(&call, &mut Journey::default()).await?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
@@ -150,8 +146,7 @@ impl Client {
     pub async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Error> {
         let id = job.to_string();
         let path = ["api", "v1", "namespaces", namespace, "jobs", &id, "cancel"];
-        let call =
-            Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body: None, at_most_once: false };
+        let call = Call { body: None, ..Call::post(&path, Vec::new()) };
         let mut journey = Journey::default();
         match self.transport.carry(&call, &mut journey).await {
             Ok(answer) => decode(&answer),
@@ -260,8 +255,7 @@ impl Client {
         let id = job.to_string();
         let path = ["api", "v1", "namespaces", namespace, "jobs", &id, verb];
         let body = serde_json::to_vec(body).map_err(|e| Error::Setup(e.to_string()))?;
-        let call =
-            Call { method: Method::POST, path: &path, query: Vec::new(), key: None, body: Some(body), at_most_once };
+        let call = Call { at_most_once, ..Call::post(&path, body) };
         let mut journey = Journey::default();
         match self.transport.carry(&call, &mut journey).await {
             Ok(answer) => decode(&answer),
@@ -272,13 +266,17 @@ impl Client {
         }
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &[&str], query: Vec<(&'static str, String)>) -> Result<T, Error> {
-        let call = Call { method: Method::GET, path, query, key: None, body: None, at_most_once: false };
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Vec<(&'static str, String)>,
+    ) -> Result<T, Error> {
+        let call = Call::get(path, query);
         decode(&self.transport.carry(&call, &mut Journey::default()).await?)
     }
 }
 
-fn push(pairs: &mut Vec<(&'static str, String)>, name: &'static str, value: Option<impl ToString>) {
+pub(crate) fn push(pairs: &mut Vec<(&'static str, String)>, name: &'static str, value: Option<impl ToString>) {
     pairs.extend(value.map(|value| (name, value.to_string())));
 }
 

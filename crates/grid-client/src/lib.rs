@@ -17,10 +17,13 @@
 mod call;
 mod client;
 mod error;
+mod events;
 mod key;
+mod lines;
 mod server;
 
 pub use client::{Client, JobsQuery, Options, ResultsQuery};
 pub use error::{Error, Refusal};
+pub use events::{EventStream, EventsQuery};
 pub use key::IdempotencyKey;
 pub use server::{ServerUrl, parse_servers};

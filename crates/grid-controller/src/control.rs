@@ -5,11 +5,12 @@
 use std::future::Future;
 
 use grid_types::api::{
-    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc,
-    WhyDoc,
+    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc,
+    RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
+use tokio::sync::mpsc;
 
 /// A refusal, ready for the table of codes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,6 +93,13 @@ pub struct ResultQuery {
     pub status: Option<Outcome>,
 }
 
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventQuery {
+    pub limit: u32,
+    pub after: Option<u64>,
+    pub before: Option<u64>,
+}
+
 /// An output: whole if it is short or its worker is there, otherwise its last bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
@@ -160,6 +168,19 @@ pub trait Control: Clone + Send + Sync + 'static {
         job: JobId,
         step: StepIndex,
     ) -> impl Future<Output = Result<Vec<OutputGroupDoc>, Refusal>> + Send;
+
+    /// Events behind `after` as they come; without it, those from now on.
+    fn listen(
+        &self,
+        filter: EventFilter,
+        after: Option<u64>,
+    ) -> impl Future<Output = Result<mpsc::Receiver<EventDoc>, Refusal>> + Send;
+    /// A page of events: behind `after`, oldest first, or else older than `before`, newest first.
+    fn events(
+        &self,
+        filter: EventFilter,
+        query: EventQuery,
+    ) -> impl Future<Output = Result<ListDoc<EventDoc>, Refusal>> + Send;
 
     fn nodes(
         &self,

@@ -14,6 +14,7 @@ use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::events::EventFeed;
 use crate::hub::FabricHub;
 use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
@@ -67,7 +68,8 @@ impl Controller {
             applied: stored.applied.map(|at| LogPosition { term: at.term, index: at.index }),
             membership: stored.membership,
         };
-        let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects);
+        let (bell, bell_out) = watch::channel(0);
+        let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects, bell);
         let config = folder::raft_config(folder::raft_dir(dir), &opening.settings.node_id, &opening.raft_addr);
         let start = if opening.bootstrap { Start::Bootstrap } else { Start::Existing };
         let raft = Raft::open(config, start, machine).await?;
@@ -87,6 +89,7 @@ impl Controller {
             settings: opening.settings,
             clock: opening.clock,
             state,
+            events: EventFeed::start(reader.clone(), bell_out),
             reader,
             proposer,
             term: term_out,

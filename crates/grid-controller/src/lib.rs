@@ -13,6 +13,7 @@
 mod control;
 mod controller;
 mod dispatch;
+mod events;
 mod folder;
 mod hub;
 mod leader;
@@ -30,7 +31,7 @@ mod shared;
 mod term;
 mod ticker;
 
-pub use control::{Control, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
+pub use control::{Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 pub use controller::{Controller, OpenError, Opening};
 pub use grid_core::Quotas;
 pub use grid_plan::Thresholds;

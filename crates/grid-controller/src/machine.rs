@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use grid_core::{Applied, Changes, Effect, Rejection, Reply, State, apply, decode_entry};
+use grid_core::{Applied, Changes, Effect, History, Rejection, Reply, State, apply, decode_entry};
 use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition};
 use grid_store::{Position, Store};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// One reply for each command of an entry.
 pub type Replies = Vec<Result<Reply, Rejection>>;
@@ -20,6 +20,8 @@ pub struct ControllerMachine {
     store: Store,
     position: MachinePosition,
     effects: mpsc::UnboundedSender<Vec<Effect>>,
+    /// Rings when events were stored.
+    bell: watch::Sender<u64>,
 }
 
 impl ControllerMachine {
@@ -28,8 +30,9 @@ impl ControllerMachine {
         store: Store,
         position: MachinePosition,
         effects: mpsc::UnboundedSender<Vec<Effect>>,
+        bell: watch::Sender<u64>,
     ) -> Self {
-        Self { state, store, position, effects }
+        Self { state, store, position, effects, bell }
     }
 }
 
@@ -64,6 +67,9 @@ impl Machine for ControllerMachine {
         self.store.persist(&state, &changes, at, membership.as_deref()).map_err(MachineError::new)?;
         drop(state);
         self.position.applied = Some(last);
+        if changes.iter().flat_map(|one| &one.history).any(|row| matches!(row, History::Event(_))) {
+            self.bell.send_replace(last.index);
+        }
         if membership.is_some() {
             self.position.membership = membership;
         }
@@ -83,6 +89,7 @@ impl Machine for ControllerMachine {
         let restored = State::from_parts(stored.parts).map_err(MachineError::new)?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = restored;
         self.position = position;
+        self.bell.send_modify(|index| *index += 1);
         Ok(())
     }
 }

@@ -10,13 +10,14 @@ use grid_core::{CancelJob, Command, ConfirmJob, Planned, Rejection, Reply, Resol
 use grid_proto::v1;
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
-    JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc,
-    WhyDoc, target_doc, tasks_doc,
+    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc,
+    RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
+use tokio::sync::mpsc;
 
-use crate::control::{Control, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
+use crate::control::{Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 use crate::controller::Controller;
 use crate::proposer::NoReply;
 
@@ -266,6 +267,22 @@ impl Control for Controller {
     async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {
         let namespace = namespace.to_owned();
         self.read(move |reader| reader.outputs(&namespace, job, step)).await?.ok_or_else(|| no_job(job))
+    }
+
+    async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {
+        self.shared.events.subscribe(filter, after).await
+    }
+
+    async fn events(&self, filter: EventFilter, query: EventQuery) -> Result<ListDoc<EventDoc>, Refusal> {
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        self.read(move |reader| match query.after {
+            None => reader.events_before(&filter, query.before, limit),
+            Some(after) => {
+                let (items, reached) = reader.events_after(&filter, after, limit)?;
+                Ok(ListDoc { items, next: (reached > after).then(|| reached.to_string()) })
+            }
+        })
+        .await
     }
 
     async fn nodes(&self, limit: u32, after: Option<NodeId>) -> Result<ListDoc<NodeDoc>, Refusal> {

@@ -10,6 +10,7 @@ use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
 use tokio::sync::watch;
 
+use crate::events::EventFeed;
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::sessions::Sessions;
@@ -35,6 +36,7 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     pub state: Arc<RwLock<State>>,
     pub reader: Reader,
+    pub events: Arc<EventFeed>,
     pub proposer: Proposer,
     /// Set while this controller leads and its `BeginTerm` is applied.
     pub term: watch::Receiver<Option<Term>>,

@@ -4,6 +4,7 @@
 //! scripts that probe for a controller have a reason to change it.
 //! Not here: the verbs of jobs (`cli/job`).
 
+mod events;
 mod job;
 
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use grid_client::ServerUrl;
 use grid_types::{Name, Span};
 
+pub use events::EventsArgs;
 pub use job::{JobVerb, RerunArgs, RunArgs, StatusWord, Verdict};
 
 #[derive(Debug, Parser)]
@@ -90,6 +92,9 @@ pub enum Verb {
     /// Look at the machines
     #[command(subcommand, after_help = NODE_EXAMPLES, arg_required_else_help = true)]
     Node(NodeVerb),
+    /// Show what happened, and what happens next
+    #[command(after_help = events::EXAMPLES)]
+    Events(EventsArgs),
     #[command(flatten)]
     Cluster(ClusterVerb),
 }

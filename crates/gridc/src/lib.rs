@@ -12,6 +12,7 @@ mod args;
 mod cli;
 mod cluster;
 mod decide;
+mod events;
 mod failure;
 mod fit;
 mod job;
@@ -89,6 +90,7 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Why { id }) => decide::why(global, &id).await,
         Verb::Node(NodeVerb::List) => node::list(global).await,
         Verb::Node(NodeVerb::Info { id }) => node::info(global, &id).await,
+        Verb::Events(args) => events::events(global, &args).await,
         Verb::Cluster(ClusterVerb::Status) => cluster::status(global).await,
         Verb::Cluster(ClusterVerb::Role) => cluster::role(global).await,
     }

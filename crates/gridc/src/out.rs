@@ -16,15 +16,15 @@ pub fn print(format: Format, document: &impl Serialize, table: impl FnOnce(bool)
         Format::Yaml => serde_norway::to_string(document).map_err(|e| Failure::Output(io::Error::other(e)))?,
         Format::Table => table(io::stdout().is_terminal()),
     };
-    write(&text)
+    write(text.as_bytes()).map(drop)
 }
 
-fn write(text: &str) -> Result<(), Failure> {
+/// False: the reader (`| head`) has seen enough.
+pub fn write(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // The reader (`| head`) has seen enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done.map_err(Failure::Output),
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        done => done.map(|()| true).map_err(Failure::Output),
     }
 }
 

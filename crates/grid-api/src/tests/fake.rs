@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
-use grid_controller::{Control, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
+use grid_controller::{Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 use grid_types::api::{
-    HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution,
-    ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc,
+    OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, JobId, JobStatus, NodeId, StepIndex};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 pub const EPOCH: u64 = 7;
@@ -154,6 +155,21 @@ pub fn node(state: &str) -> NodeDoc {
     .unwrap()
 }
 
+pub fn event(id: u64) -> EventDoc {
+    EventDoc {
+        id,
+        at: "2026-02-12T10:30:00.000Z".to_owned(),
+        kind: "JobStarted".to_owned(),
+        subject: JOB.to_owned(),
+        text: "3 nodes".to_owned(),
+        job: Some(JOB.to_owned()),
+        node: None,
+        namespace: Some("default".to_owned()),
+        leader_epoch: EPOCH,
+        role: None,
+    }
+}
+
 impl Control for Fake {
     fn role(&self) -> RoleDoc {
         self.inner().role.clone()
@@ -260,6 +276,20 @@ impl Control for Fake {
         self.called(format!("outputs {namespace} {job} {step}"))?;
         let nodes = vec!["web-01".to_owned(), "web-02".to_owned()];
         Ok(vec![OutputGroupDoc { count: 2, nodes, output: "ok\n".to_owned(), total_bytes: 3 }])
+    }
+
+    async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {
+        self.called(format!("listen {filter:?} {after:?}"))?;
+        let (events, listener) = mpsc::channel(4);
+        for id in [8, 9] {
+            events.send(event(id)).await.unwrap();
+        }
+        Ok(listener)
+    }
+
+    async fn events(&self, filter: EventFilter, query: EventQuery) -> Result<ListDoc<EventDoc>, Refusal> {
+        self.called(format!("events {filter:?} {query:?}"))?;
+        Ok(ListDoc { items: vec![event(9), event(8)], next: Some("8".to_owned()) })
     }
 
     async fn nodes(&self, limit: u32, after: Option<NodeId>) -> Result<ListDoc<NodeDoc>, Refusal> {

@@ -9,6 +9,7 @@ mod chaos;
 mod command_line;
 mod conditions;
 mod endings;
+mod events;
 mod http;
 mod live_view;
 mod nodes;

@@ -27,6 +27,7 @@ async fn help_is_data_and_reads_as_agreed() {
         ("job why --help", "job-why-help.txt"),
         ("node list --help", "node-list-help.txt"),
         ("role --help", "role-help.txt"),
+        ("events --help", "events-help.txt"),
     ] {
         let ran = run("", line).await.exits(0);
         assert_eq!(ran.stderr, "", "{line}");

@@ -1,0 +1,94 @@
+//! `GET /v1/events`, `GET /api/v1/events`: a stream (SSE), or a page for those who accept only JSON.
+//!
+//! ```text
+//!   id: 812
+//!   event: JobStarted
+//!   data: {"id":812,"kind":"JobStarted","job":"job-…","text":"3 nodes","leader_epoch":4,"role":"LEADER",…}
+//! ```
+//!
+//! A stream begins with what happens next, or behind `Last-Event-ID` (which beats `?after=`, since browsers repeat the
+//! address of the first request). A page without `after` is newest first, as every list; with it, oldest first.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use grid_controller::{Control, EventQuery};
+use grid_types::api::{EventDoc, EventFilter, ListDoc};
+use grid_types::{Faults, NodeId};
+
+use crate::query::{DEFAULT_LIMIT, Params};
+use crate::refused::Refused;
+use crate::streams::{self, Closing};
+
+const LAST_EVENT_ID: &str = "last-event-id";
+/// How long a browser waits before it connects again.
+const OPENING: &str = ": grid events\nretry: 1000\n\n";
+const BEAT: &str = ": beat\n\n";
+
+pub async fn events<C: Control>(
+    State(control): State<C>,
+    headers: HeaderMap,
+    closing: Closing,
+    mut params: Params,
+) -> Result<Response, Refused> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let limit = params.limit(DEFAULT_LIMIT);
+    let mut after = params.read("after", "must be the number of an event", number);
+    let before = params.read("before", "must be the number of an event", number);
+    let filter = filter(&mut params);
+    params.finish()?;
+    if wants_a_page(&headers) {
+        let mut page = control.events(filter, EventQuery { limit, after, before }).await?;
+        let role = control.role().role;
+        page.items.iter_mut().for_each(|event| event.role = Some(role));
+        return Ok(Json::<ListDoc<EventDoc>>(page).into_response());
+    }
+    if let Some(last) = last_event_id(&headers)? {
+        after = Some(last);
+    }
+    let events = control.listen(filter, after).await?;
+    let write = move |event: EventDoc| frame(&EventDoc { role: Some(control.role().role), ..event });
+    let body = streams::body(events, closing, Bytes::from_static(OPENING.as_bytes()), BEAT, write);
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn filter(params: &mut Params) -> EventFilter {
+    let words = |text: &str| Some(text.split(',').map(str::to_owned).collect::<Vec<_>>());
+    EventFilter {
+        kinds: params.read("kind", "must be kinds with commas between them", words).unwrap_or_default(),
+        job: params.parsed("job"),
+        node: params.parsed::<NodeId>("node").map(String::from),
+        namespace: params.parsed::<grid_types::Name>("namespace").map(String::from),
+    }
+}
+
+fn wants_a_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accepted: Vec<_> = accepted.flat_map(|value| value.split(',')).map(str::trim).collect();
+    let names = |kind: &str| accepted.iter().any(|given| given.split(';').next().is_some_and(|g| g.trim() == kind));
+    names("application/json") && !names("text/event-stream")
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
+    let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    number.map(Some).ok_or_else(|| {
+        let mut faults = Faults::default();
+        faults.add("Last-Event-ID", "must be the number of an event");
+        Refused::bad_request(faults)
+    })
+}
+
+fn frame(event: &EventDoc) -> Bytes {
+    // Plain text and numbers can always be written, and JSON has no line breaks.
+    let data = serde_json::to_string(event).unwrap_or_default();
+    // A kind is a word of this program; a line break in it would end the field.
+    let kind: String = event.kind.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    Bytes::from(format!("id: {}\nevent: {kind}\ndata: {data}\n\n", event.id))
+}

@@ -1,0 +1,70 @@
+//! Answers that do not end by themselves: bodies that a task writes piece by piece.
+//!
+//! A client that reads slowly makes the task wait (at most [`AHEAD`] pieces are ready for it), one that goes away ends it,
+//! and so does the end of the server: a stream must not hold up an orderly stop. When there is nothing to say for
+//! [`BEAT`], the task says so, so that both ends notice a broken connection.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+
+pub const BEAT: Duration = Duration::from_secs(10);
+const AHEAD: usize = 4;
+
+/// Changes when the server stops. An extension of the request; `serve` sets it.
+#[derive(Debug, Clone)]
+pub struct Closing(pub Option<watch::Receiver<()>>);
+
+impl<S: Sync> FromRequestParts<S> for Closing {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or(Self(None)))
+    }
+}
+
+impl Closing {
+    async fn changed(&mut self) {
+        match &mut self.0 {
+            // An ended channel is a server that is gone.
+            Some(closing) => drop(closing.changed().await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+type Pieces = mpsc::Sender<Result<Bytes, Infallible>>;
+
+/// A body of `first`, then what `write` makes of each item.
+pub fn body<T: Send + 'static>(
+    mut items: mpsc::Receiver<T>,
+    mut closing: Closing,
+    first: Bytes,
+    beat: &'static str,
+    mut write: impl FnMut(T) -> Bytes + Send + 'static,
+) -> Body {
+    let (pieces, queue): (Pieces, _) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let mut piece = first;
+        loop {
+            if !piece.is_empty() && pieces.send(Ok(piece)).await.is_err() {
+                return;
+            }
+            piece = tokio::select! {
+                item = items.recv() => match item {
+                    Some(item) => write(item),
+                    None => return,
+                },
+                () = tokio::time::sleep(BEAT) => Bytes::from_static(beat.as_bytes()),
+                () = closing.changed() => return,
+                () = pieces.closed() => return,
+            };
+        }
+    });
+    Body::from_stream(ReceiverStream::new(queue))
+}

@@ -1,0 +1,114 @@
+//! Events as they happen, over any number of connections.
+//!
+//! Each event has a number, and the stream goes on behind the last one it gave: none is lost and none comes twice,
+//! whichever controller answers next. That holds from the very first, because a stream that begins "now" first asks
+//! which number that is.
+
+use std::time::Duration;
+
+use grid_types::api::{EventDoc, ListDoc};
+
+use crate::call::{Call, Journey, unexpected};
+use crate::client::{Client, push};
+use crate::error::Error;
+use crate::lines::Lines;
+
+const PATH: [&str; 3] = ["api", "v1", "events"];
+/// Between a connection that ended and the next one.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Which events; what is left out is any.
+#[derive(Debug, Clone, Default)]
+pub struct EventsQuery {
+    pub kinds: Vec<String>,
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub namespace: Option<String>,
+}
+
+impl EventsQuery {
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = Vec::new();
+        push(&mut pairs, "kind", (!self.kinds.is_empty()).then(|| self.kinds.join(",")));
+        push(&mut pairs, "job", self.job.as_ref());
+        push(&mut pairs, "node", self.node.as_ref());
+        push(&mut pairs, "namespace", self.namespace.as_ref());
+        pairs
+    }
+}
+
+impl Client {
+    /// One page, newest first; `before` is the `next` of the page before.
+    ///
+    /// # Errors
+    /// When nobody could answer.
+    pub async fn events(
+        &self,
+        query: &EventsQuery,
+        limit: u32,
+        before: Option<&str>,
+    ) -> Result<ListDoc<EventDoc>, Error> {
+        let mut pairs = query.pairs();
+        push(&mut pairs, "limit", Some(limit));
+        push(&mut pairs, "before", before);
+        self.get(&PATH, pairs).await
+    }
+
+    /// Events behind `after`; without it, those from now on.
+    ///
+    /// # Errors
+    /// When nobody could answer.
+    pub async fn listen(&self, query: EventsQuery, after: Option<u64>) -> Result<EventStream<'_>, Error> {
+        let after = match after {
+            Some(after) => after,
+            None => self.events(&EventsQuery::default(), 1, None).await?.items.first().map_or(0, |event| event.id),
+        };
+        let mut stream = EventStream { client: self, query, after, lines: None };
+        stream.lines = Some(stream.open().await?);
+        Ok(stream)
+    }
+}
+
+/// See [`Client::listen`].
+pub struct EventStream<'a> {
+    client: &'a Client,
+    query: EventsQuery,
+    after: u64,
+    lines: Option<Lines>,
+}
+
+impl EventStream<'_> {
+    /// The next event, however long it takes.
+    ///
+    /// # Errors
+    /// When no controller could be reached any more, or one refuses.
+    pub async fn next(&mut self) -> Result<EventDoc, Error> {
+        loop {
+            let Some(lines) = &mut self.lines else {
+                self.lines = Some(self.open().await?);
+                continue;
+            };
+            let Some(line) = lines.next().await else {
+                self.lines = None;
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            // The data has everything: id and event are for readers that do not look into it.
+            let Some(data) = line.strip_prefix(b"data: ") else { continue };
+            let Ok(event) = serde_json::from_slice::<EventDoc>(data) else { continue };
+            if event.id > self.after {
+                self.after = event.id;
+                return Ok(event);
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Lines, Error> {
+        let mut pairs = self.query.pairs();
+        push(&mut pairs, "after", Some(self.after));
+        let call = Call::get(&PATH, pairs).streamed("text/event-stream");
+        let answer = self.client.transport.carry(&call, &mut Journey::default()).await?;
+        let stream = answer.stream.ok_or_else(|| unexpected(&answer.server, "no stream".to_owned()))?;
+        Ok(Lines::new(stream))
+    }
+}

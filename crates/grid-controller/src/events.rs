@@ -1,0 +1,281 @@
+//! Whoever listens to events: the newest ones from memory, everything older from SQLite.
+//!
+//! ```text
+//!   machine (stored a batch) ──bell──► feed: reads the new rows once ──► ring of the newest ──► subscriber, subscriber …
+//!                                                       SQLite ──pages──────────────────────────┘ (who is further behind)
+//! ```
+//!
+//! A subscriber is a position, not a queue: however slowly it reads, it holds [`AHEAD`] events and a page, and goes on
+//! behind the last one it took. So none is lost or doubled, and a number from before a restart is as good as any other.
+//! Bounds: [`SUBSCRIBERS`] at once, [`RING`] events in memory, pages of [`PAGE`].
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use grid_store::Reader;
+use grid_types::Code;
+use grid_types::api::{EventDoc, EventFilter};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use crate::control::Refusal;
+
+const SUBSCRIBERS: usize = 256;
+const RING: usize = 1_024;
+const PAGE: usize = 256;
+const AHEAD: usize = 64;
+/// After a read that failed; the store says why, and the process ends if it is for good.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub struct EventFeed {
+    reader: Reader,
+    ring: Mutex<Ring>,
+    /// The number of the newest event in the ring.
+    newest: watch::Sender<u64>,
+    places: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Ring {
+    events: VecDeque<EventDoc>,
+    /// Every event after this one is in the ring.
+    after: u64,
+}
+
+impl EventFeed {
+    /// `bell` rings whenever events may have been stored.
+    pub fn start(reader: Reader, bell: watch::Receiver<u64>) -> Arc<Self> {
+        let feed = Arc::new(Self {
+            reader,
+            ring: Mutex::default(),
+            newest: watch::Sender::new(0),
+            places: Arc::new(Semaphore::new(SUBSCRIBERS)),
+        });
+        tokio::spawn(fill(Arc::clone(&feed), bell));
+        feed
+    }
+
+    /// Events behind `after`; without it, those from now on.
+    pub async fn subscribe(
+        self: &Arc<Self>,
+        filter: EventFilter,
+        after: Option<u64>,
+    ) -> Result<mpsc::Receiver<EventDoc>, Refusal> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let message = format!("this controller already has {SUBSCRIBERS} listeners; ask another, or try again");
+            Refusal::new(Code::QueueFull, message)
+        })?;
+        let after = match after {
+            Some(after) => after,
+            None => {
+                let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read events: {why}"));
+                self.read(Reader::newest_event).await.map_err(failed)?
+            }
+        };
+        let (events, listener) = mpsc::channel(AHEAD);
+        tokio::spawn(serve(Arc::clone(self), filter, after, events, place));
+        Ok(listener)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Reader) -> Result<T, grid_store::StoreError> + Send + 'static,
+    ) -> Result<T, String> {
+        let reader = self.reader.clone();
+        let read = tokio::task::spawn_blocking(move || query(&reader)).await;
+        read.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+    }
+
+    /// From memory: those that match, and how far was looked. `None`: `after` is too far back.
+    fn recent(&self, filter: &EventFilter, after: u64) -> Option<(Vec<EventDoc>, u64)> {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        if after < ring.after {
+            return None;
+        }
+        let from = ring.events.partition_point(|event| event.id <= after);
+        let looked: Vec<_> = ring.events.iter().skip(from).take(PAGE).collect();
+        let reached = looked.last().map_or(after, |event| event.id);
+        Some((looked.into_iter().filter(|event| filter.matches(event)).cloned().collect(), reached))
+    }
+
+    fn push(&self, events: Vec<EventDoc>) {
+        let Some(newest) = events.last().map(|event| event.id) else { return };
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.events.extend(events);
+        while ring.events.len() > RING {
+            ring.after = ring.events.pop_front().map_or(ring.after, |event| event.id);
+        }
+        drop(ring);
+        self.newest.send_replace(newest);
+    }
+}
+
+/// Reads what is new, once for all subscribers.
+async fn fill(feed: Arc<EventFeed>, mut bell: watch::Receiver<u64>) {
+    let mut at: Option<u64> = None;
+    loop {
+        let read = match at {
+            None => feed.read(Reader::newest_event).await.map(|newest| {
+                feed.ring.lock().unwrap_or_else(PoisonError::into_inner).after = newest;
+                feed.newest.send_replace(newest);
+                (Vec::new(), newest)
+            }),
+            Some(at) => feed.read(move |reader| reader.events_after(&EventFilter::default(), at, PAGE)).await,
+        };
+        match read {
+            Ok((events, reached)) => {
+                let full = events.len() == PAGE;
+                feed.push(events);
+                at = Some(reached);
+                if full {
+                    continue;
+                }
+            }
+            Err(why) => {
+                tracing::warn!("events cannot be read: {why}");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        }
+        if bell.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn serve(
+    feed: Arc<EventFeed>,
+    filter: EventFilter,
+    mut at: u64,
+    events: mpsc::Sender<EventDoc>,
+    _place: OwnedSemaphorePermit,
+) {
+    let mut newest = feed.newest.subscribe();
+    loop {
+        newest.mark_unchanged();
+        let found = match feed.recent(&filter, at) {
+            Some(found) => found,
+            None => {
+                let filter = filter.clone();
+                match feed.read(move |reader| reader.events_after(&filter, at, PAGE)).await {
+                    Ok(found) => found,
+                    Err(why) => {
+                        tracing::warn!("events cannot be read: {why}");
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                }
+            }
+        };
+        let (page, reached) = found;
+        let moved = reached > at;
+        for event in page {
+            if events.send(event).await.is_err() {
+                return;
+            }
+        }
+        at = reached.max(at);
+        if !moved {
+            tokio::select! {
+                changed = newest.changed() => if changed.is_err() { return },
+                () = events.closed() => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AHEAD, EventFeed, PAGE, RING};
+    use grid_core::{BeginTerm, Changes, Command, EntryHead, Quotas, RegisterNode, State, apply, decode_entry};
+    use grid_core::{encode_command, encode_entry};
+    use grid_store::{Position, Store};
+    use grid_types::api::EventFilter;
+    use grid_types::node::{Capacity, NodeFacts};
+    use tokio::sync::watch;
+
+    /// A store that is given one event a call.
+    struct Source {
+        state: State,
+        store: Store,
+        index: u64,
+        bell: watch::Sender<u64>,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Source {
+        fn new() -> (Self, std::sync::Arc<EventFeed>) {
+            let folder = tempfile::tempdir().unwrap();
+            let (store, _) = Store::open(&folder.path().join("grid.db")).unwrap();
+            let (bell, rings) = watch::channel(0);
+            let feed = EventFeed::start(store.reader(), rings);
+            let mut source = Self { state: State::default(), store, index: 0, bell, _folder: folder };
+            source.apply(Command::BeginTerm(begin()));
+            (source, feed)
+        }
+
+        fn apply(&mut self, command: Command) {
+            self.index += 1;
+            let leadership = &self.state.meta.leadership;
+            let term = leadership.term.max(1);
+            let head = EntryHead { epoch: leadership.epoch, term, now_ms: self.index, wall_ms: 1, commands: 1 };
+            let entry = decode_entry(&encode_entry(head, [&encode_command(&command)])).unwrap();
+            let changes: Vec<Changes> = vec![apply(&mut self.state, &entry).changes];
+            let at = Position { term: 1, index: self.index };
+            self.store.persist(&self.state, &changes, at, None).unwrap();
+            self.bell.send_replace(self.index);
+        }
+
+        fn register(&mut self, number: usize) {
+            let facts = NodeFacts { capacity: Capacity { slots: 1, ..Capacity::default() }, ..NodeFacts::default() };
+            self.apply(Command::RegisterNode(RegisterNode {
+                id: format!("n-{number}").parse().unwrap(),
+                facts,
+                journal_id: vec![1; 16],
+                boot: 1,
+                nonce: vec![2; 16],
+                known_session_lives: false,
+            }));
+        }
+    }
+
+    fn begin() -> BeginTerm {
+        BeginTerm {
+            term: 1,
+            leader: "c1".parse().unwrap(),
+            api_url: String::new(),
+            grpc_addr: String::new(),
+            quotas: Quotas::default(),
+            cluster_id: String::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_listener_far_behind_misses_nothing_and_hears_nothing_twice() {
+        let (mut source, feed) = Source::new();
+        let mut listener = feed.subscribe(EventFilter::default(), Some(0)).await.unwrap();
+        assert_eq!(listener.recv().await.unwrap().kind, "TermBegun");
+        // Nobody reads while more happens than memory holds.
+        let many = RING + 2 * PAGE + AHEAD;
+        for number in 0..many {
+            source.register(number);
+        }
+        for number in 0..many {
+            let event = listener.recv().await.unwrap();
+            assert_eq!((event.id, event.subject), (number as u64 + 2, format!("n-{number}")));
+        }
+        source.register(many);
+        assert_eq!(listener.recv().await.unwrap().subject, format!("n-{many}"), "from memory again");
+    }
+
+    #[tokio::test]
+    async fn a_listener_without_a_number_hears_what_happens_next_and_only_what_it_asked_for() {
+        let (mut source, feed) = Source::new();
+        source.register(1);
+        let filter = EventFilter { node: Some("n-3".to_owned()), ..EventFilter::default() };
+        let mut listener = feed.subscribe(filter, None).await.unwrap();
+        source.register(2);
+        source.register(3);
+        assert_eq!(listener.recv().await.unwrap().subject, "n-3");
+    }
+}

@@ -1,0 +1,114 @@
+//! Events over the real binaries: heard as they happen, none lost and none twice when the server is killed.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+use grid_testkit::spec::{echo, fail, job};
+use grid_testkit::{LIMIT, command, ensure, wait_until};
+use serde_json::Value;
+
+use crate::staging::two_web_nodes;
+
+/// `gridc events -f -o json`, its lines collected.
+struct Listener {
+    child: Child,
+    events: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Listener {
+    fn start(server: &str, args: &[&str]) -> Self {
+        let mut child = command("gridc")
+            .args(["events", "-f", "-o", "json"])
+            .args(args)
+            .env("GRID_SERVER", server)
+            .env("GRID_PATIENCE", "60s")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("gridc starts");
+        let events: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let (stdout, heard) = (child.stdout.take().expect("piped"), Arc::clone(&events));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                heard.lock().unwrap().push(serde_json::from_str(&line).expect("one event a line"));
+            }
+        });
+        Self { child, events }
+    }
+
+    fn heard(&self) -> Vec<Value> {
+        self.events.lock().unwrap().clone()
+    }
+
+    fn wait_for(&self, what: &str, probe: impl Fn(&Value) -> bool) {
+        wait_until(what, LIMIT, || {
+            let heard = self.heard();
+            ensure(heard.iter().any(&probe), format!("{heard:?}"))
+        });
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ids(events: &[Value]) -> Vec<u64> {
+    events.iter().filter_map(|event| event["id"].as_u64()).collect()
+}
+
+#[test]
+fn a_listener_hears_every_event_once_although_the_server_is_killed_meanwhile() {
+    let mut cluster = two_web_nodes();
+    let api = cluster.api();
+    let listener = Listener::start(&cluster.server.url(), &["--after", "0"]);
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        for _ in 0..5 {
+            let id = api.submit(&job("group:web", [echo()]));
+            api.wait_ended(&id);
+            jobs.push(id);
+        }
+        // In the middle of the stream: some of it may be on its way.
+        cluster.server.kill9();
+        cluster.server.restart();
+        for node in ["web-01", "web-02"] {
+            api.wait_node(node, "ready");
+        }
+    }
+    let last = api.submit(&job("group:web", [fail("boom")]));
+    api.wait_ended(&last);
+    listener.wait_for("the end of the last job", |event| event["kind"] == "JobEnded" && event["job"] == *last);
+    let heard = listener.heard();
+    let all: Vec<u64> = (1..=*ids(&heard).last().unwrap()).collect();
+    assert_eq!(ids(&heard), all, "every number, in order, once");
+    for id in jobs {
+        let of_job = heard.iter().filter(|event| event["job"] == *id);
+        let kinds: Vec<_> = of_job.map(|event| event["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["JobSubmitted", "JobStarted", "JobEnded"]);
+    }
+    let terms = heard.iter().filter(|event| event["kind"] == "TermBegun").count();
+    assert_eq!(terms, 3);
+    assert!(heard.iter().all(|event| event["role"].is_string() && event["leader_epoch"].is_u64()));
+}
+
+#[test]
+fn the_past_is_a_list_by_job_by_kind_and_by_node() {
+    let mut cluster = two_web_nodes();
+    let api = cluster.api();
+    let id = api.submit(&job("group:web", [fail("boom")]));
+    api.wait_ended(&id);
+    let ran = cluster.gridc().run(&["events", "--job", &id]).exits(0);
+    let kinds: Vec<_> = ran.stdout.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(kinds, ["JobSubmitted", "JobStarted", "JobTripped", "JobEnded"], "{ran:?}");
+    cluster.worker("web-02").terminate();
+    api.wait_node("web-02", "left");
+    let headers = [("accept", "application/json")];
+    let path = "/api/v1/events?node=web-02&limit=10";
+    let list = api.request(grid_testkit::Method::GET, path, &headers, None).unwrap().json();
+    let kinds: Vec<_> = list["items"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["NodeLeft", "NodeDrained", "NodeDraining", "NodeRegistered"], "newest first");
+}

@@ -1,0 +1,103 @@
+//! `gridc events`: what happened, and with `-f` what happens next.
+
+use grid_client::EventsQuery;
+use grid_types::api::{EventDoc, ListDoc};
+
+use crate::cli::{EventsArgs, Format, Global};
+use crate::failure::Failure;
+use crate::out::{self, tell};
+use crate::text::one_line;
+
+const DEFAULT_LIMIT: u32 = 100;
+
+pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
+    let client = crate::connect(global)?;
+    let format = global.output.unwrap_or(Format::Table);
+    let query = EventsQuery {
+        kinds: args.kinds.clone(),
+        job: args.job.map(|job| job.to_string()),
+        node: args.node.as_ref().map(ToString::to_string),
+        namespace: None,
+    };
+    let limit = args.limit.unwrap_or(if args.follow { 0 } else { DEFAULT_LIMIT });
+    // Fixed before the past is read: what happens meanwhile belongs to the stream.
+    let now = match (args.follow, args.after) {
+        (true, None) => client.events(&EventsQuery::default(), 1, None).await?.items.first().map_or(0, |e| e.id),
+        (true, Some(after)) => after,
+        (false, _) => 0,
+    };
+    let before = args.follow.then(|| now.saturating_add(1).to_string());
+    let mut page = match limit {
+        0 => ListDoc { items: Vec::new(), next: None },
+        limit => client.events(&query, limit, before.as_deref()).await?,
+    };
+    page.items.reverse();
+    if !args.follow {
+        out::print(format, &page, |_| page.items.iter().map(line).collect())?;
+        if format == Format::Table && page.items.is_empty() {
+            tell("hint: no such event yet; gridc events -f waits for one");
+        } else if format == Format::Table && page.next.is_some() {
+            tell(&format!("hint: there are more; --limit {} shows them", limit.saturating_mul(2).min(1_000)));
+        }
+        return Ok(0);
+    }
+    for event in &page.items {
+        if !show(format, event)? {
+            return Ok(0);
+        }
+    }
+    let mut stream = client.listen(query, Some(now)).await?;
+    loop {
+        let event = stream.next().await?;
+        if !show(format, &event)? {
+            return Ok(0);
+        }
+    }
+}
+
+/// False: nobody reads any more.
+fn show(format: Format, event: &EventDoc) -> Result<bool, Failure> {
+    let failed = |e: std::io::Error| Failure::Output(e);
+    let text = match format {
+        Format::Table => line(event),
+        Format::Json => serde_json::to_string(event).map_err(std::io::Error::from).map_err(failed)? + "\n",
+        Format::Yaml => {
+            let text = serde_norway::to_string(event).map_err(std::io::Error::other).map_err(failed)?;
+            format!("---\n{text}")
+        }
+    };
+    out::write(text.as_bytes())
+}
+
+fn line(event: &EventDoc) -> String {
+    let place = match &event.node {
+        Some(node) if *node != event.subject => format!("{} on {node}", event.subject),
+        _ => event.subject.clone(),
+    };
+    let (at, kind) = (one_line(&event.at), one_line(&event.kind));
+    format!("{at}  {kind:<18}  {:<17}  {}\n", one_line(&place), one_line(&event.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+    use grid_types::api::EventDoc;
+
+    #[test]
+    fn an_event_is_one_line_with_its_place() {
+        let event = EventDoc {
+            id: 7,
+            at: "2026-02-12T10:30:00.000Z".to_owned(),
+            kind: "StepUnknown".to_owned(),
+            subject: "job-0c5t9v3k2m7qa".to_owned(),
+            text: "step 0 attempt 1: node\ndead".to_owned(),
+            job: Some("job-0c5t9v3k2m7qa".to_owned()),
+            node: Some("web-01".to_owned()),
+            namespace: None,
+            leader_epoch: 1,
+            role: None,
+        };
+        let want = "2026-02-12T10:30:00.000Z  StepUnknown         job-0c5t9v3k2m7qa on web-01  step 0 attempt 1: node\\ndead\n";
+        assert_eq!(line(&event), want);
+    }
+}
