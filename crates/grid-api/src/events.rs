@@ -89,6 +89,6 @@ fn frame(event: &EventDoc) -> Bytes {
     // Plain text and numbers can always be written, and JSON has no line breaks.
     let data = serde_json::to_string(event).unwrap_or_default();
     // A kind is a word of this program; a line break in it would end the field.
-    let kind: String = event.kind.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let kind: String = event.kind.chars().filter(char::is_ascii_alphanumeric).collect();
     Bytes::from(format!("id: {}\nevent: {kind}\ndata: {data}\n\n", event.id))
 }
