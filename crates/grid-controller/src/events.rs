@@ -210,16 +210,16 @@ mod tests {
             let (bell, rings) = watch::channel(0);
             let feed = EventFeed::start(store.reader(), rings);
             let mut source = Self { state: State::default(), store, index: 0, bell, _folder: folder };
-            source.apply(Command::BeginTerm(begin()));
+            source.apply(&Command::BeginTerm(begin()));
             (source, feed)
         }
 
-        fn apply(&mut self, command: Command) {
+        fn apply(&mut self, command: &Command) {
             self.index += 1;
             let leadership = &self.state.meta.leadership;
             let term = leadership.term.max(1);
             let head = EntryHead { epoch: leadership.epoch, term, now_ms: self.index, wall_ms: 1, commands: 1 };
-            let entry = decode_entry(&encode_entry(head, [&encode_command(&command)])).unwrap();
+            let entry = decode_entry(&encode_entry(head, [&encode_command(command)])).unwrap();
             let changes: Vec<Changes> = vec![apply(&mut self.state, &entry).changes];
             let at = Position { term: 1, index: self.index };
             self.store.persist(&self.state, &changes, at, None).unwrap();
@@ -228,7 +228,7 @@ mod tests {
 
         fn register(&mut self, number: usize) {
             let facts = NodeFacts { capacity: Capacity { slots: 1, ..Capacity::default() }, ..NodeFacts::default() };
-            self.apply(Command::RegisterNode(RegisterNode {
+            self.apply(&Command::RegisterNode(RegisterNode {
                 id: format!("n-{number}").parse().unwrap(),
                 facts,
                 journal_id: vec![1; 16],
