@@ -2,6 +2,8 @@
 //!
 //! Order: content type, size, arrival, JSON. An oversized body is refused as soon as its size is known; the rest of it
 //! is discarded when the connection closes (`wire`).
+//! Bodies that are still arriving are bounded together, not only each: few large ones at once, while small ones, which
+//! is what jobs are, wait for nobody.
 //! Not here: what the fields mean (`jobs`, `decisions`).
 
 use std::future::poll_fn;
@@ -11,15 +13,20 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use grid_controller::{Control, Refusal};
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Code, Faults};
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use crate::guard::check_epoch;
 use crate::refused::Refused;
 use crate::strict_json;
+
+/// Larger bodies need one of the places for large ones.
+const SMALL_BODY_BYTES: usize = 64 * 1024;
+static LARGE_BODIES: Semaphore = Semaphore::const_new(64);
 
 /// How long a body may take to arrive. An extension of the request; `serve` sets it.
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +52,12 @@ impl<S: Sync> FromRequest<S> for JsonBody {
             return Ok(Self(None));
         }
         check_content_type(&parts.headers)?;
+        check_encoding(&parts.headers)?;
         let bytes = match tokio::time::timeout(patience, collect(body)).await {
             Ok(collected) => collected?,
             Err(_) => {
                 let message = format!("the body did not arrive within {} s; send it again", patience.as_secs());
-                return Err(Refused::new(Code::BadRequest, message));
+                return Err(Refused::of_field(Code::BadRequest, "", message));
             }
         };
         if bytes.is_empty() {
@@ -139,8 +147,20 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
         return Ok(());
     }
     let shown: String = kind.chars().take(80).collect();
-    let message = format!("content type {shown:?} is not taken; send application/json");
-    Err(Refused::new(Code::UnsupportedMedia, message))
+    let problem = format!("{shown:?} is not taken; send application/json");
+    Err(Refused::of_field(Code::UnsupportedMedia, "Content-Type", problem))
+}
+
+/// A compressed body would be told as bad JSON, which helps nobody.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Refused> {
+    match headers.get(CONTENT_ENCODING) {
+        None => Ok(()),
+        Some(given) if given.as_bytes().eq_ignore_ascii_case(b"identity") => Ok(()),
+        Some(_) => {
+            let problem = "is not taken; send the body as it is";
+            Err(Refused::of_field(Code::UnsupportedMedia, "Content-Encoding", problem))
+        }
+    }
 }
 
 async fn collect(mut body: Body) -> Result<Vec<u8>, Refused> {
@@ -148,13 +168,19 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, Refused> {
     if known > MAX_BODY_BYTES as u64 {
         return Err(too_large());
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or_default());
+    let broke_off =
+        |e: &dyn std::fmt::Display| Refused::of_field(Code::BadRequest, "", format!("the body broke off: {e}"));
+    let mut place = None;
+    let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let frame = frame.map_err(|e| Refused::new(Code::BadRequest, format!("the body broke off: {e}")))?;
         // Trailers carry nothing that is used here.
-        let Ok(data) = frame.into_data() else { continue };
+        let Ok(data) = frame.map_err(|e| broke_off(&e))?.into_data() else { continue };
         if bytes.len() + data.len() > MAX_BODY_BYTES {
             return Err(too_large());
+        }
+        if place.is_none() && bytes.len() + data.len() > SMALL_BODY_BYTES {
+            // The socket's own window holds the rest meanwhile.
+            place = Some(LARGE_BODIES.acquire().await.map_err(|e| broke_off(&e))?);
         }
         bytes.extend_from_slice(&data);
     }
@@ -163,5 +189,5 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, Refused> {
 
 fn too_large() -> Refused {
     let message = format!("the body has more than {MAX_BODY_BYTES} bytes; split the work into several jobs");
-    Refused::new(Code::TooLarge, message)
+    Refused::of_field(Code::TooLarge, "", message)
 }

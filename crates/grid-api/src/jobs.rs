@@ -47,7 +47,8 @@ pub async fn plan<C: Control>(
 }
 
 fn spec_of<C: Control>(control: &C, body: Option<Value>) -> Result<JobSpec, Refused> {
-    let mut body = body.ok_or_else(|| Refused::new(Code::BadRequest, "the body is empty; send a job as JSON"))?;
+    let mut body =
+        body.ok_or_else(|| Refused::of_field(Code::BadRequest, "", "the body is empty; send a job as JSON"))?;
     let mut faults = Faults::default();
     if let Value::Object(fields) = &mut body {
         take_epoch(control, fields, &mut faults)?;
@@ -55,7 +56,7 @@ fn spec_of<C: Control>(control: &C, body: Option<Value>) -> Result<JobSpec, Refu
     let spec = match parse_job(&body) {
         Ok(spec) => faults.finish(spec),
         Err(more) => {
-            more.list().iter().for_each(|f| faults.add(f.field.clone(), f.problem.clone()));
+            faults.join(more);
             Err(faults)
         }
     };

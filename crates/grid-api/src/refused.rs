@@ -1,7 +1,7 @@
 //! A refusal as handlers return it, and the one place where refusals become bodies.
 //!
 //! Not here: which status a code has (`grid_types::Code`).
-//! The details of one answer are bounded: a body of 1 MiB can hold 100,000 faults, and nobody reads them all.
+//! Every refusal has `details`, even if they are empty: a script reads them without asking whether they are there.
 
 use std::any::Any;
 
@@ -14,8 +14,6 @@ use grid_types::api::{ErrorDoc, FaultDoc, NotLeaderDoc, Role, RoleDoc};
 use grid_types::{Code, Faults};
 use serde::Serialize;
 
-/// Most faults that one answer names.
-pub const MAX_DETAILS: usize = 1_000;
 /// Faults repeated in the message, for people who read only that.
 const MAX_IN_MESSAGE: usize = 5;
 
@@ -42,6 +40,13 @@ struct StaleEpochDoc<'a> {
 impl Refused {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Refusal::new(code, message).into()
+    }
+
+    /// A refusal of one part of the request; the empty field is the body as a whole.
+    pub fn of_field(code: Code, field: &str, problem: impl Into<String>) -> Self {
+        let mut faults = Faults::default();
+        faults.add(field, problem);
+        Refusal { code, ..Refusal::invalid(faults) }.into()
     }
 
     /// 400 that names each fault.
@@ -129,13 +134,10 @@ fn not_leader_doc(refusal: &Refusal, role: &RoleDoc) -> NotLeaderDoc {
 
 fn error_doc(refusal: &Refusal) -> ErrorDoc {
     let faults = refusal.faults.list();
-    let mut details: Vec<FaultDoc> = faults
-        .iter()
-        .take(MAX_DETAILS)
-        .map(|fault| FaultDoc { field: fault.field.clone(), problem: fault.problem.clone() })
-        .collect();
-    if faults.len() > MAX_DETAILS {
-        let problem = format!("{} more faults are not listed", faults.len() - MAX_DETAILS);
+    let mut details: Vec<FaultDoc> =
+        faults.iter().map(|fault| FaultDoc { field: fault.field.clone(), problem: fault.problem.clone() }).collect();
+    if refusal.faults.more() > 0 {
+        let problem = format!("{} more faults are not listed", refusal.faults.more());
         details.push(FaultDoc { field: String::new(), problem });
     }
     ErrorDoc { error: refusal.code.word().to_owned(), message: message(refusal), details }
@@ -154,5 +156,5 @@ fn message(refusal: &Refusal) -> String {
     for fault in &faults[..MAX_IN_MESSAGE] {
         first.add(fault.field.clone(), fault.problem.clone());
     }
-    format!("{first}; and {} more", faults.len() - MAX_IN_MESSAGE)
+    format!("{first}; and {} more", faults.len() - MAX_IN_MESSAGE + refusal.faults.more())
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::decl::{EffectClass, ParamValue, Params};
-use grid_types::limits::{MAX_GROUPS, MAX_LABELS, MAX_SLOTS};
-use grid_types::node::{Capacity, NodeFacts};
+use grid_types::limits::{MAX_ACTIONS, MAX_FACT_BYTES, MAX_GROUPS, MAX_LABELS, MAX_SLOTS};
+use grid_types::node::{Capacity, LABEL_RULE, NodeFacts, is_label};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, Outcome, Span, StepIndex};
 
 use crate::v1;
@@ -138,6 +138,17 @@ impl TryFrom<v1::NodeFacts> for NodeFacts {
         if facts.groups.len() > MAX_GROUPS || facts.labels.len() > MAX_LABELS {
             return bad(format!("a node has at most {MAX_GROUPS} groups and {MAX_LABELS} labels"));
         }
+        if let Some((key, _)) = facts.labels.iter().find(|(key, value)| !is_label(key, value)) {
+            let shown: String = key.chars().take(60).collect();
+            return bad(format!("label {shown:?}: {LABEL_RULE}"));
+        }
+        let texts = [&facts.hostname, &facts.address, &facts.os, &facts.arch, &facts.version];
+        let actions = facts.backends.iter().flat_map(|backend| std::iter::once(&backend.name).chain(&backend.actions));
+        if texts.into_iter().chain(actions.clone()).any(|text| text.len() > MAX_FACT_BYTES)
+            || actions.count() > MAX_ACTIONS
+        {
+            return bad(format!("a fact has at most {MAX_FACT_BYTES} bytes, and a node at most {MAX_ACTIONS} actions"));
+        }
         let mut groups = BTreeSet::new();
         for group in facts.groups {
             groups.insert(group.parse().map_err(|e| BadMessage(format!("group {e}")))?);
@@ -185,7 +196,14 @@ mod tests {
         assert_eq!(NodeFacts::try_from(wire.clone()).unwrap(), facts);
         let bad_group = v1::NodeFacts { groups: vec!["Web".into()], ..wire.clone() };
         assert!(NodeFacts::try_from(bad_group).is_err());
-        let no_slots = v1::NodeFacts { capacity: None, ..wire };
+        let no_slots = v1::NodeFacts { capacity: None, ..wire.clone() };
         assert!(NodeFacts::try_from(no_slots).is_err());
+        let long_name = v1::NodeFacts { hostname: "h".repeat(1_000), ..wire.clone() };
+        assert!(NodeFacts::try_from(long_name).is_err());
+        let bad_label = v1::NodeFacts { labels: [("k".repeat(64), String::new())].into(), ..wire.clone() };
+        assert!(NodeFacts::try_from(bad_label).is_err());
+        let actions = (0..5_000).map(|i| i.to_string()).collect();
+        let busy = v1::NodeFacts { backends: vec![v1::BackendFacts { name: "b".into(), actions }], ..wire };
+        assert!(NodeFacts::try_from(busy).is_err());
     }
 }

@@ -101,7 +101,7 @@ pub struct ErrorDoc {
     pub error: String,
     #[serde(default)]
     pub message: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub details: Vec<FaultDoc>,
 }
 

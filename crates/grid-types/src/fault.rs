@@ -10,23 +10,48 @@ pub struct Fault {
     pub problem: String,
 }
 
+/// Most faults that are kept by name: a body of 1 MiB can hold 100,000, and nobody reads them all.
+pub const MAX_FAULTS: usize = 1_000;
+
 /// Collects faults so that a person sees all of them at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Faults(Vec<Fault>);
+pub struct Faults {
+    named: Vec<Fault>,
+    /// Found beyond [`MAX_FAULTS`].
+    more: usize,
+}
 
 impl Faults {
     pub fn add(&mut self, field: impl Into<String>, problem: impl Into<String>) {
-        self.0.push(Fault { field: field.into(), problem: problem.into() });
+        if self.named.len() < MAX_FAULTS {
+            self.named.push(Fault { field: field.into(), problem: problem.into() });
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Adds what another has found.
+    pub fn join(&mut self, other: Self) {
+        for fault in other.named {
+            self.add(fault.field, fault.problem);
+        }
+        self.more += other.more;
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.named.is_empty()
     }
 
     #[must_use]
     pub fn list(&self) -> &[Fault] {
-        &self.0
+        &self.named
+    }
+
+    /// How many more there are than [`Faults::list`] names.
+    #[must_use]
+    pub fn more(&self) -> usize {
+        self.more
     }
 
     /// `Ok(value)` if nothing was found.
@@ -37,7 +62,7 @@ impl Faults {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, fault) in self.0.iter().enumerate() {
+        for (i, fault) in self.named.iter().enumerate() {
             if i > 0 {
                 f.write_str("; ")?;
             }
@@ -46,8 +71,29 @@ impl fmt::Display for Faults {
             }
             f.write_str(&fault.problem)?;
         }
+        if self.more > 0 {
+            write!(f, "; and {} more", self.more)?;
+        }
         Ok(())
     }
 }
 
 impl std::error::Error for Faults {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Faults, MAX_FAULTS};
+
+    #[test]
+    fn faults_beyond_the_bound_are_counted() {
+        let (mut one, mut two) = (Faults::default(), Faults::default());
+        one.add("a", "is wrong");
+        for _ in 0..MAX_FAULTS + 4 {
+            two.add("b", "is wrong");
+        }
+        one.join(two);
+        assert_eq!((one.list().len(), one.more()), (MAX_FAULTS, 5));
+        assert!(one.to_string().starts_with("a: is wrong; b: is wrong"));
+        assert!(one.to_string().ends_with("; and 5 more"));
+    }
+}

@@ -16,6 +16,7 @@ pub mod name;
 pub mod node;
 pub mod outcome;
 pub mod span;
+pub mod strict;
 
 pub use code::Code;
 pub use fault::{Fault, Faults};

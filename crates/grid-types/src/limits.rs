@@ -39,6 +39,9 @@ pub const MAX_ERROR_BYTES: usize = 4 * 1024;
 /// Groups and labels of one node.
 pub const MAX_GROUPS: usize = 64;
 pub const MAX_LABELS: usize = 64;
+/// Anything else a node says of itself: its host name, the name of an action; and how many actions it may list.
+pub const MAX_FACT_BYTES: usize = 255;
+pub const MAX_ACTIONS: usize = 4_096;
 /// Slots of one node, and what a worker offers when it is not told.
 pub const MAX_SLOTS: u32 = 1_024;
 pub const DEFAULT_SLOTS: u32 = 8;

@@ -45,6 +45,16 @@ pub struct Capacity {
     pub slots: u32,
 }
 
+/// What a label is, for messages.
+pub const LABEL_RULE: &str = "a label has a key of 1 to 63 and a value of at most 255 bytes, without commas, '=' in the key, or control characters";
+
+/// Whether these are the key and the value of a label.
+#[must_use]
+pub fn is_label(key: &str, value: &str) -> bool {
+    let plain = |text: &str| !text.contains(|c: char| c == ',' || c.is_control());
+    (1..=63).contains(&key.len()) && value.len() <= 255 && !key.contains('=') && plain(key) && plain(value)
+}
+
 /// ```text
 ///   Ready --15 s--> Warning --30 s--> Unhealthy --60 s--> Dead
 ///     ^----------- heard again ---------'                  |

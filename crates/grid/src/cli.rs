@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use grid_types::limits::{DEFAULT_SLOTS, MAX_CONCURRENT, MAX_PENDING, MAX_SLOTS};
+use grid_types::node::{LABEL_RULE, is_label};
 use grid_types::{Name, NodeId, Span};
 
 #[derive(Parser)]
@@ -149,8 +150,8 @@ pub struct WorkerArgs {
 
 fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not key=value"))?;
-    if key.is_empty() || key.len() > 63 || value.len() > 255 {
-        return Err("a label has a key of 1 to 63 and a value of at most 255 characters".to_owned());
+    if !is_label(key, value) {
+        return Err(LABEL_RULE.to_owned());
     }
     Ok((key.to_owned(), value.to_owned()))
 }

@@ -1,10 +1,8 @@
 //! Job files: YAML or JSON, from a path or stdin.
 //!
-//! Read by `strict`, which refuses what a person cannot have meant; then checked as the controller will check it, so
-//! that faults are named before anybody is asked.
+//! Read strictly, as a controller reads a body; then checked as the controller will check it, so that faults are named
+//! before anybody is asked.
 //! A document that begins with `{` is tried as JSON first: JSON allows tabs where YAML does not.
-
-mod strict;
 
 use std::io::Read;
 use std::path::Path;
@@ -12,6 +10,7 @@ use std::path::Path;
 use grid_types::api::FaultDoc;
 use grid_types::job::parse_job;
 use grid_types::limits::MAX_BODY_BYTES;
+use grid_types::{Faults, strict};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -20,11 +19,11 @@ use crate::failure::Failure;
 pub fn read(path: &Path) -> Result<Value, Failure> {
     let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() };
     let text = text_of(path).map_err(|problem| Failure::usage(format!("cannot read {name}: {problem}"), None))?;
-    let job = parse(&text).map_err(|problem| {
+    let (job, twice) = parse(&text).map_err(|problem| {
         let hint = "a job file is YAML or JSON; gridc job run --help shows one".to_owned();
         Failure::usage(format!("cannot read {name}: {problem}"), Some(hint))
     })?;
-    match parse_job(&job) {
+    match twice.finish(()).and_then(|()| parse_job(&job)) {
         Ok(_) => Ok(job),
         Err(faults) => {
             let faults = faults.list().iter();
@@ -49,20 +48,31 @@ fn text_of(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
-fn parse(text: &str) -> Result<Value, String> {
+/// The document, and the keys that are given twice in it.
+fn parse(text: &str) -> Result<(Value, Faults), String> {
     if text.trim().is_empty() {
         return Err("it is empty".to_owned());
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
-        let json = strict::from_json(text);
+        let json = from_json(text);
         if json.is_ok() {
             return json;
         }
         // `{target: all}` is YAML; what is neither is told as JSON, which it looks like.
-        return strict::from_yaml(text).or(json);
+        return from_yaml(text).or(json);
     }
-    strict::from_yaml(text)
+    from_yaml(text)
+}
+
+fn from_json(text: &str) -> Result<(Value, Faults), String> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = strict::read(&mut json).and_then(|read| json.end().map(|()| read));
+    read.map_err(|e| e.to_string())
+}
+
+fn from_yaml(text: &str) -> Result<(Value, Faults), String> {
+    strict::read(serde_norway::Deserializer::from_str(text)).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
@@ -80,17 +90,19 @@ mod tests {
             "{\"target\":\n\t{\"scope\": \"all\"}, \"tasks\": [{\"backend\": \"ping\", \"action\": \"echo\", \"max_retries\": 2}]}",
             "--- # one document\ntarget: &t {scope: all}\ntasks: [{backend: ping, action: echo, max_retries: 2}]\n",
         ] {
-            assert_eq!(parse(text).unwrap(), want, "{text}");
+            assert_eq!(parse(text).unwrap().0, want, "{text}");
         }
     }
 
     #[test]
-    fn duplicate_keys_are_refused() {
-        for text in
-            ["target: all\ntarget: node:a\n", "{\"tasks\": [], \"tasks\": []}", "tasks: [{params: {a: 1, a: 2}}]"]
-        {
-            let problem = parse(text).unwrap_err();
-            assert!(problem.contains("twice"), "{text}: {problem}");
+    fn duplicate_keys_are_named_with_their_paths() {
+        for (text, field) in [
+            ("target: all\ntarget: node:a\n", "target"),
+            ("{\"tasks\": [], \"tasks\": []}", "tasks"),
+            ("tasks: [{params: {a: 1, a: 2}}]", "tasks[0].params.a"),
+        ] {
+            let (_, twice) = parse(text).unwrap();
+            assert_eq!(twice.list()[0].field, field, "{text}");
         }
     }
 

@@ -223,7 +223,7 @@ async fn the_table_of_codes_gives_each_its_status_and_body() {
                 Code::NotLeader => assert_eq!(json["node_id"], "ctl-1"),
                 Code::StaleEpoch => assert_eq!((&json["stale"], &json["leader_epoch"]), (&json!("job"), &json!(7))),
                 Code::Internal => assert!(!json["message"].as_str().unwrap().contains("what to do next")),
-                _ => assert_eq!(json, json!({"error": code.word(), "message": "what to do next"})),
+                _ => assert_eq!(json, json!({"error": code.word(), "message": "what to do next", "details": []})),
             }
         }
     }

@@ -31,7 +31,8 @@ impl ActionDecl {
         let mut params = Params::new();
         for name in given.keys() {
             if !self.params.iter().any(|p| p.name == name) {
-                faults.add(format!("{at}.{name}"), self.unknown_param(name));
+                let shown: String = name.chars().take(60).collect();
+                faults.add(format!("{at}.{shown}"), self.unknown_param(name));
             }
         }
         for decl in self.params {

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use super::{Condition, JobSpec, Offline, OnUnknown, Phase, Share, Strategy, Target, Task, Tolerance};
 use crate::decl::{self, ActionDecl, EffectClass, Params};
 use crate::fault::Faults;
-use crate::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_RETRIES, MAX_STEPS};
+use crate::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_LABELS, MAX_RETRIES, MAX_STEPS};
 use crate::name::Name;
+use crate::node::{LABEL_RULE, is_label};
 use crate::span::Span;
 
 const JOB_FIELDS: &[&str] = &["target", "tasks", "strategy", "timeout", "failure_tolerate", "offline", "on_unknown"];
@@ -38,9 +39,6 @@ pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {
         choice_field(job, "on_unknown", &[("fail", OnUnknown::Fail), ("wait", OnUnknown::Wait)], &mut faults);
     let target = target.unwrap_or(Target::All);
     let spec = JobSpec { target, phases, strategy, timeout, failure_tolerate, offline, on_unknown };
-    if spec.step_count() > MAX_STEPS {
-        faults.add("tasks", format!("has {} steps; a job has at most {MAX_STEPS}", spec.step_count()));
-    }
     faults.finish(spec)
 }
 
@@ -67,12 +65,19 @@ pub fn parse_target(scope: &str, value: Option<&str>) -> Result<Target, String> 
 fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut labels = BTreeMap::new();
     for pair in text.split(',') {
-        let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-            let shown: String = pair.chars().take(60).collect();
-            format!("labels are KEY=VALUE, separated by commas; {shown:?} is none")
-        })?;
+        let shown = || pair.chars().take(60).collect::<String>();
+        let (key, value) = pair
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| format!("labels are KEY=VALUE, separated by commas; {:?} is none", shown()))?;
+        if !is_label(key, value) {
+            return Err(format!("{:?} is no label: {LABEL_RULE}", shown()));
+        }
         if labels.insert(key.to_owned(), value.to_owned()).is_some() {
             return Err(format!("label {key:?} stands there twice"));
+        }
+        if labels.len() > MAX_LABELS {
+            return Err(format!("has more than {MAX_LABELS} labels, the most a node can carry"));
         }
     }
     Ok(labels)
@@ -211,8 +216,11 @@ fn phases_field(value: Option<&Value>, faults: &mut Faults) -> Vec<Phase> {
     if list.is_empty() {
         faults.add("tasks", "must have at least one phase");
     }
-    if list.len() > MAX_STEPS {
-        faults.add("tasks", format!("has {} phases; a job has at most {MAX_STEPS} steps", list.len()));
+    // Before anything in it is looked at: what is too long is told once, not for each of its parts.
+    let steps: usize = list.iter().map(|phase| phase.get("tasks").and_then(Value::as_array).map_or(1, Vec::len)).sum();
+    if steps > MAX_STEPS || list.len() > MAX_STEPS {
+        let (phases, steps) = (list.len(), steps.max(list.len()));
+        faults.add("tasks", format!("has {phases} phases with {steps} steps; a job has at most {MAX_STEPS} steps"));
         return Vec::new();
     }
     list.iter().enumerate().filter_map(|(i, phase)| phase_at(phase, &format!("tasks[{i}]"), faults)).collect()
@@ -239,10 +247,6 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
     };
     if list.is_empty() {
         faults.add(format!("{at}.tasks"), "must have at least one task");
-    }
-    if list.len() > MAX_STEPS {
-        faults.add(format!("{at}.tasks"), format!("has {} tasks; a job has at most {MAX_STEPS} steps", list.len()));
-        return None;
     }
     let tasks = list.iter().enumerate().filter_map(|(i, task)| sub_task(task, &format!("{at}.tasks[{i}]"), faults));
     Some(Phase { condition, concurrency, confirm, ..Phase::pipeline(tasks.collect()) })
@@ -437,6 +441,24 @@ mod tests {
                 "on_unknown",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_too_long_is_told_once() {
+        let pipeline = json!({"tasks": vec![json!(7); 600]});
+        assert_eq!(fields(&json!({"target": "all", "tasks": [pipeline, pipeline]})), ["tasks"]);
+        assert_eq!(fields(&json!({"target": "all", "tasks": vec![json!({"tasks": []}); 1_001]})), ["tasks"]);
+    }
+
+    #[test]
+    fn a_label_selector_is_bounded_like_labels_are() {
+        let many: Vec<_> = (0..65).map(|i| format!("k{i}=v")).collect();
+        assert!(format!("labels:{}", many[1..].join(",")).parse::<Target>().is_ok());
+        let long_key = format!("labels:{}=v", "k".repeat(64));
+        let long_value = format!("labels:k={}", "v".repeat(256));
+        for bad in [format!("labels:{}", many.join(",")), long_key, long_value, "labels:a\0=b".to_owned()] {
+            assert!(bad.parse::<Target>().is_err(), "{bad}");
+        }
     }
 
     #[test]
