@@ -10,7 +10,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use grid_controller::Refusal;
-use grid_types::api::{ErrorDoc, FaultDoc, NotLeaderDoc, Role, RoleDoc};
+use grid_types::api::{ErrorDoc, NotLeaderDoc, Role, RoleDoc, fault_docs};
 use grid_types::{Code, Faults};
 use serde::Serialize;
 
@@ -133,13 +133,7 @@ fn not_leader_doc(refusal: &Refusal, role: &RoleDoc) -> NotLeaderDoc {
 }
 
 fn error_doc(refusal: &Refusal) -> ErrorDoc {
-    let faults = refusal.faults.list();
-    let mut details: Vec<FaultDoc> =
-        faults.iter().map(|fault| FaultDoc { field: fault.field.clone(), problem: fault.problem.clone() }).collect();
-    if refusal.faults.more() > 0 {
-        let problem = format!("{} more faults are not listed", refusal.faults.more());
-        details.push(FaultDoc { field: String::new(), problem });
-    }
+    let details = fault_docs(&refusal.faults);
     ErrorDoc { error: refusal.code.word().to_owned(), message: message(refusal), details }
 }
 

@@ -1,5 +1,6 @@
 //! The gRPC fabric: tonic on both sides, plaintext.
 
+mod greeting;
 mod lean;
 mod link;
 mod server;

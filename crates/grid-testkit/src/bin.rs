@@ -28,7 +28,11 @@ pub fn bin(name: &str) -> PathBuf {
 
 /// The binary `name` without the caller's own `GRID_*` settings, which would change what is tested.
 pub fn command(name: &str) -> Command {
-    let mut command = Command::new(bin(name));
+    clean(Command::new(bin(name)))
+}
+
+/// A command without the caller's own `GRID_*` settings.
+pub(crate) fn clean(mut command: Command) -> Command {
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("GRID_") {
             command.env_remove(variable);

@@ -1,11 +1,11 @@
 //! `gridc` as a person runs it: arguments in; stdout, stderr and exit code out.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
 use serde_json::Value;
 
-use crate::bin::command;
+use crate::bin::{bin, clean, command};
 use crate::wait::{LIMIT, wait_until};
 
 /// `gridc` bound to one controller by `GRID_SERVER`.
@@ -32,18 +32,32 @@ impl Gridc {
     /// # Panics
     /// When it hangs or is killed by a signal.
     pub fn run(&self, args: &[&str]) -> Ran {
-        let mut child = command("gridc")
-            .args(args)
-            .env("GRID_SERVER", &self.server)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("gridc starts");
-        let stdout = read(child.stdout.take().expect("piped"));
-        let stderr = read(child.stderr.take().expect("piped"));
+        let mut gridc = command("gridc");
+        gridc.args(args);
+        self.run_command(gridc, args)
+    }
+
+    /// The same with so much address space and no more: whoever needs it aborts, which no test takes for a refusal.
+    pub fn run_within_kib(&self, memory_kib: u64, args: &[&str]) -> Ran {
+        let mut shell = clean(Command::new("sh"));
+        shell.args(["-c", "ulimit -v \"$0\" && exec \"$@\"", &memory_kib.to_string()]).arg(bin("gridc")).args(args);
+        self.run_command(shell, args)
+    }
+
+    fn run_command(&self, mut command: Command, args: &[&str]) -> Ran {
+        let mut child = Child(
+            command
+                .env("GRID_SERVER", &self.server)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("gridc starts"),
+        );
+        let stdout = read(child.0.stdout.take().expect("piped"));
+        let stderr = read(child.0.stderr.take().expect("piped"));
         let what = format!("the end of gridc {args:?}");
-        let status = wait_until(&what, 2 * LIMIT, || match child.try_wait().expect("own child") {
+        let status = wait_until(&what, 2 * LIMIT, || match child.0.try_wait().expect("own child") {
             Some(status) => Ok(status),
             None => Err("still running".to_owned()),
         });
@@ -67,6 +81,16 @@ impl Ran {
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:?}");
         self
+    }
+}
+
+/// Ended with the test, also when the test gave up waiting for it.
+struct Child(std::process::Child);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

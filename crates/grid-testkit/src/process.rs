@@ -138,6 +138,11 @@ impl Process {
         self.child.try_wait().expect("own child").is_none()
     }
 
+    /// The most memory it has ever held.
+    pub fn peak_memory_kib(&self) -> u64 {
+        procfs::peak_memory_kib(self.pid())
+    }
+
     /// The living processes below this one.
     pub fn descendants(&self) -> Vec<Seen> {
         procfs::descendants(self.pid())

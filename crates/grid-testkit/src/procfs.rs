@@ -66,6 +66,16 @@ pub fn survivors(watched: &[Seen]) -> Vec<Seen> {
     watched.iter().filter(|seen| seen.alive()).cloned().collect()
 }
 
+/// The most memory a process has ever held: `VmHWM`.
+///
+/// # Panics
+/// When there is no such process.
+pub fn peak_memory_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a running process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_else(|| panic!("no VmHWM: {status}"))
+}
+
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         // The only error left is that it is gone already, which is what callers want.

@@ -62,6 +62,15 @@ impl Server {
         Api::new(&self.url())
     }
 
+    pub fn api_port(&self) -> u16 {
+        self.api_port
+    }
+
+    /// Where workers are served.
+    pub fn grpc_port(&self) -> u16 {
+        self.grpc_port
+    }
+
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }

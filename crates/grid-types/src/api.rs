@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::Faults;
+
 pub use event_doc::{EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 
@@ -109,6 +111,15 @@ pub struct ErrorDoc {
 pub struct FaultDoc {
     pub field: String,
     pub problem: String,
+}
+
+/// Every fault that is kept by name, and how many more there are.
+#[must_use]
+pub fn fault_docs(faults: &Faults) -> Vec<FaultDoc> {
+    let named = faults.list().iter().map(|f| FaultDoc { field: f.field.clone(), problem: f.problem.clone() });
+    let more = (faults.more() > 0)
+        .then(|| FaultDoc { field: String::new(), problem: format!("{} more faults are not listed", faults.more()) });
+    named.chain(more).collect()
 }
 
 /// NOT_LEADER (409), the body agents redirect by.

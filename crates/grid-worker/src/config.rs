@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use grid_types::limits::DEFAULT_SLOTS;
-use grid_types::{Name, NodeId, SessionId};
+use grid_types::{Name, NodeId, SessionId, Span};
 
 use crate::journal::JournalError;
 
@@ -26,6 +26,8 @@ pub struct WorkerConfig {
     pub slots: u32,
     /// What others reach this machine by; without one, the address from which it reaches the controller.
     pub address: Option<String>,
+    /// Reports at least so often; a leader may ask for more.
+    pub heartbeat: Option<Span>,
     /// Give up everything the data folder knows (W1).
     pub reset_journal: bool,
 }
@@ -43,6 +45,7 @@ impl WorkerConfig {
             disable_backends: Vec::new(),
             slots: DEFAULT_SLOTS,
             address: None,
+            heartbeat: None,
             reset_journal: false,
         }
     }

@@ -60,6 +60,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             ready(Ready { node_id: self.folder.node_id().clone(), session });
         }
         let heartbeat_ms = if reply.heartbeat_ms == 0 { DEFAULT_HEARTBEAT_MS } else { reply.heartbeat_ms };
+        let heartbeat_ms = self.heartbeat.map_or(heartbeat_ms, |own| heartbeat_ms.min(own.ms()));
         let heartbeat_ms = heartbeat_ms.clamp(*HEARTBEAT_BOUNDS_MS.start(), *HEARTBEAT_BOUNDS_MS.end());
         self.talk(link, session, uplink, downlink, Duration::from_millis(heartbeat_ms)).await
     }

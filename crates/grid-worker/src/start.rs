@@ -98,6 +98,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
         folder,
         facts,
         nonce,
+        heartbeat: config.heartbeat,
         connector: Arc::new(Connector { dialer: seams.dialer, directory: seams.directory, servers: config.servers }),
         book,
         journal,

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use grid_fabric::Dialer;
 use grid_proto::v1;
+use grid_types::Span;
 use grid_types::clock::Clock;
 use grid_types::node::NodeFacts;
 use tokio::time::Instant;
@@ -48,6 +49,8 @@ pub(crate) struct Worker<D: Dialer, R: Directory> {
     pub(crate) folder: Folder,
     pub(crate) facts: NodeFacts,
     pub(crate) nonce: [u8; 16],
+    /// Its own wish; the leader's is heeded if it is shorter.
+    pub(crate) heartbeat: Option<Span>,
     pub(crate) connector: Arc<Connector<D, R>>,
     pub(crate) book: Book,
     pub(crate) journal: Journal<FileDisk>,

@@ -20,6 +20,9 @@ use grid_types::{Name, NodeId, Span};
                   grid worker --server http://127.0.0.1:8765 --node-id web-01 --groups web --data-dir ./web-01"
 )]
 pub struct Cli {
+    /// Settings from a YAML file; GRID_* variables beat it, and flags beat both
+    #[arg(short = 'c', long, env = "GRID_CONFIG", global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -54,6 +57,8 @@ pub struct DevArgs {
     /// Address of the HTTP API; port 0 picks a free one
     #[arg(long, env = "GRID_API", default_value = "127.0.0.1:8765")]
     pub api: SocketAddr,
+    #[command(flatten)]
+    pub tuning: Tuning,
 }
 
 #[derive(Args)]
@@ -84,6 +89,16 @@ pub struct ServerArgs {
     /// Found a new cluster in an empty folder
     #[arg(long)]
     pub bootstrap: bool,
+    #[command(flatten)]
+    pub tuning: Tuning,
+    /// Serve other machines without TLS and tokens
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+/// What a controller decides for all of its nodes and jobs.
+#[derive(Args)]
+pub struct Tuning {
     /// Jobs that run at once; more wait
     #[arg(long, env = "GRID_MAX_CONCURRENT", default_value_t = MAX_CONCURRENT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_concurrent: u32,
@@ -91,23 +106,20 @@ pub struct ServerArgs {
     #[arg(long, env = "GRID_MAX_PENDING", default_value_t = MAX_PENDING, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub max_pending: u32,
     /// How often workers report
-    #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", default_value = "5s")]
+    #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", default_value = "5s", value_parser = heartbeat)]
     pub heartbeat_interval: Span,
-    /// Silence after which a node is in warning
-    #[arg(long, env = "GRID_WARNING_AFTER", default_value = "15s")]
-    pub warning_after: Span,
-    /// Silence after which a node is unhealthy and gets no new work
-    #[arg(long, env = "GRID_UNHEALTHY_AFTER", default_value = "30s")]
-    pub unhealthy_after: Span,
-    /// Silence after which a node is dead and its leases are unknown
-    #[arg(long, env = "GRID_DEAD_AFTER", default_value = "60s")]
-    pub dead_after: Span,
+    /// Silence after which a node is in warning [default: 3 heartbeats]
+    #[arg(long, env = "GRID_WARNING_AFTER")]
+    pub warning_after: Option<Span>,
+    /// Silence after which a node is unhealthy and gets no new work [default: 6 heartbeats]
+    #[arg(long, env = "GRID_UNHEALTHY_AFTER")]
+    pub unhealthy_after: Option<Span>,
+    /// Silence after which a node is dead and its leases are unknown [default: 12 heartbeats]
+    #[arg(long, env = "GRID_DEAD_AFTER")]
+    pub dead_after: Option<Span>,
     /// How long ended jobs are remembered, with results and events, like 30d or 12h
     #[arg(long, env = "GRID_HISTORY", default_value = "30d", value_parser = history)]
     pub history: Span,
-    /// Serve other machines without TLS and tokens
-    #[arg(long)]
-    pub insecure: bool,
 }
 
 #[derive(Args)]
@@ -143,12 +155,15 @@ pub struct WorkerArgs {
     /// Address to report, if it is not the one that the controller sees
     #[arg(long, env = "GRID_ADDRESS")]
     pub address: Option<String>,
+    /// Report at least so often; a controller may ask for more
+    #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", value_parser = heartbeat)]
+    pub heartbeat_interval: Option<Span>,
     /// Start with a new journal: what an earlier one knew of once-only steps is given up as unknown
     #[arg(long)]
     pub reset_journal: bool,
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not key=value"))?;
     if !is_label(key, value) {
         return Err(LABEL_RULE.to_owned());
@@ -157,7 +172,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// A duration, also in days; at least a second, at most ten years.
-fn history(text: &str) -> Result<Span, String> {
+pub fn history(text: &str) -> Result<Span, String> {
     const DAY_MS: u64 = 24 * 3_600_000;
     let days = text.strip_suffix('d').and_then(|digits| digits.parse::<u64>().ok());
     let span = match days {
@@ -167,7 +182,13 @@ fn history(text: &str) -> Result<Span, String> {
     if (1_000..=3_650 * DAY_MS).contains(&span.ms()) { Ok(span) } else { Err("must be from 1s to 3650d".to_owned()) }
 }
 
-fn host(text: &str) -> Result<String, String> {
+/// What a worker keeps to.
+pub fn heartbeat(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|e: grid_types::span::BadSpan| e.to_string())?;
+    if (50..=60_000).contains(&span.ms()) { Ok(span) } else { Err("must be from 50ms to 1m".to_owned()) }
+}
+
+pub fn host(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
     if text.is_empty() || !text.chars().all(plain) {
         return Err("a host name or an address, without scheme and port".to_owned());
@@ -175,7 +196,7 @@ fn host(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn backend(text: &str) -> Result<String, String> {
+pub fn backend(text: &str) -> Result<String, String> {
     if grid_types::decl::backend(text).is_some() {
         return Ok(text.to_owned());
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use grid_controller::{Opening, Quotas, Settings, Thresholds};
+use grid_controller::{Opening, Settings};
 use grid_types::clock::SystemClock;
 use grid_worker::{Shutdown, ShutdownHandle, WorkerConfig, WorkerError};
 use tokio::sync::mpsc;
@@ -14,9 +14,11 @@ use tokio::task::JoinSet;
 
 use crate::cli::DevArgs;
 use crate::server::Serving;
+use crate::tuning::Tuned;
 use crate::{net, ready, signals};
 
 pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
+    let tuned = args.tuning.checked()?;
     net::check_exposure(&[("--api", args.api)], false)?;
     let signals = signals::asked_to_end()?;
     let scratch = match &args.data_dir {
@@ -28,7 +30,7 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         (None, Some(dir)) => dir.path().to_path_buf(),
         (None, None) => anyhow::bail!("no data folder"),
     };
-    let mut dev = Dev::start(args.api, &data_dir, args.workers).await?;
+    let mut dev = Dev::start(args.api, &data_dir, args.workers, tuned).await?;
     ready::announce(&format!("grid ready api={}", dev.api_url));
     eprintln!("hint: try it in another terminal:");
     eprintln!("  gridc --server {} node list", dev.api_url);
@@ -60,7 +62,7 @@ pub struct Dev {
 
 impl Dev {
     /// Returns when every worker is registered.
-    pub async fn start(api: SocketAddr, data_dir: &Path, workers: u32) -> anyhow::Result<Self> {
+    pub async fn start(api: SocketAddr, data_dir: &Path, workers: u32, tuned: Tuned) -> anyhow::Result<Self> {
         let (api, api_addr) = net::bind(api, "the API").await?;
         let (grpc, grpc_addr) = net::bind(([127, 0, 0, 1], 0).into(), "workers").await?;
         let api_url = format!("http://{api_addr}");
@@ -68,10 +70,10 @@ impl Dev {
             node_id: "dev".parse()?,
             api_url: api_url.clone(),
             grpc_addr: grpc_addr.to_string(),
-            quotas: Quotas::default(),
-            thresholds: Thresholds::default(),
-            heartbeat_ms: 5_000,
-            history_ms: grid_types::limits::HISTORY_MS,
+            quotas: tuned.quotas,
+            thresholds: tuned.thresholds,
+            heartbeat_ms: tuned.heartbeat_ms,
+            history_ms: tuned.history_ms,
         };
         let opening = Opening {
             settings,

@@ -2,22 +2,30 @@
 //! the parts; what they do is decided in their own crates.
 
 mod cli;
+mod config;
 mod demo;
 mod dev;
 mod net;
 mod ready;
 mod server;
 mod signals;
+mod tuning;
 mod worker;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::{Cli, Verb};
+use cli::Verb;
+use config::BadStart;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match config::parse(&std::env::args_os().collect::<Vec<_>>()) {
+        Ok(cli) => cli,
+        Err(BadStart::Usage(error)) => error.exit(),
+        Err(bad) => {
+            eprintln!("{bad}");
+            return ExitCode::from(2);
+        }
+    };
     let quiet = matches!(cli.verb, Verb::Demo(_));
     start_log(quiet);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use grid_controller::{Controller, Opening, Quotas, Settings, Thresholds};
+use grid_controller::{Controller, Opening, Settings};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -13,7 +13,7 @@ use crate::cli::ServerArgs;
 use crate::{net, ready, signals};
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
-    check_times(&args)?;
+    let tuned = args.tuning.checked()?;
     net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc)], args.insecure)?;
     let signals = signals::asked_to_end()?;
     let (api, api_addr) = net::bind(args.api, "the API").await?;
@@ -23,14 +23,10 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         node_id: args.node_id.clone(),
         api_url: format!("http://{}", net::advertised(host, api_addr)),
         grpc_addr: net::advertised(host, grpc_addr),
-        quotas: Quotas { max_concurrent: args.max_concurrent, max_pending: args.max_pending },
-        thresholds: Thresholds {
-            warning_ms: args.warning_after.ms(),
-            unhealthy_ms: args.unhealthy_after.ms(),
-            dead_ms: args.dead_after.ms(),
-        },
-        heartbeat_ms: args.heartbeat_interval.ms(),
-        history_ms: args.history.ms(),
+        quotas: tuned.quotas,
+        thresholds: tuned.thresholds,
+        heartbeat_ms: tuned.heartbeat_ms,
+        history_ms: tuned.history_ms,
     };
     let opening = Opening {
         settings,
@@ -52,17 +48,6 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         }
         why = serving.controller.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
     }
-}
-
-fn check_times(args: &ServerArgs) -> anyhow::Result<()> {
-    let times = [args.heartbeat_interval, args.warning_after, args.unhealthy_after, args.dead_after];
-    if times[0].ms() < 50 || !times.is_sorted_by(|a, b| a < b) {
-        anyhow::bail!(
-            "--heartbeat-interval (at least 50ms), --warning-after, --unhealthy-after and --dead-after must each be \
-             longer than the one before"
-        );
-    }
-    Ok(())
 }
 
 /// A controller with its two sockets.

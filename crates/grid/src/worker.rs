@@ -21,6 +21,7 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
         disable_backends: args.disable_backends,
         slots: args.slots,
         address: args.address,
+        heartbeat: args.heartbeat_interval,
         reset_journal: args.reset_journal,
     };
     let (stop, stopped) = Shutdown::new();

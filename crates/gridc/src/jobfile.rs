@@ -7,13 +7,14 @@
 use std::io::Read;
 use std::path::Path;
 
-use grid_types::api::FaultDoc;
+use grid_types::api::fault_docs;
 use grid_types::job::parse_job;
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Faults, strict};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::yaml::read_yaml;
 
 /// The job of a file; `-` is stdin.
 pub fn read(path: &Path) -> Result<Value, Failure> {
@@ -26,8 +27,7 @@ pub fn read(path: &Path) -> Result<Value, Failure> {
     match twice.finish(()).and_then(|()| parse_job(&job)) {
         Ok(_) => Ok(job),
         Err(faults) => {
-            let faults = faults.list().iter();
-            let faults = faults.map(|f| FaultDoc { field: f.field.clone(), problem: f.problem.clone() }).collect();
+            let faults = fault_docs(&faults);
             Err(Failure::Invalid { what: format!("the job in {name}"), faults })
         }
     }
@@ -60,19 +60,15 @@ fn parse(text: &str) -> Result<(Value, Faults), String> {
             return json;
         }
         // `{target: all}` is YAML; what is neither is told as JSON, which it looks like.
-        return from_yaml(text).or(json);
+        return read_yaml(text).or(json);
     }
-    from_yaml(text)
+    read_yaml(text)
 }
 
 fn from_json(text: &str) -> Result<(Value, Faults), String> {
     let mut json = serde_json::Deserializer::from_str(text);
     let read = strict::read(&mut json).and_then(|read| json.end().map(|()| read));
     read.map_err(|e| e.to_string())
-}
-
-fn from_yaml(text: &str) -> Result<(Value, Faults), String> {
-    strict::read(serde_norway::Deserializer::from_str(text)).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
@@ -121,18 +117,5 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text:?}");
         }
-    }
-
-    #[test]
-    fn a_small_file_cannot_become_a_large_document() {
-        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-        for i in 1..9 {
-            let before = format!("*a{}", i - 1);
-            bomb.push_str(&format!("a{i}: &a{i} [{}]\n", [before.as_str(); 10].join(", ")));
-        }
-        assert!(parse(&bomb).is_err());
-        let long = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1_000].join(", "));
-        assert!(parse(&long).is_err());
-        assert!(parse(&"[".repeat(100_000)).is_err());
     }
 }

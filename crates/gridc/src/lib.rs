@@ -30,6 +30,7 @@ mod table;
 mod task;
 mod text;
 mod watch;
+mod yaml;
 
 use std::ffi::OsString;
 
@@ -41,8 +42,10 @@ use cli::{Cli, ClusterVerb, Global, JobVerb, NodeVerb, Verb};
 use failure::Failure;
 
 pub use live::{LiveView, live_view};
+pub use suggest::nearest;
 pub use summary::summary;
 pub use watch::watch;
+pub use yaml::read_yaml;
 
 /// Runs one command line and returns what the process exits with.
 #[must_use]

@@ -10,12 +10,14 @@ use std::time::Duration;
 use grid_proto::v1;
 use grid_proto::v1::fabric_server::{Fabric, FabricServer};
 use grid_types::SessionId;
+use tokio_stream::StreamExt;
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
 use tonic::server::{Grpc, StreamingService};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::greeting::Greeting;
 use super::lean::{HEARTBEAT_PATH, LeanCodec};
 use super::session::SessionStream;
 use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
@@ -51,13 +53,14 @@ pub async fn serve<H: Hub>(
         desk.close_all();
         began.send_replace(true);
     };
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).map(|accepted| accepted.map(Greeting::new));
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
-        .serve_with_incoming_shutdown(service, TcpIncoming::from(listener).with_nodelay(Some(true)), signal);
+        .serve_with_incoming_shutdown(service, incoming, signal);
     let patience = async {
         // The sender lives in `signal`, hence as long as `server`: an error cannot come first.
         let _ = shutting_down.wait_for(|began| *began).await;

@@ -5,6 +5,9 @@
 //! the rest.
 //! Not here: anything a unit test can show. Each test here needs two processes.
 
+mod bad_input;
+mod bad_peers;
+mod bad_requests;
 mod chaos;
 mod command_line;
 mod conditions;

@@ -1,0 +1,217 @@
+//! The table of settings: which keys a file may have, what each may be, and which flags they stand for.
+//!
+//! Sections and keys are those of the systems that Grid follows, where they have one. What they have and Grid does not
+//! yet is in the table too, with the reason: a setting that is read and ignored is worse than one that is refused.
+
+use std::net::SocketAddr;
+
+use grid_types::limits::MAX_SLOTS;
+use grid_types::{Name, Span};
+use serde_json::Value;
+
+use crate::cli;
+
+pub struct Section {
+    pub name: &'static str,
+    pub keys: &'static [Key],
+    /// Why there is none of it yet.
+    pub missing: Option<&'static str>,
+}
+
+pub struct Key {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Subcommand and flag.
+    pub sets: &'static [(&'static str, &'static str)],
+    pub missing: Option<&'static str>,
+}
+
+/// What a file sets: the values of one flag of one subcommand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub verb: &'static str,
+    pub flag: &'static str,
+    pub words: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Address,
+    Host,
+    Text,
+    Name,
+    Names,
+    /// One URL or several.
+    Urls,
+    Labels,
+    Backends,
+    Integer {
+        min: u64,
+        max: u64,
+    },
+    Duration,
+    Heartbeat,
+    Boolean,
+}
+
+const fn key(name: &'static str, kind: Kind, sets: &'static [(&'static str, &'static str)]) -> Key {
+    Key { name, kind, sets, missing: None }
+}
+
+const fn later(name: &'static str, why: &'static str) -> Key {
+    Key { name, kind: Kind::Text, sets: &[], missing: Some(why) }
+}
+
+const ONE_CONTROLLER: &str = "there is one controller so far, and nobody listens for its heartbeat; workers have worker.heartbeat_interval and \
+     worker.stale_threshold";
+
+pub const SECTIONS: &[Section] = &[
+    Section {
+        name: "api",
+        missing: None,
+        keys: &[
+            key("listen", Kind::Address, &[("server", "api"), ("dev", "api")]),
+            key("advertise", Kind::Host, &[("server", "advertise")]),
+            key("insecure", Kind::Boolean, &[("server", "insecure")]),
+            later("forward_writes", "writes are not forwarded yet: a controller that does not lead answers NOT_LEADER"),
+        ],
+    },
+    Section {
+        name: "controller",
+        missing: None,
+        keys: &[
+            key("node_id", Kind::Name, &[("server", "node_id")]),
+            key("data_dir", Kind::Text, &[("server", "data_dir")]),
+            key("raft", Kind::Address, &[("server", "raft")]),
+            key("grpc", Kind::Address, &[("server", "grpc")]),
+            later("heartbeat_interval", ONE_CONTROLLER),
+            later("stale_threshold", ONE_CONTROLLER),
+        ],
+    },
+    Section {
+        name: "scheduler",
+        missing: None,
+        keys: &[
+            key(
+                "max_concurrent",
+                Kind::Integer { min: 1, max: 100_000 },
+                &[("server", "max_concurrent"), ("dev", "max_concurrent")],
+            ),
+            key(
+                "max_pending",
+                Kind::Integer { min: 0, max: 1_000_000 },
+                &[("server", "max_pending"), ("dev", "max_pending")],
+            ),
+        ],
+    },
+    Section {
+        name: "worker",
+        missing: None,
+        keys: &[
+            key("server", Kind::Urls, &[("worker", "server")]),
+            key("node_id", Kind::Name, &[("worker", "node_id")]),
+            key("groups", Kind::Names, &[("worker", "groups")]),
+            key("labels", Kind::Labels, &[("worker", "labels")]),
+            key("data_dir", Kind::Text, &[("worker", "data_dir")]),
+            key("enable_backends", Kind::Backends, &[("worker", "enable_backends")]),
+            key("slots", Kind::Integer { min: 1, max: MAX_SLOTS as u64 }, &[("worker", "slots")]),
+            key("address", Kind::Text, &[("worker", "address")]),
+            key(
+                "heartbeat_interval",
+                Kind::Heartbeat,
+                &[("worker", "heartbeat_interval"), ("server", "heartbeat_interval"), ("dev", "heartbeat_interval")],
+            ),
+            key("warning_threshold", Kind::Duration, &[("server", "warning_after"), ("dev", "warning_after")]),
+            key("inactive_threshold", Kind::Duration, &[("server", "unhealthy_after"), ("dev", "unhealthy_after")]),
+            key("stale_threshold", Kind::Duration, &[("server", "dead_after"), ("dev", "dead_after")]),
+        ],
+    },
+    Section {
+        name: "dev",
+        missing: None,
+        keys: &[
+            key("workers", Kind::Integer { min: 0, max: 1_000 }, &[("dev", "workers")]),
+            key("data_dir", Kind::Text, &[("dev", "data_dir")]),
+        ],
+    },
+    Section {
+        name: "nats",
+        keys: &[],
+        missing: Some(
+            "there is no NATS fabric yet: workers speak gRPC, so leave this section out (a worker's name is worker.node_id)",
+        ),
+    },
+];
+
+impl Kind {
+    /// The values as a command line would have them.
+    pub fn words(self, value: &Value) -> Result<Vec<String>, String> {
+        let one = |checked: Result<String, String>| checked.map(|word| vec![word]);
+        match self {
+            Self::Address => one(text(value).and_then(|text| {
+                let parsed = text.parse::<SocketAddr>();
+                parsed.map(|_| text).map_err(|_| "must be an address with a port, like 127.0.0.1:8765".to_owned())
+            })),
+            Self::Host => one(text(value).and_then(|text| cli::host(&text))),
+            Self::Text => one(text(value)),
+            Self::Name => one(text(value).and_then(name)),
+            Self::Names => list(value)?.into_iter().map(name).collect(),
+            Self::Urls => Ok(match value {
+                Value::Array(_) => list(value)?,
+                _ => vec![text(value)?],
+            }),
+            Self::Labels => labels(value),
+            Self::Backends => list(value)?.iter().map(|word| cli::backend(word)).collect(),
+            Self::Integer { min, max } => {
+                let number = value.as_u64().filter(|number| (min..=max).contains(number));
+                one(number.map(|n| n.to_string()).ok_or_else(|| format!("must be a whole number from {min} to {max}")))
+            }
+            Self::Duration => one(text(value)
+                .map_err(|_| DURATION.to_owned())
+                .and_then(|text| text.parse::<Span>().map(|span| span.to_string()).map_err(|e| e.to_string()))),
+            Self::Heartbeat => {
+                let read = |text: String| cli::heartbeat(&text).map(|span| span.to_string());
+                one(text(value).map_err(|_| DURATION.to_owned()).and_then(read))
+            }
+            Self::Boolean => match value {
+                Value::Bool(true) => Ok(vec!["true".to_owned()]),
+                Value::Bool(false) => Ok(vec!["false".to_owned()]),
+                _ => Err("must be true or false".to_owned()),
+            },
+        }
+    }
+}
+
+const DURATION: &str = "must be a duration like 300ms, 3s, 2m or 1h";
+
+fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) if !text.is_empty() && !text.contains('\0') => Ok(text.clone()),
+        _ => Err("must be a text".to_owned()),
+    }
+}
+
+fn name(text: String) -> Result<String, String> {
+    text.parse::<Name>().map(|_| text).map_err(|e| e.to_string())
+}
+
+fn list(value: &Value) -> Result<Vec<String>, String> {
+    let wrong = || "must be a list of texts".to_owned();
+    let items = value.as_array().ok_or_else(wrong)?;
+    items.iter().map(|item| text(item).map_err(|_| wrong())).collect()
+}
+
+fn labels(value: &Value) -> Result<Vec<String>, String> {
+    let wrong = || "must be a map of labels, like {rack: r7}".to_owned();
+    let map = value.as_object().ok_or_else(wrong)?;
+    let pairs = map.iter().map(|(key, value)| {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            _ => return Err(wrong()),
+        };
+        cli::label(&format!("{key}={value}")).map(|(key, value)| format!("{key}={value}"))
+    });
+    pairs.collect()
+}
