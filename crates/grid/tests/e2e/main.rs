@@ -25,6 +25,7 @@ mod restarts;
 mod retries;
 mod retry_failed;
 mod seed_jobs;
+mod settings;
 mod silence;
 mod staging;
 mod strategies;
