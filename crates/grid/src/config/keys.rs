@@ -114,6 +114,7 @@ pub const SECTIONS: &[Section] = &[
             key("labels", Kind::Labels, &[("worker", "labels")]),
             key("data_dir", Kind::Text, &[("worker", "data_dir")]),
             key("enable_backends", Kind::Backends, &[("worker", "enable_backends")]),
+            key("disable_backends", Kind::Backends, &[("worker", "disable_backends")]),
             key("slots", Kind::Integer { min: 1, max: MAX_SLOTS as u64 }, &[("worker", "slots")]),
             key("address", Kind::Text, &[("worker", "address")]),
             key(
