@@ -19,7 +19,12 @@ pub struct Tuned {
 
 impl Default for Tuned {
     fn default() -> Self {
-        Self { quotas: Quotas::default(), thresholds: Thresholds::default(), heartbeat_ms: 5_000, history_ms: HISTORY_MS }
+        Self {
+            quotas: Quotas::default(),
+            thresholds: Thresholds::default(),
+            heartbeat_ms: 5_000,
+            history_ms: HISTORY_MS,
+        }
     }
 }
 

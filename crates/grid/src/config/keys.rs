@@ -51,6 +51,8 @@ pub enum Kind {
     },
     Duration,
     Heartbeat,
+    /// Also in days.
+    History,
     Boolean,
 }
 
@@ -84,6 +86,7 @@ pub const SECTIONS: &[Section] = &[
             key("data_dir", Kind::Text, &[("server", "data_dir")]),
             key("raft", Kind::Address, &[("server", "raft")]),
             key("grpc", Kind::Address, &[("server", "grpc")]),
+            key("history", Kind::History, &[("server", "history"), ("dev", "history")]),
             later("heartbeat_interval", ONE_CONTROLLER),
             later("stale_threshold", ONE_CONTROLLER),
         ],
@@ -174,6 +177,7 @@ impl Kind {
                 let read = |text: String| cli::heartbeat(&text).map(|span| span.to_string());
                 one(text(value).map_err(|_| DURATION.to_owned()).and_then(read))
             }
+            Self::History => one(text(value).and_then(|text| cli::history(&text).map(|_| text))),
             Self::Boolean => match value {
                 Value::Bool(true) => Ok(vec!["true".to_owned()]),
                 Value::Bool(false) => Ok(vec!["false".to_owned()]),
