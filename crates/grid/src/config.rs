@@ -143,7 +143,7 @@ fn read_section(name: &str, section: &Value, found: &mut Vec<Setting>, faults: &
             Some(_) if value.is_null() => {}
             Some(known) => match known.kind.words(value) {
                 Ok(words) => {
-                    found.extend(known.sets.iter().map(|(verb, flag)| Setting { verb, flag, words: words.clone() }))
+                    found.extend(known.sets.iter().map(|(verb, flag)| Setting { verb, flag, words: words.clone() }));
                 }
                 Err(problem) => faults.add(at, problem),
             },

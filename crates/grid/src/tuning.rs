@@ -4,6 +4,7 @@
 //! of silence are nothing. At the default of 5 s they are 15, 30 and 60 s.
 
 use grid_controller::{Quotas, Thresholds};
+use grid_types::Span;
 use grid_types::limits::HISTORY_MS;
 
 use crate::cli::Tuning;
@@ -40,13 +41,13 @@ impl Tuning {
 
     fn thresholds(&self) -> anyhow::Result<Thresholds> {
         let beat_ms = self.heartbeat_interval.ms();
-        let unhealthy = self.unhealthy_after.map(|span| span.ms());
+        let unhealthy = self.unhealthy_after.map(Span::ms);
         let unhealthy_ms = unhealthy.unwrap_or(6 * beat_ms);
         // Between a heartbeat and what was given for unhealthy, however near they are.
         let warning_ms = 3 * beat_ms;
         let warning_ms = unhealthy.map_or(warning_ms, |given| warning_ms.min(beat_ms.midpoint(given)));
-        let warning_ms = self.warning_after.map_or(warning_ms, |span| span.ms());
-        let dead_ms = self.dead_after.map_or((12 * beat_ms).max(2 * unhealthy_ms), |span| span.ms());
+        let warning_ms = self.warning_after.map_or(warning_ms, Span::ms);
+        let dead_ms = self.dead_after.map_or((12 * beat_ms).max(2 * unhealthy_ms), Span::ms);
         if !(beat_ms < warning_ms && warning_ms < unhealthy_ms && unhealthy_ms < dead_ms) {
             anyhow::bail!(
                 "--heartbeat-interval ({beat_ms} ms), --warning-after ({warning_ms} ms), --unhealthy-after \

@@ -52,12 +52,12 @@ fn one_file_serves_servers_and_workers_before_and_after_the_verb() {
     let Verb::Server(server) = with_file(CLUSTER, "grid server -c FILE --bootstrap").unwrap().verb else { panic!() };
     assert_eq!((server.node_id.as_str(), server.tuning.max_concurrent), ("c1", 9));
     assert_eq!(server.tuning.heartbeat_interval.ms(), 2_000);
-    assert_eq!(server.tuning.unhealthy_after.map(|s| s.ms()), Some(20_000));
+    assert_eq!(server.tuning.unhealthy_after.map(grid_types::Span::ms), Some(20_000));
     let Verb::Worker(worker) = with_file(CLUSTER, "grid -c FILE worker").unwrap().verb else { panic!() };
-    let groups: Vec<_> = worker.groups.iter().map(|group| group.as_str()).collect();
+    let groups: Vec<_> = worker.groups.iter().map(grid_types::Name::as_str).collect();
     assert_eq!((worker.slots, groups, worker.server.len()), (3, vec!["web", "production"], 2));
     assert_eq!(worker.labels, [("rack".into(), "7".into()), ("ssd".into(), "true".into())]);
-    assert_eq!(worker.heartbeat_interval.map(|s| s.ms()), Some(2_000));
+    assert_eq!(worker.heartbeat_interval.map(grid_types::Span::ms), Some(2_000));
 }
 
 #[test]
