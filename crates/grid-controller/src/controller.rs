@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use grid_core::State;
 use grid_plan::{Backstop, Liveness};
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
-use grid_store::{Store, StoreError};
+use grid_store::StoreError;
 use grid_types::JobId;
 use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
@@ -20,7 +20,7 @@ use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
-use crate::{dispatch, folder, leader, log_size, pruner, ticker};
+use crate::{dispatch, folder, ground, leader, log_size, pruner, ticker};
 
 /// Where and how to start.
 pub struct Opening {
@@ -34,7 +34,7 @@ pub struct Opening {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{}: cannot be made", .path.display())]
+    #[error("{}: cannot be used; name a folder that this user can read and write", .path.display())]
     Folder { path: PathBuf, source: std::io::Error },
     #[error("{}: {problem}", .path.display())]
     NotOurs { path: PathBuf, problem: String },
@@ -42,6 +42,8 @@ pub enum OpenError {
     Store(#[from] StoreError),
     #[error("the stored state contradicts itself: {0}; restore a backup into an empty folder")]
     Contradiction(String),
+    #[error("{}: {reason}; nothing was overwritten; {way_out}", .path.display())]
+    Damaged { path: PathBuf, reason: String, way_out: String },
     #[error(transparent)]
     Raft(#[from] grid_raft::OpenError),
 }
@@ -59,7 +61,9 @@ impl Controller {
         let dir = &opening.data_dir;
         std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
         folder::check(dir, &opening.settings.node_id, opening.bootstrap)?;
-        let (store, stored) = Store::open(&folder::state_path(dir))?;
+        let config = folder::raft_config(folder::raft_dir(dir), &opening.settings.node_id, &opening.raft_addr);
+        let start = if opening.bootstrap { Start::Bootstrap } else { Start::Existing };
+        let (ground, store, stored) = ground::take(dir, config, start)?;
         let reader = store.reader();
         let state = State::from_parts(stored.parts).map_err(OpenError::Contradiction)?;
         let state = Arc::new(RwLock::new(state));
@@ -70,9 +74,7 @@ impl Controller {
         };
         let (bell, bell_out) = watch::channel(0);
         let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects, bell);
-        let config = folder::raft_config(folder::raft_dir(dir), &opening.settings.node_id, &opening.raft_addr);
-        let start = if opening.bootstrap { Start::Bootstrap } else { Start::Existing };
-        let raft = Raft::open(config, start, machine).await?;
+        let raft = Raft::run(ground, machine).await.map_err(|e| ground::with_way_out(dir, e))?;
 
         let (term, term_out) = watch::channel(None);
         let proposer = Proposer::start(raft.clone(), term_out.clone());

@@ -40,10 +40,7 @@ pub(crate) fn raft_id(node: &Name) -> u64 {
 }
 
 pub(crate) fn raft_config(dir: PathBuf, node: &Name, raft_addr: &str) -> grid_raft::Config {
-    let mut config = grid_raft::Config::new(raft_id(node), raft_addr, dir);
-    // Nobody else could need them.
-    config.keep_entries = 0;
-    config
+    grid_raft::Config::new(raft_id(node), raft_addr, dir)
 }
 
 /// A folder is this node's own, or empty; anything else is left alone.
@@ -59,19 +56,31 @@ pub(crate) fn check(dir: &Path, node: &Name, bootstrap: bool) -> Result<(), Open
     write_owner(dir, node).map_err(|e| unreadable(dir, e))
 }
 
-/// Whether the folder is this node's own; another's is an error.
+/// Whether the folder is this node's own; another's is an error. `node-id` is for people: where it was lost or damaged,
+/// the log knows better, and it is written again.
 pub(crate) fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
-    match std::fs::read_to_string(dir.join(OWNER_FILE)) {
-        Ok(owner) if owner.trim() == node.as_str() => Ok(true),
-        Ok(owner) => {
-            let owner = owner.trim();
+    let owner = match std::fs::read(dir.join(OWNER_FILE)) {
+        Ok(owner) => Some(String::from_utf8_lossy(&owner).trim().to_owned()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        Err(e) => return Err(unreadable(dir, e)),
+    };
+    if owner.as_deref() == Some(node.as_str()) {
+        return Ok(true);
+    }
+    if grid_raft::identity(&raft_dir(dir)).is_ok_and(|found| found.is_some_and(|found| found.raft_id == raft_id(node)))
+    {
+        tracing::warn!("{}: the file {OWNER_FILE} was lost or damaged; it is written again", dir.display());
+        write_owner(dir, node).map_err(|e| unreadable(dir, e))?;
+        return Ok(true);
+    }
+    match owner {
+        None => Ok(false),
+        Some(owner) => {
             let problem = format!(
                 "belongs to controller {owner}, not to {node}; start it with --node-id {owner}, or with an empty folder"
             );
             Err(not_ours(dir, problem))
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(unreadable(dir, e)),
     }
 }
 

@@ -15,6 +15,7 @@ mod controller;
 mod dispatch;
 mod events;
 mod folder;
+mod ground;
 mod hub;
 mod leader;
 mod log_size;

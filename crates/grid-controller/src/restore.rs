@@ -18,6 +18,7 @@ use grid_types::Name;
 
 use crate::controller::OpenError;
 use crate::folder::{self, raft_config, raft_dir, unreadable};
+use crate::ground::newest_state;
 
 const UNFINISHED: &str = "restoring";
 
@@ -117,16 +118,7 @@ fn unpack(source: &Path, to: &Path, membership: impl FnOnce(&BackupInfo) -> Vec<
 }
 
 fn newest_in(dir: &Path) -> Result<PathBuf, OpenError> {
-    let mut found: Vec<(u64, PathBuf)> = grid_raft::sound_snapshots(&raft_dir(dir))
-        .into_iter()
-        .filter_map(|(path, position)| Some((position?.index, path)))
-        .collect();
-    let state = folder::state_path(dir);
-    if let Ok(info) = grid_store::peek(&state) {
-        found.push((info.applied.index, state));
-    }
-    let newest = found.into_iter().max_by_key(|(index, _)| *index);
-    newest.map(|(_, path)| path).ok_or_else(|| {
+    newest_state(dir).map(|(_, path)| path).ok_or_else(|| {
         let problem = "there is neither a sound snapshot nor a sound state.sqlite in it; take a backup".to_owned();
         OpenError::Store(StoreError::BadBackup { path: dir.to_path_buf(), problem })
     })

@@ -23,15 +23,12 @@ pub struct Config {
     pub raft_id: u64,
     /// Where other members reach this one.
     pub address: String,
-    /// Holds `raft.lock`, `raft.json`, `raft-log/` and `snapshots/`; may be
+    /// Holds `raft.lock`, `raft.json`, `raft-log/`, `raft-log.mark` and `snapshots/`; may be
     /// shared with the machine's own files.
     pub data_dir: PathBuf,
     pub heartbeat_ms: u64,
     /// An election starts after a random time between the two.
     pub election_ms: (u64, u64),
-    /// Entries kept behind a snapshot, so that a member that lags a little is
-    /// caught up from the log.
-    pub keep_entries: u64,
     /// The log is deleted in whole files of this size.
     pub log_chunk_bytes: usize,
     /// Payloads held in memory beyond those of the last two chunks.
@@ -46,7 +43,6 @@ impl Config {
             data_dir: data_dir.into(),
             heartbeat_ms: 100,
             election_ms: (300, 600),
-            keep_entries: 128,
             log_chunk_bytes: 16 << 20,
             log_cache_bytes: 16 << 20,
         }

@@ -5,7 +5,8 @@
 //!   raft.json    format, member id, a random id of the folder, what it was restored from, a checksum; written once
 //!                the folder belongs to a group
 //!   raft-log/    votes and entries
-//!   snapshots/   the newest snapshot and its description
+//!   raft-log.mark  how far the log was flushed
+//!   snapshots/   the newest two snapshots and their descriptions
 //! ```
 //!
 //! A folder that is refused is left as it was, but for the lock file.
@@ -55,6 +56,10 @@ impl Folder {
 
     pub fn log(&self) -> PathBuf {
         self.root.join("raft-log")
+    }
+
+    pub fn mark(&self) -> PathBuf {
+        self.root.join("raft-log.mark")
     }
 
     pub fn snapshots(&self) -> PathBuf {

@@ -22,6 +22,7 @@ use crate::folder::{Folder, Restored};
 use crate::group::{Member, Membership, StoredMembership, log_id_of};
 use crate::log_store::LogStore;
 use crate::machine::LogPosition;
+use crate::mark::Mark;
 use crate::record::encode_membership;
 use crate::snapshots::Snapshots;
 
@@ -41,13 +42,14 @@ pub async fn found(config: &Config, copy: &Path, position: LogPosition, restored
     let lock = Arc::new(folder.lock()?);
     folder.create()?;
     let damaged = |e: std::io::Error| OpenError::damaged(folder.root(), e);
-    let log = LogStore::open(config, &folder.log(), lock).map_err(damaged)?;
+    let mark = Mark::open(&folder.mark()).map_err(damaged)?;
+    let log = LogStore::open(config, &folder.log(), lock, mark).map_err(damaged)?;
     // The next term must lie above that of the last entry there was.
     let vote = Vote::new(position.term, config.raft_id);
     log.begin_after(position, vote).await.map_err(damaged)?;
     drop(log);
     let membership = StoredMembership::new(Some(log_id_of(position)), alone(config));
-    let snapshots = Snapshots::open(folder.snapshots()).map_err(damaged)?;
+    let snapshots = Snapshots::new(folder.snapshots());
     snapshots.publish(copy, Some(position), membership).map_err(OpenError::io(copy, "cannot take the copy"))?;
     folder.mark_initialised(config.raft_id, Some(restored))
 }

@@ -3,6 +3,7 @@
 //! L3: an append is reported only after its fdatasync. L5: votes, truncations
 //! and purges are on disk before they are answered. The commit point rides
 //! along with the next append: losing it costs a replay, never an entry.
+//! How far the log was flushed is marked before anyone hears of it (`mark`).
 //! L1: a replication read is cut off at `MAX_REQUEST_BYTES`.
 //!
 //! Not here: the layout of records (`record`), snapshots (`snapshots`).
@@ -19,15 +20,17 @@ use std::time::Duration;
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{AnyError, Entry, LogId, LogState, OptionalSend, RaftLogReader, Vote};
-use raft_log::RaftLog;
 use raft_log::api::raft_log_writer::RaftLogWriter;
+use raft_log::codeq::OffsetSize;
+use raft_log::{RaftLog, Segment};
 use tokio::sync::oneshot;
 
 use crate::config::{Config, MAX_REQUEST_BYTES};
 use crate::folder::FolderLock;
 use crate::group::{Group, StorageError, StorageIoError, log_id_of};
 use crate::machine::LogPosition;
-use crate::record::{Flushed, LogTypes, Record, StoredVote};
+use crate::mark::Mark;
+use crate::record::{Flushed, HeardBy, LogTypes, Record, StoredVote};
 
 #[derive(Clone)]
 pub struct LogStore {
@@ -40,6 +43,7 @@ struct Shared {
     /// Dropped first: it writes what is buffered and joins its thread while
     /// the folder is still ours.
     log: RwLock<RaftLog<LogTypes>>,
+    mark: Arc<Mark>,
     _lock: Arc<FolderLock>,
 }
 
@@ -64,7 +68,7 @@ pub struct LogExtent {
 }
 
 impl LogStore {
-    pub fn open(config: &Config, dir: &Path, lock: Arc<FolderLock>) -> io::Result<Self> {
+    pub fn open(config: &Config, dir: &Path, lock: Arc<FolderLock>, mark: Mark) -> io::Result<Self> {
         let dir = dir.to_str().ok_or_else(|| io::Error::other("the path is not UTF-8"))?;
         let mut settings = raft_log::Config::new(dir);
         settings.wal.chunk_max_size = Some(config.log_chunk_bytes);
@@ -74,7 +78,8 @@ impl LogStore {
         settings.log_cache_capacity = Some(config.log_cache_bytes);
 
         let log = RwLock::new(RaftLog::open(Arc::new(settings))?);
-        Ok(Self { shared: Arc::new(Shared { log, _lock: lock }), raft_id: config.raft_id })
+        let shared = Shared { log, mark: Arc::new(mark), _lock: lock };
+        Ok(Self { shared: Arc::new(shared), raft_id: config.raft_id })
     }
 
     pub fn size(&self) -> LogSize {
@@ -98,6 +103,16 @@ impl LogStore {
         entry.map(|entry| Ok(entry?.0.0)).transpose()
     }
 
+    /// What the log lacks between its purge point and its first entry.
+    pub fn missing_at_begin(&self) -> io::Result<Option<String>> {
+        let LogExtent { purged, last, .. } = self.extent();
+        let first = purged.map_or(0, |purged| purged.index + 1);
+        if last.is_none_or(|last| last.index < first) || self.term_at(first)?.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(format!("raft-log lacks its first files: entry {first} is not there")))
+    }
+
     /// Makes an empty log go on behind `position`, of which there is a snapshot.
     pub async fn begin_after(&self, position: LogPosition, vote: Vote<u64>) -> io::Result<()> {
         self.write_through(|log| {
@@ -119,14 +134,21 @@ impl LogStore {
     }
 
     /// Runs `change` and returns when it is on disk.
-    async fn write_through<T>(&self, change: impl FnOnce(&mut RaftLog<LogTypes>) -> io::Result<T>) -> io::Result<()> {
+    async fn write_through(
+        &self,
+        change: impl FnOnce(&mut RaftLog<LogTypes>) -> io::Result<Segment>,
+    ) -> io::Result<()> {
         let (tx, rx) = oneshot::channel();
         {
             let mut log = self.write();
-            change(&mut log)?;
-            log.flush(true, Some(Flushed::Waiting(tx)))?;
+            let upto = change(&mut log)?.end().0;
+            log.flush(true, Some(self.flushed(upto, HeardBy::Waiting(tx))))?;
         }
         rx.await.unwrap_or_else(|_| Err(io::Error::other("the log's writer has ended")))
+    }
+
+    fn flushed(&self, upto: u64, heard_by: HeardBy) -> Flushed {
+        Flushed { mark: self.shared.mark.clone(), upto, heard_by }
     }
 
     fn entries(&self, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry<Group>>> {
@@ -224,6 +246,8 @@ impl RaftLogStorage<Group> for LogStore {
     {
         let mut log = self.write();
         let purged = log.log_state().purged().map(|id| id.1);
+        // An empty append tells where the log ends.
+        let mut end = log.append([]).map_err(write_failed)?;
         for entry in entries {
             // A leader may send again what a snapshot already covers here.
             if Some(entry.log_id.index) <= purged {
@@ -233,9 +257,9 @@ impl RaftLogStorage<Group> for LogStore {
             if let openraft::EntryPayload::Normal(proposal) = &entry.payload {
                 proposal.mark_appended();
             }
-            log.append([(stored_id(&entry.log_id), record)]).map_err(write_failed)?;
+            end = log.append([(stored_id(&entry.log_id), record)]).map_err(write_failed)?;
         }
-        log.flush(true, Some(Flushed::Append(callback))).map_err(write_failed)
+        log.flush(true, Some(self.flushed(end.end().0, HeardBy::Append(callback)))).map_err(write_failed)
     }
 
     async fn truncate(&mut self, since: LogId<u64>) -> Result<(), StorageError> {

@@ -17,9 +17,10 @@ use tokio::sync::watch;
 
 use crate::config::{Config, MAX_PAYLOAD_BYTES, Start};
 use crate::error::{OpenError, ProposeError, Stopped};
+use crate::ground::{Ground, MachineKnown};
 use crate::group::{Metrics, Proposal};
 use crate::leadership::{LeaderInfo, Leadership, observe};
-use crate::machine::Machine;
+use crate::machine::{LogPosition, Machine};
 use crate::start::{Started, start};
 
 /// A handle to a running member; clones share it. `R` is what its machine
@@ -47,7 +48,12 @@ impl<R: Send + 'static> Raft<R> {
     /// Starts a member on its data folder and brings `machine` up to date with
     /// what is known to be committed (L5). It runs on the current runtime.
     pub async fn open<M: Machine<Reply = R>>(config: Config, how: Start, machine: M) -> Result<Self, OpenError> {
-        let member = start(config, how, machine).await?;
+        Self::run(Ground::take(config, how, MachineKnown::SOUND)?, machine).await
+    }
+
+    /// The same on a folder that was taken before: for a machine that may have to be made anew from it.
+    pub async fn run<M: Machine<Reply = R>>(ground: Ground, machine: M) -> Result<Self, OpenError> {
+        let member = start(ground, machine).await?;
         let (leadership, reason) = observe(&member.raft);
         Ok(Self { member: Arc::new(member), leadership, reason, reply: PhantomData })
     }
@@ -89,9 +95,21 @@ impl<R: Send + 'static> Raft<R> {
     }
 
     /// Takes a snapshot of at least what is applied now, and returns when it is
-    /// on disk. The log behind it is purged afterwards.
+    /// on disk. The log is purged up to the snapshot before, which is kept: should this one turn out damaged, the two
+    /// of them are as good.
     pub async fn trigger_snapshot(&self) -> Result<(), Stopped> {
-        match self.snapshot_of_committed().await {
+        if self.snapshot_of_committed().await.is_none() {
+            return Err(self.stopped_error().await);
+        }
+        let purged = match self.member.snapshots.previous() {
+            Ok(Some(previous)) => self.purge_to(previous.last).await,
+            Ok(None) => Some(()),
+            Err(e) => {
+                tracing::error!("the log is not purged: {e}");
+                Some(())
+            }
+        };
+        match purged {
             Some(()) => Ok(()),
             None => Err(self.stopped_error().await),
         }
@@ -134,6 +152,12 @@ impl<R: Send + 'static> Raft<R> {
             let taken = metrics.wait_for(|m| m.snapshot != current || has_ended(m));
             taken.await.ok().filter(|m| !has_ended(m))?;
         }
+    }
+
+    /// `None` if the member ends first.
+    async fn purge_to(&self, position: Option<LogPosition>) -> Option<()> {
+        let Some(index) = position.map(|position| position.index) else { return Some(()) };
+        self.member.raft.trigger().purge_log(index).await.ok()
     }
 
     async fn stopped_error(&self) -> Stopped {

@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use openraft::{EntryPayload, Vote};
@@ -23,6 +24,7 @@ use tokio::sync::oneshot;
 
 use crate::group::{Group, Member, Membership, Proposal, StoredMembership, log_id_of, position_of};
 use crate::machine::LogPosition;
+use crate::mark::Mark;
 
 /// Refuses a length field that can only be damage, before allocating it.
 const MAX_RECORD_BYTES: u32 = 64 << 20;
@@ -145,18 +147,27 @@ impl Decode for StoredVote {
     }
 }
 
-/// Who hears that a flush has reached the disk.
-pub enum Flushed {
+/// What happens once a flush has reached the disk: it is marked, then somebody hears of it.
+pub struct Flushed {
+    pub mark: Arc<Mark>,
+    pub upto: u64,
+    pub heard_by: HeardBy,
+}
+
+pub enum HeardBy {
     Append(openraft::storage::LogFlushed<Group>),
     Waiting(oneshot::Sender<io::Result<()>>),
 }
 
 impl raft_log::Callback for Flushed {
     fn send(self, result: io::Result<()>) {
-        match self {
-            Flushed::Append(flushed) => flushed.log_io_completed(result),
+        if result.is_ok() {
+            self.mark.set(self.upto);
+        }
+        match self.heard_by {
+            HeardBy::Append(flushed) => flushed.log_io_completed(result),
             // The waiter may have been cancelled with its runtime.
-            Flushed::Waiting(tx) => drop(tx.send(result)),
+            HeardBy::Waiting(tx) => drop(tx.send(result)),
         }
     }
 }

@@ -3,13 +3,15 @@
 //! ```text
 //!   snapshots/TERM-INDEX-HASH.snap   the machine's copy
 //!   snapshots/TERM-INDEX-HASH.json   length, hash, position, membership; its presence makes the snapshot one
-//!   snapshots/*.tmp                  unfinished; removed at start, as older snapshots are
+//!   snapshots/*.tmp                  unfinished; removed at start, as all but the newest two snapshots are
+//!   snapshots/*.damaged              was one, and is kept for a person to look at; nothing reads it
 //! ```
 //!
 //! L5: [`Snapshots::publish`] returns after file, description and folder are
-//! fsynced; only then may the log be purged. The previous snapshot is removed
-//! last. A snapshot is used only if its length and BLAKE3 hash are right; the
-//! hash is part of the id, so that a receiver checks what the sender wrote.
+//! fsynced; only then may the log be purged. The one before stays, and so does the log behind it: a snapshot that turns
+//! out damaged costs a longer replay, and nothing else. A snapshot is used only if its length and BLAKE3 hash are right;
+//! the hash is part of the id, so that a receiver checks what the sender wrote, and of the name, which shows a
+//! description that was changed.
 //! Not here: how the machine makes or takes a copy, how one travels.
 //! A received snapshot is copied once more, from the anonymous file it arrived
 //! in: a plain file handle is all that openraft passes on, and a second
@@ -28,8 +30,10 @@ use crate::machine::{LogPosition, MachinePosition};
 use crate::record::{decode_membership, encode_stored};
 
 const FORMAT: u32 = 1;
+/// The current one and the one before.
+const KEPT: usize = 2;
 
-/// The snapshots of one member; at most one is current.
+/// The snapshots of one member; the newest is current.
 #[derive(Debug, Clone)]
 pub struct Snapshots {
     dir: PathBuf,
@@ -66,6 +70,7 @@ pub struct Snapshot {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Description {
     format: u32,
     last: Option<LogPosition>,
@@ -73,6 +78,15 @@ struct Description {
     blake3: String,
     /// As a machine keeps it.
     membership: Option<Vec<u8>>,
+    /// Of all of the above.
+    check: String,
+}
+
+impl Description {
+    fn sum(&self) -> io::Result<String> {
+        let content = serde_json::to_vec(&(self.format, self.last, self.len, &self.blake3, &self.membership))?;
+        Ok(blake3::hash(&content).to_hex().to_string())
+    }
 }
 
 impl Snapshot {
@@ -99,12 +113,47 @@ impl Snapshot {
 }
 
 impl Snapshots {
-    /// Removes what a crash left unfinished.
-    pub fn open(dir: PathBuf) -> io::Result<Self> {
-        let snapshots = Self { dir };
-        let newest = snapshots.newest()?;
-        snapshots.remove_all_but(newest.as_ref())?;
-        Ok(snapshots)
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    /// Those that are what they were, newest first, and what is wrong with the others. Changes nothing.
+    pub fn look_over(&self) -> io::Result<(Vec<Snapshot>, Vec<String>)> {
+        let (mut sound, mut problems) = (Vec::new(), Vec::new());
+        for path in self.files()?.into_iter().filter(|path| is(path, "json")) {
+            match read_description(&path).and_then(|found| found.verify().map(|()| found)) {
+                Ok(found) => sound.push(found),
+                Err(e) => problems.push(e.to_string()),
+            }
+        }
+        sound.sort_by_key(|found| std::cmp::Reverse(found.last));
+        Ok((sound, problems))
+    }
+
+    /// Sets aside descriptions that are not those of `sound`, with their copies, and removes what a crash left
+    /// unfinished and what is older than the newest two.
+    pub fn tidy(&self, sound: &[Snapshot]) -> io::Result<()> {
+        let is_sound = |path: &Path| sound.iter().any(|found| found.path.file_stem() == path.file_stem());
+        for path in self.files()?.into_iter().filter(|path| is(path, "json") && !is_sound(path)) {
+            tracing::error!("{}: the snapshot is damaged and was set aside", path.display());
+            for damaged in [path.with_extension("snap"), path] {
+                let aside = damaged.with_extension(match damaged.extension() {
+                    Some(extension) => format!("{}.damaged", extension.display()),
+                    None => "damaged".to_owned(),
+                });
+                match fs::rename(&damaged, aside) {
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                    _ => {}
+                }
+            }
+        }
+        sync_dir(&self.dir)?;
+        self.remove_all_but(&sound[..sound.len().min(KEPT)])
+    }
+
+    /// The snapshot before the current one.
+    pub fn previous(&self) -> io::Result<Option<Snapshot>> {
+        Ok(self.described()?.into_iter().nth(1))
     }
 
     /// A path for the machine to write to; nothing is there.
@@ -153,16 +202,15 @@ impl Snapshots {
 
     /// The current snapshot. Its description is checked, its content is not.
     pub fn newest(&self) -> io::Result<Option<Snapshot>> {
-        let mut newest: Option<Snapshot> = None;
-        for path in self.files()? {
-            if is(&path, "json") {
-                let snapshot = read_description(&path)?;
-                if newest.as_ref().is_none_or(|n| n.last < snapshot.last) {
-                    newest = Some(snapshot);
-                }
-            }
-        }
-        Ok(newest)
+        Ok(self.described()?.into_iter().next())
+    }
+
+    /// Newest first.
+    fn described(&self) -> io::Result<Vec<Snapshot>> {
+        let descriptions = self.files()?.into_iter().filter(|path| is(path, "json"));
+        let mut found: Vec<Snapshot> = descriptions.map(|path| read_description(&path)).collect::<io::Result<_>>()?;
+        found.sort_by_key(|found| std::cmp::Reverse(found.last));
+        Ok(found)
     }
 
     fn name(
@@ -177,19 +225,22 @@ impl Snapshots {
         let path = self.dir.join(format!("{id}.snap"));
         fs::rename(unfinished, &path)?;
         sync_dir(&self.dir)?;
-        let description =
-            Description { format: FORMAT, last, len, blake3: hash.clone(), membership: encode_stored(&membership)? };
+        let membership_bytes = encode_stored(&membership)?;
+        let (blake3, check) = (hash.clone(), String::new());
+        let mut description = Description { format: FORMAT, last, len, blake3, membership: membership_bytes, check };
+        description.check = description.sum()?;
         write_file(&path.with_extension("json"), &serde_json::to_vec(&description)?)?;
         let snapshot = Snapshot { last, membership, path, id, len, hash };
-        self.remove_all_but(Some(&snapshot))?;
+        let kept: Vec<Snapshot> = self.described()?.into_iter().take(KEPT).collect();
+        self.remove_all_but(&kept)?;
         Ok(snapshot)
     }
 
     /// Descriptions go first, for good: a copy without one is an orphan, a
     /// description without its copy is damage.
-    fn remove_all_but(&self, current: Option<&Snapshot>) -> io::Result<()> {
+    fn remove_all_but(&self, kept: &[Snapshot]) -> io::Result<()> {
         let mut others = self.files()?;
-        others.retain(|path| path.file_stem() != current.and_then(|c| c.path.file_stem()));
+        others.retain(|path| !kept.iter().any(|kept| path.file_stem() == kept.path.file_stem()));
         let (descriptions, copies): (Vec<_>, Vec<_>) = others.into_iter().partition(|path| is(path, "json"));
         for paths in [descriptions, copies] {
             for path in &paths {
@@ -225,10 +276,16 @@ fn read_description(path: &Path) -> io::Result<Snapshot> {
     if description.format != FORMAT {
         return Err(damaged(path, &format!("unknown format {}", description.format)));
     }
+    if path.file_stem().is_none_or(|stem| stem != id_of(description.last, &description.blake3).as_str()) {
+        return Err(damaged(path, "it is not the description of the snapshot it is named after"));
+    }
     let membership = match &description.membership {
         Some(bytes) => decode_membership(bytes)?,
         None => StoredMembership::default(),
     };
+    if description.check != description.sum()? {
+        return Err(damaged(path, "its checksum is wrong"));
+    }
     let copy = path.with_extension("snap");
     let len = fs::metadata(&copy).map_err(|e| damaged(&copy, &e.to_string()))?.len();
     if len != description.len {
@@ -301,28 +358,58 @@ mod tests {
     #[test]
     fn what_a_crash_left_beside_the_newest_is_removed() {
         let (dir, aside) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
-        let snapshots = Snapshots::open(dir.path().into()).expect("opens");
-        publish(&snapshots, 5, "older");
+        let snapshots = Snapshots::new(dir.path().into());
+        publish(&snapshots, 2, "oldest");
         copy_all(dir.path(), aside.path());
+        let older = publish(&snapshots, 5, "older");
         let newest = publish(&snapshots, 10, "newer");
-        // As if the crash came before the older one was removed.
+        // As if the crash came before the oldest one was removed.
         copy_all(aside.path(), dir.path());
         fs::write(dir.path().join("building.tmp"), "half").expect("written");
 
         for _ in 0..2 {
-            let snapshots = Snapshots::open(dir.path().into()).expect("opens");
-            let found = snapshots.newest().expect("listed").expect("there");
-            assert_eq!(found, newest);
-            found.verify().expect("sound");
-            assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 2);
+            let (sound, problems) = snapshots.look_over().expect("looked");
+            assert_eq!((&sound[..2], problems.len()), (&[newest.clone(), older.clone()][..], 0));
+            snapshots.tidy(&sound).expect("tidy");
+            assert_eq!(snapshots.newest().expect("listed"), Some(newest.clone()));
+            assert_eq!(snapshots.previous().expect("listed"), Some(older.clone()));
+            assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 4);
         }
+    }
+
+    #[test]
+    fn a_damaged_snapshot_is_set_aside_wherever_the_damage_is() {
+        let dir = tempfile::tempdir().expect("dir");
+        let snapshots = Snapshots::new(dir.path().into());
+        let older = publish(&snapshots, 5, "older");
+        let newest = publish(&snapshots, 10, "newer");
+        for path in [newest.path.clone(), newest.path.with_extension("json")] {
+            let whole = fs::read(&path).expect("read");
+            for at in 0..whole.len() {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << (at % 8);
+                for bad in [&flipped[..], &whole[..at]] {
+                    fs::write(&path, bad).expect("written");
+                    let (sound, problems) = snapshots.look_over().expect("looked");
+                    assert_eq!((&sound[..], problems.len()), (std::slice::from_ref(&older), 1), "{at}");
+                    let name = path.file_stem().expect("name").display().to_string();
+                    assert!(problems[0].contains(&name), "{}", problems[0]);
+                }
+            }
+            fs::write(&path, &whole).expect("written");
+        }
+        fs::write(&newest.path, "not it").expect("written");
+        let (sound, _) = snapshots.look_over().expect("looked");
+        snapshots.tidy(&sound).expect("tidy");
+        assert_eq!(snapshots.newest().expect("listed"), Some(older));
+        assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 4, "nothing was removed");
     }
 
     #[test]
     fn a_received_snapshot_must_be_the_one_that_was_sent() {
         let (sender, receiver) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
-        let sent = publish(&Snapshots::open(sender.path().into()).expect("opens"), 5, "content");
-        let snapshots = Snapshots::open(receiver.path().into()).expect("opens");
+        let sent = publish(&Snapshots::new(sender.path().into()), 5, "content");
+        let snapshots = Snapshots::new(receiver.path().into());
 
         for (content, is_taken) in [("contenT", false), ("content", true)] {
             let received = snapshots.receiving().expect("file");

@@ -1,14 +1,13 @@
 //! Starting a member.
 //!
 //! ```text
-//!   lock -> check folder -> open log -> compare with machine -> install snapshot? -> run
-//!        -> first membership? -> mark folder
+//!   ground -> compare with machine -> install snapshot? -> run -> first membership? -> mark folder
 //! ```
 //!
 //! L5: if the machine stands below the log's purge point, the newest snapshot
 //! is installed before anything is replayed. Nothing is repaired by guessing: a
 //! machine and a log that do not belong together are refused.
-//! Not here: the running member (`raft`).
+//! Not here: taking and checking the folder (`ground`), the running member (`raft`).
 //! A lone voter is told to stand for election at once: with nobody to hear
 //! from, waiting for a timeout only delays the start.
 
@@ -20,11 +19,12 @@ use openraft::error::{InitializeError, RaftError};
 use tokio::sync::{Mutex, watch};
 
 use crate::applier::Applier;
-use crate::config::{Config, Start};
+use crate::config::Config;
 use crate::error::OpenError;
 use crate::folder::{self, Folder};
+use crate::ground::Ground;
 use crate::group::{Group, Member};
-use crate::log_store::{LogExtent, LogSize, LogStore};
+use crate::log_store::{LogExtent, LogSize};
 use crate::machine::{LogPosition, Machine};
 use crate::network::NoPeers;
 use crate::snapshots::Snapshots;
@@ -36,41 +36,30 @@ pub struct Started {
     pub log_size: LogSize,
     /// Closes when nothing of this member touches the folder any more.
     pub released: watch::Receiver<()>,
+    pub snapshots: Snapshots,
     /// One snapshot at a time: openraft ignores a request during another.
     pub snapshot_turn: Mutex<()>,
 }
 
-pub async fn start<M: Machine>(config: Config, start: Start, machine: M) -> Result<Started, OpenError> {
-    let settings = settings(&config)?;
-    let folder = Folder::new(&config.data_dir);
-    if start == Start::Existing && folder.is_blank() {
-        return Err(not_initialised(&folder));
-    }
-    let lock = Arc::new(folder.lock()?);
-    let released = lock.released();
-    folder.check(config.raft_id)?;
-    folder.create()?;
+pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, OpenError> {
+    let settings = settings(&ground.config)?;
+    let released = ground.lock.released();
+    let root = ground.folder.root();
+    let applier = Applier::start(machine, ground.lock.clone());
+    let applier = applier.map_err(OpenError::io(root, "cannot start a thread"))?;
+    let state_machine = StateMachine { applier, snapshots: ground.snapshots.clone() };
+    reconcile(&ground, &state_machine).await?;
+    // From here on the start does without those that are damaged or older.
+    ground.snapshots.tidy(&ground.sound).map_err(OpenError::io(root, "cannot tidy the snapshots in"))?;
 
-    let damaged = |e: std::io::Error| OpenError::damaged(folder.root(), e);
-    let log = LogStore::open(&config, &folder.log(), lock.clone()).map_err(damaged)?;
-    let extent = log.extent();
-    if extent.is_pristine && folder::is_initialised(folder.root()) {
-        return Err(OpenError::damaged(folder.root(), "the raft log is empty"));
-    }
-    if extent.is_pristine && start == Start::Existing {
-        return Err(not_initialised(&folder));
-    }
-    let state_machine = StateMachine {
-        applier: Applier::start(machine, lock).map_err(OpenError::io(folder.root(), "cannot start a thread"))?,
-        snapshots: Snapshots::open(folder.snapshots()).map_err(damaged)?,
-    };
-    reconcile(&folder, &log, extent, &state_machine).await?;
-
+    let Ground { config, folder, log, extent, snapshots, lock, .. } = ground;
+    // It is freed with the log and the machine.
+    drop(lock);
     let log_size = log.size();
     let raft = openraft::Raft::new(config.raft_id, settings, NoPeers, log, state_machine)
         .await
         .map_err(|e| OpenError::Stopped(e.to_string()))?;
-    let started = Started { raft, log_size, released, snapshot_turn: Mutex::new(()) };
+    let started = Started { raft, log_size, released, snapshots, snapshot_turn: Mutex::new(()) };
     if let Err(e) = begin(&started.raft, &config, &folder, extent).await {
         started.end().await;
         return Err(e);
@@ -98,7 +87,8 @@ fn settings(config: &Config) -> Result<Arc<openraft::Config>, OpenError> {
         // Requests are bounded by bytes, in `LogStore`.
         max_payload_entries: 1024,
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: config.keep_entries,
+        // `Raft::trigger_snapshot` purges: by itself openraft would leave only what is behind the newest snapshot.
+        max_in_snapshot_log_to_keep: u64::MAX,
         ..openraft::Config::default()
     };
     let settings = settings.validate();
@@ -106,35 +96,19 @@ fn settings(config: &Config) -> Result<Arc<openraft::Config>, OpenError> {
 }
 
 /// L5: brings the machine to where the log can take it further.
-async fn reconcile(
-    folder: &Folder,
-    log: &LogStore,
-    extent: LogExtent,
-    state_machine: &StateMachine,
-) -> Result<(), OpenError> {
+async fn reconcile(ground: &Ground, state_machine: &StateMachine) -> Result<(), OpenError> {
+    let (folder, extent) = (&ground.folder, ground.extent);
     let damaged = |e: std::io::Error| OpenError::damaged(folder.root(), e);
     let position = state_machine.applier.position().await;
     let applied = position.map_err(OpenError::Machine)?.applied;
-    let newest = state_machine.snapshots.newest().map_err(damaged)?;
-    let snapshot_at = newest.as_ref().and_then(|snapshot| snapshot.last);
+    let base = ground.base();
+    let snapshot_at = base.and_then(|snapshot| snapshot.last);
 
-    // A snapshot beyond the log was received just before a crash.
+    // A snapshot beyond the log was received just before a crash; a machine without anything is spared the replay.
     let is_behind = applied < extent.purged || (snapshot_at > extent.last && applied < snapshot_at);
-    if is_behind {
-        let snapshot = newest.filter(|snapshot| snapshot.last >= extent.purged);
-        let Some(snapshot) = snapshot else {
-            let reason = format!(
-                "the log begins after {} and the state stands at {}, with no snapshot between them",
-                shown(extent.purged),
-                shown(applied)
-            );
-            return Err(OpenError::damaged(folder.root(), reason));
-        };
-        tracing::warn!(
-            "the state stands at {}, below the log: installing the snapshot at {}",
-            shown(applied),
-            shown(snapshot.last)
-        );
+    if is_behind || (applied.is_none() && base.is_some()) {
+        let snapshot = base.ok_or_else(|| ground.no_base())?;
+        tracing::warn!("the state stands at {}: installing the snapshot at {}", shown(applied), shown(snapshot.last));
         let installed = state_machine.install(snapshot).await;
         return installed.map_err(|e| match e {
             InstallError::Snapshot(e) => damaged(e),
@@ -150,7 +124,7 @@ async fn reconcile(
     if applied > extent.last && applied != snapshot_at {
         return Err(mismatch(format!("it ends at {}", shown(extent.last))));
     }
-    match log.term_at(machine.index).map_err(damaged)? {
+    match ground.log.term_at(machine.index).map_err(damaged)? {
         Some(term) if term != machine.term => Err(mismatch(format!("its entry {} has term {term}", machine.index))),
         _ => Ok(()),
     }
@@ -187,10 +161,6 @@ async fn begin(
         raft.trigger().elect().await.map_err(|e| stopped(&e))?;
     }
     Ok(())
-}
-
-fn not_initialised(folder: &Folder) -> OpenError {
-    OpenError::NotInitialised { folder: folder.root().to_path_buf() }
 }
 
 fn shown(position: Option<LogPosition>) -> String {

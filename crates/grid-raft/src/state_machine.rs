@@ -29,11 +29,9 @@ pub struct StateMachine {
 }
 
 impl StateMachine {
-    /// Checks the copy, then lets the machine take it.
-    pub async fn install(&self, snapshot: Snapshot) -> Result<(), InstallError> {
-        let position = snapshot.position()?;
-        let path = on_blocking_thread(move || snapshot.verify().map(|()| snapshot.path)).await?;
-        Ok(self.applier.install_snapshot(path, position).await?)
+    /// Lets the machine take a copy that was checked.
+    pub async fn install(&self, snapshot: &Snapshot) -> Result<(), InstallError> {
+        Ok(self.applier.install_snapshot(snapshot.path.clone(), snapshot.position()?).await?)
     }
 }
 
@@ -86,7 +84,7 @@ impl RaftStateMachine<Group> for StateMachine {
         let (snapshots, meta) = (self.snapshots.clone(), meta.clone());
         let adopted = on_blocking_thread(move || snapshots.adopt(received, &meta)).await;
         let adopted = adopted.map_err(snapshot_write_failed)?;
-        self.install(adopted).await.map_err(write_failed)
+        self.install(&adopted).await.map_err(write_failed)
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<openraft::Snapshot<Group>>, StorageError> {

@@ -11,6 +11,7 @@ use crate::file_machine::FileMachine;
 use crate::folder::Folder;
 use crate::group::{Group, StorageError};
 use crate::log_store::LogStore;
+use crate::mark::Mark;
 use crate::snapshots::Snapshots;
 use crate::state_machine::StateMachine;
 
@@ -23,11 +24,12 @@ impl StoreBuilder<Group, LogStore, StateMachine, TempDir> for Builder {
         let folder = Folder::new(dir.path());
         folder.create().expect("folder");
         let lock = Arc::new(folder.lock().expect("lock"));
-        let log = LogStore::open(&config, &folder.log(), lock.clone()).expect("log");
+        let mark = Mark::open(&folder.mark()).expect("mark");
+        let log = LogStore::open(&config, &folder.log(), lock.clone(), mark).expect("log");
         let machine = FileMachine::open(&dir.path().join("machine.json"));
         let state_machine = StateMachine {
             applier: Applier::start(machine, lock).expect("thread"),
-            snapshots: Snapshots::open(folder.snapshots()).expect("snapshots"),
+            snapshots: Snapshots::new(folder.snapshots()),
         };
         Ok((dir, log, state_machine))
     }

@@ -107,19 +107,34 @@ fn l5_an_empty_machine_is_replayed_from_the_beginning() {
     assert!(home.content().membership.is_some());
 }
 
-/// A home whose log was purged behind a snapshot of 20 entries, with 5 more.
+/// A home whose log was purged behind a snapshot of 20 entries, with 5 more, another snapshot after the second of
+/// them.
 fn purged_home() -> Home {
     let mut home = Home::new();
-    home.config.keep_entries = 0;
     home.config.log_chunk_bytes = 256;
     home.run(Start::Bootstrap, async |raft| {
         propose_numbers(&raft, 0..20).await;
         let before = raft.log_bytes();
         raft.trigger_snapshot().await.expect("snapshot");
-        propose_numbers(&raft, 20..25).await;
+        propose_numbers(&raft, 20..22).await;
+        raft.trigger_snapshot().await.expect("snapshot");
+        propose_numbers(&raft, 22..25).await;
         assert!(raft.log_bytes() < before, "{} of {before} bytes are left", raft.log_bytes());
     });
     home
+}
+
+/// The copies of snapshots, newest first.
+fn copies(home: &Home) -> Vec<std::path::PathBuf> {
+    let files = fs::read_dir(home.path().join("snapshots")).expect("folder");
+    let mut copies: Vec<_> = files.map(|entry| entry.expect("entry").path()).collect();
+    copies.retain(|path| path.extension().is_some_and(|e| e == "snap"));
+    let index = |path: &std::path::PathBuf| {
+        let name = path.file_name().expect("name").to_string_lossy().into_owned();
+        name.split('-').nth(1).and_then(|index| index.parse::<u64>().ok()).expect("TERM-INDEX-HASH")
+    };
+    copies.sort_by_key(|path| std::cmp::Reverse(index(path)));
+    copies
 }
 
 #[test]
@@ -150,36 +165,57 @@ fn l5_a_later_snapshot_replaces_the_earlier_one() {
         raft.trigger_snapshot().await.expect("third snapshot");
     });
     let files = fs::read_dir(home.path().join("snapshots")).expect("folder");
-    assert_eq!(files.count(), 2, "one copy and its description");
+    assert_eq!(files.count(), 4, "two copies and their descriptions");
     fs::remove_file(&home.machine).expect("removed");
     home.run(Start::Existing, async |raft| lead(&raft).await);
     assert_eq!(home.content().payloads, numbers(0..26));
 }
 
 #[test]
-fn l5_a_damaged_snapshot_is_refused() {
+fn l5_a_damaged_snapshot_is_made_good_by_the_one_before_and_the_log() {
+    for damage in [|bytes: &mut Vec<u8>| bytes[10] ^= 1, |bytes: &mut Vec<u8>| bytes.truncate(9)] {
+        let home = purged_home();
+        fs::remove_file(&home.machine).expect("removed");
+        let newest = copies(&home)[0].clone();
+        let mut bytes = fs::read(&newest).expect("read");
+        damage(&mut bytes);
+        fs::write(&newest, &bytes).expect("write");
+        home.run(Start::Existing, async |raft| propose(&raft, "25").await);
+        assert_eq!(home.content().payloads, numbers(0..26));
+        let aside = newest.with_extension("snap.damaged");
+        assert_eq!(fs::read(&aside).expect("set aside"), bytes);
+    }
+}
+
+#[test]
+fn l5_snapshots_that_are_all_damaged_are_refused_and_left() {
     let home = purged_home();
     fs::remove_file(&home.machine).expect("removed");
-    let snapshot = fs::read_dir(home.path().join("snapshots"))
-        .expect("folder")
-        .map(|entry| entry.expect("entry").path())
-        .find(|path| path.extension().is_some_and(|e| e == "snap"))
-        .expect("a snapshot");
-    let sound = fs::read(&snapshot).expect("read");
-
-    let mut flipped = sound.clone();
-    flipped[10] ^= 1;
-    for damaged in [&flipped[..], &sound[..sound.len() - 1]] {
-        fs::write(&snapshot, damaged).expect("write");
-        let error = home.refusal(Start::Existing);
-        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
-        assert!(!home.machine.exists(), "nothing was installed");
-        assert_eq!(fs::read(&snapshot).expect("read"), damaged);
+    for snapshot in copies(&home) {
+        let mut bytes = fs::read(&snapshot).expect("read");
+        bytes[10] ^= 1;
+        fs::write(&snapshot, bytes).expect("write");
     }
+    let before = copies(&home);
+    let error = home.refusal(Start::Existing);
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    for snapshot in &before {
+        assert!(error.to_string().contains(&snapshot.display().to_string()), "{error}");
+    }
+    assert_eq!(copies(&home), before);
+    assert!(!home.machine.exists(), "nothing was installed");
+}
 
-    fs::write(&snapshot, &sound).expect("write");
+#[test]
+fn l5_a_sound_machine_needs_no_snapshot_and_makes_one() {
+    let home = purged_home();
+    for snapshot in copies(&home) {
+        fs::write(snapshot, "rubbish").expect("write");
+    }
     home.run(Start::Existing, async |raft| propose(&raft, "25").await);
-    assert_eq!(home.content().payloads, numbers(0..26));
+    fs::remove_file(&home.machine).expect("removed");
+    home.run(Start::Existing, async |raft| propose(&raft, "26").await);
+    assert_eq!(home.content().payloads, numbers(0..27));
 }
 
 #[test]
@@ -230,7 +266,6 @@ fn child_proposes_until_it_is_killed() {
         let machine = file_machine::FileMachine::open(&dir.join("machine.json"));
         let mut config = Config::new(1, "127.0.0.1:8766", &dir);
         config.log_chunk_bytes = 4096;
-        config.keep_entries = 3;
         let raft = Raft::open(config, Start::Bootstrap, machine).await.expect("starts");
         lead(&raft).await;
         println!("\nready");

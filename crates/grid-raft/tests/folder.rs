@@ -136,6 +136,12 @@ fn a_log_that_lost_applied_entries_is_refused() {
     let chunk = chunk(&home);
     let sound = fs::read(&chunk).expect("chunk");
     fs::write(&chunk, &sound[..sound.len() / 2]).expect("cut");
+    let error = assert_refused_untouched(&home, Start::Bootstrap);
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains(&*chunk.file_name().expect("name").to_string_lossy()), "{error}");
+
+    // Without the mark, the machine still knows.
+    fs::remove_file(home.path().join("raft-log.mark")).expect("removed");
     let error = home.refusal(Start::Bootstrap);
     assert!(matches!(error, OpenError::Mismatch { .. }), "{error}");
     assert_eq!(home.content().payloads, ["a", "b", "c"]);

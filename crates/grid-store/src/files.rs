@@ -73,7 +73,7 @@ pub(crate) fn remove_with_companions(path: &Path) -> Result<(), Fault> {
     remove_companions(path)
 }
 
-fn remove_companions(path: &Path) -> Result<(), Fault> {
+pub(crate) fn remove_companions(path: &Path) -> Result<(), Fault> {
     ["-wal", "-shm", "-journal"].iter().try_for_each(|end| remove(&beside(path, end)))
 }
 

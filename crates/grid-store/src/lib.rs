@@ -6,8 +6,8 @@
 //!   Reader (a pool) --------------> documents of the API
 //! ```
 //!
-//! The log is the durability (L3): with `synchronous=NORMAL` a power cut may take the newest transactions, never the
-//! file's consistency, and the log replays them. Any write error is fatal to the process (L2): nothing here retries.
+//! The log is the durability (L3) and this file a cache of it: one that was not closed in order is made anew from the
+//! newest snapshot and the log (`seal`). Any write error is fatal to the process (L2): nothing here retries.
 //! Not here: what changes (`grid-core`), when a snapshot is due and where it lies (`grid-raft`), pruning of history.
 
 mod backup;
@@ -21,6 +21,7 @@ mod pool;
 mod read;
 mod restorable;
 mod schema;
+mod seal;
 mod store;
 mod write;
 
@@ -29,4 +30,5 @@ pub use error::StoreError;
 pub use load::Stored;
 pub use read::{Reader, Resumable, StoredOutput, Totals, time_text};
 pub use restorable::{peek, unpack};
+pub use seal::is_sealed;
 pub use store::{Position, Store};

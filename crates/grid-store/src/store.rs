@@ -21,6 +21,7 @@ use crate::load::{self, Stored};
 use crate::pool::Pool;
 use crate::read::Reader;
 use crate::schema;
+use crate::seal;
 use crate::write::{self, Written};
 
 /// The place of one entry in the log.
@@ -35,6 +36,10 @@ pub struct Store {
     /// None only while the file is being replaced, or after that failed.
     open: Option<Open>,
     pool: Arc<Pool>,
+    /// Whether a seal may lie beside the file.
+    sealed: bool,
+    /// Whether the last write went through: only then does closing it seal it.
+    sound: bool,
 }
 
 struct Open {
@@ -45,15 +50,29 @@ struct Open {
 }
 
 impl Store {
-    /// Opens the store at `path`, or makes an empty one. A foreign or newer file is refused and stays as it is.
+    /// Throws away what is at `path` and makes an empty store, which the log has to fill again. A foreign or newer file
+    /// is refused and stays as it is.
+    pub fn open_anew(path: &Path) -> Result<(Self, Stored), StoreError> {
+        if files::recognise(path)? {
+            // The old WAL goes first, for good: it must not be replayed into the new file.
+            let gone = files::remove_companions(path).and_then(|()| files::sync_folder(path));
+            let gone = gone.and_then(|()| seal::remove(path));
+            let made = gone.and_then(|()| empty_meta()).and_then(|meta| files::make(path, &meta));
+            made.map_err(|e| e.at(path, "make anew"))?;
+        }
+        Self::open(path)
+    }
+
+    /// Opens the store at `path` as it is (see [`is_sealed`](crate::is_sealed)), or makes an empty one. A foreign or newer file is refused and stays as it is.
     pub fn open(path: &Path) -> Result<(Self, Stored), StoreError> {
         if !files::recognise(path)? {
-            let meta = minicbor::to_vec(Meta::default()).map_err(|e| StoreError::Contradiction(e.to_string()))?;
-            files::make(path, &meta).map_err(|e| e.at(path, "create"))?;
+            let made = seal::remove(path).and_then(|()| empty_meta()).and_then(|meta| files::make(path, &meta));
+            made.map_err(|e| e.at(path, "create"))?;
         }
         files::remove_with_companions(&incoming(path)).map_err(|e| e.at(path, "open"))?;
         let (open, stored) = Open::at(path).map_err(|e| e.at(path, "open"))?;
-        let store = Self { path: path.to_owned(), open: Some(open), pool: Arc::new(Pool::new(path)) };
+        let pool = Arc::new(Pool::new(path));
+        let store = Self { path: path.to_owned(), open: Some(open), pool, sealed: true, sound: true };
         Ok((store, stored))
     }
 
@@ -68,8 +87,12 @@ impl Store {
         at: Position,
         membership: Option<&[u8]>,
     ) -> Result<(), StoreError> {
+        self.sound = false;
+        self.unseal()?;
         let open = self.open.as_mut().ok_or_else(|| closed(&self.path))?;
-        open.persist(state, changes, at, membership).map_err(|e| e.at(&self.path, "write"))
+        open.persist(state, changes, at, membership).map_err(|e| e.at(&self.path, "write"))?;
+        self.sound = true;
+        Ok(())
     }
 
     /// Writes a consistent copy to `path`, where nothing may be, and fsyncs it with its folder.
@@ -87,6 +110,7 @@ impl Store {
         let incoming = incoming(&self.path);
         // A damaged copy must not cost the data that is here: it is read once before the switch.
         bring(path, &incoming).map_err(|e| e.at(path, "install"))?;
+        self.unseal()?;
         let gate = self.pool.shut();
         if let Some(open) = self.open.take() {
             open.close().map_err(|e| e.at(&self.path, "close"))?;
@@ -107,13 +131,27 @@ impl Store {
     pub fn reader(&self) -> Reader {
         Reader::new(Arc::clone(&self.pool))
     }
+
+    fn unseal(&mut self) -> Result<(), StoreError> {
+        if std::mem::take(&mut self.sealed) {
+            seal::remove(&self.path).map_err(|e| e.at(&self.path, "unseal"))?;
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
         // Readers first: only a writer that closes last takes the WAL away.
         let _gate = self.pool.shut();
-        self.open = None;
+        let Some(open) = self.open.take().filter(|_| self.sound) else { return };
+        if self.sealed {
+            // Nothing was written: the seal that is there, if any, is still right.
+            return drop(open);
+        }
+        if let Err(e) = open.close().and_then(|()| seal::put(&self.path)) {
+            tracing::warn!("{}", e.at(&self.path, "seal"));
+        }
     }
 }
 
@@ -141,6 +179,8 @@ impl Open {
 
     fn close(self) -> Result<(), Fault> {
         drop(self.checkpointer);
+        // By itself the last connection leaves the WAL where it is if that fails.
+        self.writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         self.writer.close().map_err(|(_, e)| e.into())
     }
 }
@@ -170,6 +210,10 @@ fn bring(path: &Path, incoming: &Path) -> Result<(), Fault> {
 /// Where a copy is brought before it takes the store's name; what is there after a crash is nothing yet.
 fn incoming(path: &Path) -> PathBuf {
     files::beside(path, ".incoming")
+}
+
+fn empty_meta() -> Result<Vec<u8>, Fault> {
+    minicbor::to_vec(Meta::default()).map_err(|e| Fault::Contradiction(e.to_string()))
 }
 
 fn closed(path: &Path) -> StoreError {

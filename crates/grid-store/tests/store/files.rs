@@ -21,8 +21,10 @@ fn a_store_closed_in_order_is_one_file_and_opens_again() {
     assert!(reader.job("default", job).unwrap().is_some());
     let World { store, state, folder, .. } = world;
     drop(store);
-    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["grid.db"], "no WAL is left behind");
+    let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["grid.db", "grid.db.seal"], "no WAL is left behind");
+    assert!(grid_store::is_sealed(&path).unwrap());
     let (_store, stored) = Store::open(&path).unwrap();
     assert_eq!(stored.applied, Some(position));
     assert_eq!(State::from_parts(stored.parts).unwrap(), state);

@@ -10,5 +10,6 @@ mod pages;
 mod pruning;
 mod random;
 mod round_trip;
+mod sealed;
 mod together;
 mod world;

@@ -1,0 +1,60 @@
+//! Opens the log and the store of a data folder, in the order in which nothing can be lost.
+//!
+//! ```text
+//!   sealed? -> take the folder, look the log and the snapshots over -> open the store, or make it anew for the replay
+//! ```
+//!
+//! L5: the store is a cache of snapshot and log. It is thrown away only after both were found sound: when they are not,
+//! it may hold the newest state there is. Whoever is refused is told what is damaged, up to which entry there is sound
+//! state, and how to go on from it.
+//! Not here: what the checks are (`grid-raft`, `grid-store`).
+
+use std::path::{Path, PathBuf};
+
+use grid_raft::{Config, Ground, MachineKnown, Start};
+use grid_store::{Store, Stored};
+
+use crate::controller::OpenError;
+use crate::folder::{raft_dir, state_path};
+
+pub(crate) fn take(dir: &Path, config: Config, start: Start) -> Result<(Ground, Store, Stored), OpenError> {
+    let state = state_path(dir);
+    let is_sound = grid_store::is_sealed(&state)?;
+    let applied = || grid_store::peek(&state).ok().map(|info| info.applied.index);
+    let known = MachineKnown { is_sound, applied: &applied };
+    let ground = Ground::take(config, start, known).map_err(|e| with_way_out(dir, e))?;
+    if !is_sound && state.exists() {
+        tracing::warn!("{}: was not closed in order; it is made anew from snapshot and log", state.display());
+    }
+    let (store, stored) = if is_sound { Store::open(&state)? } else { Store::open_anew(&state)? };
+    Ok((ground, store, stored))
+}
+
+/// Damage is told with what can be done about it.
+pub(crate) fn with_way_out(dir: &Path, e: grid_raft::OpenError) -> OpenError {
+    let reason = match e {
+        grid_raft::OpenError::Damaged { reason, .. } => reason,
+        grid_raft::OpenError::Mismatch { machine, reason, .. } => {
+            format!("the state stands at {machine} and the raft log does not ({reason})")
+        }
+        other => return other.into(),
+    };
+    let way_out = match newest_state(dir) {
+        Some((index, file)) => format!(
+            "sound state up to entry {index} is in {0}: start in an empty folder with `grid server --restore {0}`, or \
+             with a newer backup",
+            file.display()
+        ),
+        None => "no sound state is left in it: start in an empty folder with `grid server --restore BACKUP`".to_owned(),
+    };
+    OpenError::Damaged { path: dir.to_path_buf(), reason, way_out }
+}
+
+/// The newest state in a data folder that passes its checks, and up to which entry it goes.
+pub(crate) fn newest_state(dir: &Path) -> Option<(u64, PathBuf)> {
+    let snapshots = grid_raft::sound_snapshots(&raft_dir(dir)).into_iter();
+    let mut found: Vec<(u64, PathBuf)> = snapshots.filter_map(|(path, at)| Some((at?.index, path))).collect();
+    let state = state_path(dir);
+    found.extend(grid_store::peek(&state).ok().map(|info| (info.applied.index, state)));
+    found.into_iter().max_by_key(|(index, _)| *index)
+}

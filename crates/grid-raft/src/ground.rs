@@ -1,0 +1,128 @@
+//! What a member stands on: its folder, taken and looked over before anything is changed or thrown away.
+//!
+//! ```text
+//!   lock -> whose folder -> log: files, mark, tear, gaps -> newest sound snapshot that the log goes on from
+//! ```
+//!
+//! L3, L5: acknowledged entries never vanish in silence. A log that ends before its mark, has damage in the middle or
+//! lacks its beginning is refused, and so is one that goes on from a snapshot nobody has, unless the machine itself is
+//! sound. What is refused is left as it was; a machine that is made anew from here can throw its old data away.
+//! Not here: bringing the machine up to date and running it (`start`).
+//! A damaged snapshot is set aside, not removed, and only once the start is known to do without it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::config::{Config, Start};
+use crate::error::OpenError;
+use crate::folder::{self, Folder, FolderLock};
+use crate::log_check::{self, Survey};
+use crate::log_store::{LogExtent, LogStore};
+use crate::mark::{self, Mark};
+use crate::snapshots::{Snapshot, Snapshots};
+
+/// A data folder that this process holds and whose log and snapshots can carry a member.
+pub struct Ground {
+    pub(crate) config: Config,
+    pub(crate) folder: Folder,
+    pub(crate) lock: Arc<FolderLock>,
+    pub(crate) log: LogStore,
+    pub(crate) extent: LogExtent,
+    pub(crate) snapshots: Snapshots,
+    /// Newest first.
+    pub(crate) sound: Vec<Snapshot>,
+    /// What is wrong with the others.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What is known of the machine before it is opened.
+#[derive(Clone, Copy)]
+pub struct MachineKnown<'a> {
+    /// Its data can be believed, so that it needs no snapshot to begin from.
+    pub is_sound: bool,
+    /// Up to which entry it was applied, as far as its data can tell; asked only if the log cannot prove by itself that
+    /// nothing is missing at its end.
+    pub applied: &'a dyn Fn() -> Option<u64>,
+}
+
+impl MachineKnown<'static> {
+    /// A machine that answers for itself.
+    pub const SOUND: Self = Self { is_sound: true, applied: &|| None };
+}
+
+impl Ground {
+    pub fn take(config: Config, start: Start, machine: MachineKnown<'_>) -> Result<Self, OpenError> {
+        let folder = Folder::new(&config.data_dir);
+        if start == Start::Existing && folder.is_blank() {
+            return Err(not_initialised(&folder));
+        }
+        let lock = Arc::new(folder.lock()?);
+        folder.check(config.raft_id)?;
+        let survey = survey(&folder, machine)?;
+        folder.create()?;
+        let log = open_log(&config, &folder, &survey, lock.clone())?;
+        let extent = log.extent();
+        if extent.is_pristine && folder::is_initialised(folder.root()) {
+            return Err(OpenError::damaged(folder.root(), "the raft log is empty"));
+        }
+        if extent.is_pristine && start == Start::Existing {
+            return Err(not_initialised(&folder));
+        }
+        if let Some(gap) = log.missing_at_begin().map_err(|e| OpenError::damaged(folder.root(), e))? {
+            return Err(OpenError::damaged(folder.root(), gap));
+        }
+        let snapshots = Snapshots::new(folder.snapshots());
+        let (sound, problems) = snapshots.look_over().map_err(|e| OpenError::damaged(folder.root(), e))?;
+        let ground = Self { config, folder, lock, log, extent, snapshots, sound, problems };
+        if !machine.is_sound && ground.extent.purged.is_some() && ground.base().is_none() {
+            return Err(ground.no_base());
+        }
+        Ok(ground)
+    }
+
+    /// The newest snapshot behind which the log goes on.
+    pub(crate) fn base(&self) -> Option<&Snapshot> {
+        self.sound.first().filter(|snapshot| snapshot.last >= self.extent.purged)
+    }
+
+    pub(crate) fn no_base(&self) -> OpenError {
+        let begin = self.extent.purged.map_or("the beginning".to_owned(), |purged| purged.to_string());
+        let mut reason = format!("the log begins after {begin}, and there is no sound snapshot to go on from");
+        for problem in &self.problems {
+            reason.push_str(": ");
+            reason.push_str(problem);
+        }
+        OpenError::damaged(self.folder.root(), reason)
+    }
+}
+
+fn survey(folder: &Folder, machine: MachineKnown<'_>) -> Result<Survey, OpenError> {
+    let damaged = |reason: String| OpenError::damaged(folder.root(), reason);
+    let log = folder.log();
+    if !log.exists() {
+        return Ok(Survey::default());
+    }
+    let survey = log_check::survey(&log, mark::read(&folder.mark())).map_err(damaged)?;
+    if !survey.is_proven
+        && let Some(applied) = (machine.applied)()
+        && survey.last_index < Some(applied)
+    {
+        let ends = survey.last_index.map_or("has no entries".to_owned(), |last| format!("ends at entry {last}"));
+        return Err(damaged(format!("raft-log {ends}, and entries up to {applied} were applied")));
+    }
+    Ok(survey)
+}
+
+fn open_log(config: &Config, folder: &Folder, survey: &Survey, lock: Arc<FolderLock>) -> Result<LogStore, OpenError> {
+    let path: PathBuf = folder.mark();
+    let mark = Mark::open(&path).map_err(OpenError::io(&path, "cannot open"))?;
+    survey.cut_tear().map_err(OpenError::io(&folder.log(), "cannot cut off what a crash left incomplete in"))?;
+    LogStore::open(config, &folder.log(), lock, mark).map_err(|e| {
+        let reason = survey.damage().unwrap_or_else(|| format!("raft-log: {e}"));
+        OpenError::damaged(folder.root(), reason)
+    })
+}
+
+fn not_initialised(folder: &Folder) -> OpenError {
+    OpenError::NotInitialised { folder: folder.root().to_path_buf() }
+}
