@@ -4,6 +4,7 @@
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use grid_types::decl::{self, BackendDecl};
 use grid_types::{Code, JobId, NodeId, StepIndex};
 use serde::Deserialize;
 
@@ -43,6 +44,10 @@ pub struct OfOutput {
 /// `{id}` of a node.
 #[derive(Debug)]
 pub struct OfNode(pub NodeId);
+
+/// `{id}` of a backend.
+#[derive(Debug)]
+pub struct OfBackend(pub &'static BackendDecl);
 
 /// Whatever of these the route has.
 #[derive(Debug, Deserialize)]
@@ -94,6 +99,20 @@ impl<S: Send + Sync> FromRequestParts<S> for OfNode {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
         let raw = raw(parts, state).await?;
         node(raw.id.as_deref()).map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OfBackend {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let raw = raw(parts, state).await?;
+        let name = raw.id.as_deref().unwrap_or_default();
+        decl::backend(name).map(Self).ok_or_else(|| {
+            let known: Vec<_> = decl::builtin().iter().map(|backend| backend.name).collect();
+            let message = format!("no backend {}; there are {}", shown(name), known.join(", "));
+            Refused::new(Code::NotFound, message)
+        })
     }
 }
 

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use grid_types::api::{
-    ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, PlanDoc, Resolution, ResolveBody, ResultRowDoc, ResumeBody,
-    RoleDoc, StatusDoc, WhyDoc,
+    BackendDoc, ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, PlanDoc, Resolution, ResolveBody, ResultRowDoc,
+    ResumeBody, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use serde::Serialize;
@@ -227,6 +227,20 @@ impl Client {
     /// `NOT_FOUND`, or nobody could answer.
     pub async fn node(&self, node: &str) -> Result<NodeDoc, Error> {
         self.get(&["api", "v1", "nodes", node], Vec::new()).await
+    }
+
+    /// Every backend that the controller declares.
+    ///
+    /// # Errors
+    /// When nobody could answer.
+    pub async fn backends(&self) -> Result<ListDoc<BackendDoc>, Error> {
+        self.get(&["api", "v1", "backends"], Vec::new()).await
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn backend(&self, name: &str) -> Result<BackendDoc, Error> {
+        self.get(&["api", "v1", "backends", name], Vec::new()).await
     }
 
     /// How the first controller that answers stands.

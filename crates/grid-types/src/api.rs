@@ -2,6 +2,7 @@
 //!
 //! Not here: job bodies (`job::parse_job` reads them, `job_view` writes them) and handlers (`grid-api`).
 
+mod backend_doc;
 mod event_doc;
 mod job_doc;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Faults;
 
+pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
 pub use event_doc::{EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 

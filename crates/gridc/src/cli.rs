@@ -95,8 +95,29 @@ pub enum Verb {
     /// Show what happened, and what happens next
     #[command(after_help = events::EXAMPLES)]
     Events(EventsArgs),
+    /// See what a task may ask for: backends, their actions and parameters
+    #[command(subcommand, after_help = BACKEND_EXAMPLES, arg_required_else_help = true)]
+    Backend(BackendVerb),
     #[command(flatten)]
     Cluster(ClusterVerb),
+    /// Print a script that lets the shell complete commands, backends, actions and parameters
+    #[command(after_help = "\
+Examples:
+  gridc completion bash > /etc/bash_completion.d/gridc
+  source <(gridc completion bash)
+  gridc completion zsh > \"${fpath[1]}/_gridc\"
+  gridc completion fish > ~/.config/fish/completions/gridc.fish")]
+    Completion {
+        /// The shell
+        shell: ShellName,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShellName {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 const JOB_EXAMPLES: &str = "\
@@ -127,6 +148,36 @@ Examples:
     Info {
         /// Id of the node
         id: String,
+    },
+}
+
+const BACKEND_EXAMPLES: &str = "\
+Examples:
+  gridc backend list
+  gridc backend describe apt";
+
+#[derive(Debug, Subcommand)]
+pub enum BackendVerb {
+    /// List every backend with its actions
+    #[command(after_help = "\
+RUNS says on which workers: everywhere, where its programs are installed, or only if told to
+(`grid worker --enable-backend NAME`). `gridc node list` shows what each node runs.
+
+Examples:
+  gridc backend list
+  gridc backend list -o json | jq -r '.items[].name'")]
+    List,
+    /// Show the actions of a backend, what they take and what they do
+    #[command(after_help = "\
+EFFECT says what a second run means: pure changes nothing, idempotent has the same end, once never
+happens by itself.
+
+Examples:
+  gridc backend describe apt
+  gridc backend describe rke2 -o yaml")]
+    Describe {
+        /// Name of the backend
+        name: String,
     },
 }
 

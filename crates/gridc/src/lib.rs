@@ -4,13 +4,15 @@
 //! - Exit codes: 0 done, 1 the job ended other than completed, 2 usage or refused input, 3 no controller reachable,
 //!   4 not found, 5 conflict or denied, 124 the wait timed out, 130 interrupted while waiting.
 //!
-//! One module a verb group (`run`, `job`, `decide`, `node`, `cluster`); `watch` and `live` are also what `grid demo` shows.
+//! One module a verb group (`run`, `job`, `decide`, `node`, `backend`, `cluster`, `completion`); `watch` and `live` are also what `grid demo` shows.
 //! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes
 //! (`grid_types::decl`).
 
 mod args;
+mod backend;
 mod cli;
 mod cluster;
+mod completion;
 mod decide;
 mod events;
 mod failure;
@@ -38,7 +40,7 @@ use clap::{CommandFactory, FromArgMatches};
 use grid_client::{Client, Options};
 use grid_types::StepIndex;
 
-use cli::{Cli, ClusterVerb, Global, JobVerb, NodeVerb, Verb};
+use cli::{BackendVerb, Cli, ClusterVerb, Global, JobVerb, NodeVerb, Verb};
 use failure::Failure;
 
 pub use live::{LiveView, live_view};
@@ -94,6 +96,9 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Node(NodeVerb::List) => node::list(global).await,
         Verb::Node(NodeVerb::Info { id }) => node::info(global, &id).await,
         Verb::Events(args) => events::events(global, &args).await,
+        Verb::Backend(BackendVerb::List) => backend::list(global).await,
+        Verb::Backend(BackendVerb::Describe { name }) => backend::describe(global, &name).await,
+        Verb::Completion { shell } => completion::print(shell),
         Verb::Cluster(ClusterVerb::Status) => cluster::status(global).await,
         Verb::Cluster(ClusterVerb::Role) => cluster::role(global).await,
     }

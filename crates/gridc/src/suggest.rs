@@ -5,7 +5,12 @@ const NEAR: f64 = 0.7;
 
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = candidates.into_iter().map(|candidate| (strsim::jaro(word, candidate), candidate));
-    scored.filter(|(score, _)| *score > NEAR).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
+    // Jaro misses two letters that changed places in a short word.
+    let near = |score: f64, candidate: &str| score > NEAR || strsim::osa_distance(word, candidate) == 1;
+    scored
+        .filter(|(score, candidate)| near(*score, candidate))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]
@@ -16,6 +21,7 @@ mod tests {
     fn near_words_are_found_and_far_ones_are_not() {
         assert_eq!(nearest("mesage", ["message", "delay"]), Some("message"));
         assert_eq!(nearest("tagret", ["timeout", "target"]), Some("target"));
+        assert_eq!(nearest("atp", ["ping", "apt"]), Some("apt"));
         assert_eq!(nearest("package", ["message", "delay"]), None);
     }
 }

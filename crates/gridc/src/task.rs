@@ -63,7 +63,10 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
     match parse_job(&job) {
         Ok(_) => Ok(job),
         Err(faults) => {
-            let faults = faults.list().iter().map(|f| FaultDoc { field: typed(&f.field), problem: f.problem.clone() });
+            let faults = faults.list().iter().map(|f| FaultDoc {
+                field: typed(&f.field),
+                problem: f.problem.clone() + &meant(action, &job, &f.field),
+            });
             Err(Failure::Invalid { what: format!("the task {}", args.words[..2].join(" ")), faults: faults.collect() })
         }
     }
@@ -158,6 +161,16 @@ fn takes(action: &ActionDecl) -> String {
     } else {
         format!("{} takes {}", action.name, params.join(", "))
     }
+}
+
+/// Of a choice, the nearest word to the one that was given.
+fn meant(action: &ActionDecl, job: &Value, field: &str) -> String {
+    let near = || {
+        let name = field.strip_prefix("tasks[0].params.")?;
+        let ParamType::Choice { of } = action.params.iter().find(|p| p.name == name)?.kind else { return None };
+        nearest(job["tasks"][0]["params"][name].as_str()?, of.iter().copied())
+    };
+    near().map(|word| format!(" (did you mean {word}?)")).unwrap_or_default()
 }
 
 /// A field of the document as it was typed.
@@ -264,6 +277,20 @@ mod tests {
                 "job run -t all test output --lines -1",
                 "the task test output is not valid: --lines: must be a whole number from 0 to 10000000; --width: is \
                  required (characters per line)",
+            ),
+            (
+                "job run -t all rke2 start --mode servr",
+                "the task rke2 start is not valid: --mode: must be server or agent (did you mean server?)",
+            ),
+            (
+                "job run -t all apt install --package -y",
+                "--package needs a value (a package name, like curl, libc6:amd64, curl=7.88.1-10 or curl/bookworm) \
+                 (a value that begins with '-' is written --package=VALUE)",
+            ),
+            (
+                "job run -t all apt install --package=-y",
+                "the task apt install is not valid: --package: must not begin with '-' (a package name, like curl, \
+                 libc6:amd64, curl=7.88.1-10 or curl/bookworm)",
             ),
             (
                 "job run -t all ping sleep --duration 1s --timeout 0s",

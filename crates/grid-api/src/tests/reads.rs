@@ -198,3 +198,21 @@ async fn head_is_get_without_a_body() {
     let answer = Fake::leader().send(Request::head("/jobs").body(Body::empty()).unwrap()).await;
     assert_eq!((answer.status.as_u16(), answer.bytes.len()), (200, 0));
 }
+
+#[tokio::test]
+async fn backends_are_told_as_they_are_declared_by_any_role() {
+    for fake in [Fake::leader(), Fake::standby()] {
+        let list = fake.get("/api/v1/backends").await.json();
+        let names: Vec<_> = list["items"].as_array().unwrap().iter().map(|b| b["name"].clone()).collect();
+        assert_eq!(names, ["ping", "apt", "systemd", "rke2", "test"]);
+        assert_eq!(list["next"], Value::Null);
+        let apt = fake.get("/api/v1/backends/apt").await.json();
+        assert_eq!(apt, list["items"][1]);
+        assert_eq!(apt["actions"][0]["params"][0]["name"], "package");
+        let unknown = fake.get("/api/v1/backends/atp").await;
+        assert_eq!(unknown.error(), refused(404, "NOT_FOUND"));
+        assert!(unknown.json()["message"].as_str().unwrap().contains("there are ping, apt"));
+        assert_eq!(fake.get("/api/v1/backends?x=1").await.error(), refused(400, "BAD_REQUEST"));
+        assert_eq!(fake.post("/api/v1/backends", "{}").await.error(), refused(405, "METHOD_NOT_ALLOWED"));
+    }
+}

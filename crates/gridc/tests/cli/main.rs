@@ -4,6 +4,8 @@
 //! that stands still, a controller that is none) must come on demand; `gridc` against real controllers and workers
 //! is tested in `crates/grid/tests`.
 
+mod backends;
+mod completion;
 mod decisions;
 mod fake;
 mod jobs;

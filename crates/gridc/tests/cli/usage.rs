@@ -28,6 +28,9 @@ async fn help_is_data_and_reads_as_agreed() {
         ("node list --help", "node-list-help.txt"),
         ("role --help", "role-help.txt"),
         ("events --help", "events-help.txt"),
+        ("backend list --help", "backend-list-help.txt"),
+        ("backend describe --help", "backend-describe-help.txt"),
+        ("completion --help", "completion-help.txt"),
     ] {
         let ran = run("", line).await.exits(0);
         assert_eq!(ran.stderr, "", "{line}");

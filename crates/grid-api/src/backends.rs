@@ -1,0 +1,23 @@
+//! Backends: what a task may ask for, as this server declares it.
+//!
+//! Not here: which nodes run them (a node's document says so).
+
+use axum::Json;
+use grid_types::api::{BackendDoc, ListDoc};
+use grid_types::decl;
+
+use crate::path::OfBackend;
+use crate::query::Params;
+use crate::refused::Refused;
+
+/// `GET /api/v1/backends`: all of them, on one page.
+pub async fn list(params: Params) -> Result<Json<ListDoc<BackendDoc>>, Refused> {
+    params.finish()?;
+    Ok(Json(ListDoc { items: decl::builtin().iter().map(BackendDoc::from).collect(), next: None }))
+}
+
+/// `GET /api/v1/backends/{name}`.
+pub async fn get(OfBackend(backend): OfBackend, params: Params) -> Result<Json<BackendDoc>, Refused> {
+    params.finish()?;
+    Ok(Json(BackendDoc::from(backend)))
+}

@@ -1,0 +1,140 @@
+//! Backends as the API shows them, made from their declarations.
+//!
+//! Owned copies, since a client may talk to a server that declares more than it knows itself; for the same reason `type`
+//! is a word and no enum.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decl::{ActionDecl, BackendDecl, EffectClass, ParamDecl, ParamType};
+use crate::span::Span;
+
+/// One item of `GET /api/v1/backends`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackendDoc {
+    pub name: String,
+    pub help: String,
+    /// Workers run it without being told to, where `needs` are installed.
+    pub on_by_default: bool,
+    /// Programs it needs on the machine.
+    pub needs: Vec<String>,
+    pub actions: Vec<ActionDoc>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionDoc {
+    pub name: String,
+    pub help: String,
+    /// What running it a second time means.
+    pub effect: EffectClass,
+    /// How long a task may take that does not say so itself.
+    pub timeout: Span,
+    pub params: Vec<ParamDoc>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParamDoc {
+    pub name: String,
+    pub help: String,
+    /// `text`, `word`, `choice`, `integer`, `boolean` or `duration`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub required: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// A regular expression that the whole of a word matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<i64>,
+}
+
+impl From<&BackendDecl> for BackendDoc {
+    fn from(decl: &BackendDecl) -> Self {
+        Self {
+            name: decl.name.to_owned(),
+            help: decl.help.to_owned(),
+            on_by_default: decl.on_by_default,
+            needs: decl.needs.iter().map(ToString::to_string).collect(),
+            actions: decl.actions.iter().map(ActionDoc::from).collect(),
+        }
+    }
+}
+
+impl From<&ActionDecl> for ActionDoc {
+    fn from(decl: &ActionDecl) -> Self {
+        Self {
+            name: decl.name.to_owned(),
+            help: decl.help.to_owned(),
+            effect: decl.effect,
+            timeout: Span::from_ms(decl.timeout_ms()),
+            params: decl.params.iter().map(ParamDoc::from).collect(),
+        }
+    }
+}
+
+impl From<&ParamDecl> for ParamDoc {
+    fn from(decl: &ParamDecl) -> Self {
+        let mut doc = Self {
+            name: decl.name.to_owned(),
+            help: decl.help.to_owned(),
+            kind: decl.kind.word().to_owned(),
+            required: decl.required,
+            default: decl.default.map(str::to_owned),
+            pattern: None,
+            choices: Vec::new(),
+            min: None,
+            max: None,
+        };
+        match decl.kind {
+            ParamType::Word { pattern } => doc.pattern = Some(pattern.to_owned()),
+            ParamType::Choice { of } => doc.choices = of.iter().map(ToString::to_string).collect(),
+            ParamType::Integer { min, max } => (doc.min, doc.max) = (Some(min), Some(max)),
+            ParamType::Text | ParamType::Boolean | ParamType::Duration => {}
+        }
+        doc
+    }
+}
+
+impl ParamDoc {
+    /// What it accepts, as a person reads it.
+    #[must_use]
+    pub fn accepts(&self) -> String {
+        match (self.kind.as_str(), &self.pattern, self.min.zip(self.max)) {
+            (_, Some(pattern), _) => pattern.clone(),
+            (_, None, Some((min, max))) => format!("{min} to {max}"),
+            ("choice", None, None) => self.choices.join(" or "),
+            ("boolean", None, None) => "true or false".to_owned(),
+            ("duration", None, None) => "300ms, 3s, 2m, 1h".to_owned(),
+            _ => "any text".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BackendDoc;
+    use crate::decl::{backend, builtin};
+    use serde_json::json;
+
+    #[test]
+    fn a_document_says_all_that_a_declaration_does_and_reads_back() {
+        for decl in builtin() {
+            let doc = BackendDoc::from(decl);
+            let text = serde_json::to_string(&doc).unwrap();
+            assert_eq!(serde_json::from_str::<BackendDoc>(&text).unwrap(), doc);
+        }
+        let rke2 = serde_json::to_value(BackendDoc::from(backend("rke2").unwrap())).unwrap();
+        assert_eq!(rke2["needs"], json!(["curl", "systemctl"]));
+        let start = rke2["actions"].as_array().unwrap().iter().find(|a| a["name"] == "start").unwrap();
+        assert_eq!((&start["effect"], &start["timeout"]), (&json!("idempotent"), &json!("15m")));
+        assert_eq!(
+            start["params"],
+            json!([{"name": "mode", "help": "what this node is in the cluster", "type": "choice", "required": true,
+                    "choices": ["server", "agent"]}])
+        );
+    }
+}
