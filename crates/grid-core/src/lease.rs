@@ -10,7 +10,7 @@
 //! Not here: what a node does next (`walk`), sending (`grid-controller`), the worker's own timeout (`grid-worker`).
 
 use grid_types::decl::EffectClass;
-use grid_types::job::OnUnknown;
+use grid_types::job::{Condition, OnUnknown};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome};
 
 use crate::apply::Turn;
@@ -61,6 +61,7 @@ impl Turn<'_> {
         let epoch = job.head.epoch;
         let cell = &mut job.cells[position];
         cell.state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None };
+        cell.entered = true;
         node.held.insert(id);
         let cell = &job.cells[position];
         let step = job.step_of(cell);
@@ -112,7 +113,7 @@ impl Turn<'_> {
         self.tell_if_drained(ord);
         self.touch_cell(id, position);
         if again {
-            self.back_off(id, position, outcome);
+            self.back_off(id, position, Outcome::Running, outcome);
             return;
         }
         if outcome == Outcome::Unknown
@@ -135,12 +136,13 @@ impl Turn<'_> {
         self.step_over(id, position);
     }
 
-    fn back_off(&mut self, id: JobId, position: usize, last: Outcome) {
+    /// Another attempt follows; the row has been `from` until now.
+    pub fn back_off(&mut self, id: JobId, position: usize, from: Outcome, last: Outcome) {
         let now_ms = self.now_ms();
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let ord = job.expected[position];
         let step = job.step_of(&job.cells[position]);
-        job.shift(step, Outcome::Running, Outcome::Pending, 1);
+        job.shift(step, from, Outcome::Pending, 1);
         let cell = &mut job.cells[position];
         cell.attempt += 1;
         cell.last = Some(last);
@@ -237,7 +239,7 @@ impl Turn<'_> {
             CellState::Idle | CellState::Leased { .. } => return,
             // It goes on when the window has room; what it may then do is asked then.
             CellState::Parked if !for_good && goes_on => return,
-            CellState::Parked => drop(job.parked.remove(&u32::try_from(position).unwrap_or(u32::MAX))),
+            CellState::Parked => job.unpark(position),
             CellState::Unresolved => {
                 job.unresolved = job.unresolved.saturating_sub(1);
                 last = Some((Outcome::Unknown, Outcome::Unknown));
@@ -302,8 +304,8 @@ impl Turn<'_> {
     }
 }
 
-/// W8: a `once` step is tried again only after a definite `failed`; nothing is after the job tripped or ended (J1).
-fn may_retry(job: &Job, cell: &Cell, outcome: Outcome) -> bool {
+/// W8: a `once` step is tried again only after a definite `failed`; after the job tripped only clean-up is (J1).
+pub(crate) fn may_retry(job: &Job, cell: &Cell, outcome: Outcome) -> bool {
     let Some(task) = job.task_of(cell) else { return false };
     let definite = match outcome {
         Outcome::Failed => true,
@@ -311,5 +313,6 @@ fn may_retry(job: &Job, cell: &Cell, outcome: Outcome) -> bool {
         _ => false,
     };
     let revoked = job.lease_of(cell).is_some_and(|(_, revoked)| revoked.is_some());
-    definite && !revoked && cell.attempt <= task.max_retries && !job.head.status.is_ended() && job.may_go_on()
+    let may_run = job.may_go_on() || task.condition == Condition::OnFailure;
+    definite && !revoked && cell.attempt <= task.max_retries && !job.head.status.is_ended() && may_run
 }

@@ -27,6 +27,7 @@ mod state;
 mod unknown;
 mod walk;
 mod why;
+mod window;
 
 #[cfg(test)]
 mod random_walk;

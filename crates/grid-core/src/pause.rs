@@ -79,6 +79,8 @@ impl Turn<'_> {
         if was.is_online() == node.status.is_online() {
             return;
         }
+        self.window_turned(ord);
+        let Some(node) = self.state.nodes.get(&ord) else { return };
         for id in &node.waiting {
             let Some(job) = self.state.jobs.get_mut(id) else { continue };
             if job.waits_for(node) {

@@ -6,6 +6,7 @@
 use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
 
 use crate::apply::Turn;
+use crate::lease::may_retry;
 use crate::report::Report;
 use crate::state::CellState;
 
@@ -18,7 +19,7 @@ impl Turn<'_> {
             cell.state == CellState::Unresolved && job.step_of(cell) == lease.step
         });
         if let Some(position) = waits {
-            return self.resolve(id, position, report);
+            return self.resolve_by_journal(id, position, report);
         }
         let outcome = report.outcome;
         self.push_result(ord, lease, report);
@@ -34,6 +35,18 @@ impl Turn<'_> {
             }
         }
         self.changes.jobs.insert(id);
+    }
+
+    /// A definite failure may be tried again, if the job asked for it: as if it had been reported in time.
+    fn resolve_by_journal(&mut self, id: JobId, position: usize, report: Report) {
+        let outcome = report.outcome;
+        let again = self.state.jobs.get(&id).is_some_and(|job| may_retry(job, &job.cells[position], outcome));
+        if !again {
+            return self.resolve(id, position, report);
+        }
+        let Some((ord, lease)) = self.close_unresolved(id, position) else { return };
+        self.push_result(ord, lease, report);
+        self.back_off(id, position, Outcome::Unknown, outcome);
     }
 
     /// It is known after all how an unresolved step ended: the node goes on from there.

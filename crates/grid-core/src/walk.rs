@@ -7,7 +7,7 @@
 //!
 //! I5: a phase is entered only when no cell of the one before is open. I6: a node's next sub-step is looked for only
 //! when the one before is settled. I8: after a trip only `on_failure` work is queued.
-//! Not here: how a queued cell gets its lease and loses it (`lease`), rows of what is skipped (`skip`), verdicts (`ending`).
+//! Not here: how a queued cell gets its lease and loses it (`lease`), who is let into a phase (`window`), rows of what is skipped (`skip`), verdicts (`ending`).
 
 use std::sync::Arc;
 
@@ -196,32 +196,6 @@ impl Turn<'_> {
         self.touch_cell(id, position);
     }
 
-    fn park(&mut self, id: JobId, position: usize) {
-        let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        job.cells[position].state = CellState::Parked;
-        job.parked.insert(u32::try_from(position).unwrap_or(u32::MAX));
-        self.windows.insert(id);
-        self.touch_cell(id, position);
-    }
-
-    /// J2: lets nodes into the phase while there is room; each keeps its place until the phase ends there.
-    pub fn fill_window(&mut self, id: JobId) {
-        loop {
-            let Some(job) = self.state.jobs.get_mut(&id) else { return };
-            let Some(room) = job.current_phase().and_then(|phase| phase.concurrency) else { return };
-            let parked = u32::try_from(job.parked.len()).unwrap_or(u32::MAX);
-            if job.open.saturating_sub(parked) >= room {
-                return;
-            }
-            let Some(next) = job.parked.pop_first() else { return };
-            let position = usize::try_from(next).unwrap_or(usize::MAX);
-            if let Some(cell) = job.cells.get_mut(position) {
-                cell.state = CellState::Idle;
-                self.walk_cell(id, position, 0);
-            }
-        }
-    }
-
     /// J1: counts a failure that no retry will mend, and trips the job when that is one too many.
     pub fn fail_for_good(&mut self, id: JobId, position: usize, from: Outcome, outcome: Outcome) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
@@ -261,10 +235,10 @@ impl Turn<'_> {
         };
         let cleans_up = job.head.tripped.is_some() && job.may_go_on();
         job.head.tripped = Some(Trip::JobTimeout);
-        // Nobody waits for a node any more.
         job.blocked = 0;
         let queued = job.expected.iter().zip(&job.cells).filter(|(_, cell)| cell.state == CellState::Queued);
         self.wake.extend(queued.map(|(node, _)| *node));
+        self.await_nobody(id);
         self.touch_job(id);
         self.tell_trip(id);
         if !cleans_up {
@@ -276,11 +250,15 @@ impl Turn<'_> {
 impl Job {
     /// Why a top-level phase is skipped for everyone, if it is.
     fn passes_by(&self, condition: Condition) -> Option<String> {
+        let has_failed = !self.head.failed.is_empty() || self.head.unreached.is_some();
         match (&self.head.tripped, condition) {
             (Some(_), Condition::OnFailure) | (None, Condition::Always) => None,
             (Some(why), Condition::Always | Condition::OnSuccess) => Some(why.word().to_owned()),
-            (None, Condition::OnSuccess) if self.head.failed.is_empty() => None,
-            (None, Condition::OnFailure) if !self.head.failed.is_empty() => None,
+            (None, Condition::OnSuccess) if !has_failed => None,
+            (None, Condition::OnFailure) if has_failed => None,
+            (None, Condition::OnSuccess) if self.head.failed.is_empty() => {
+                Some("condition on_success: an earlier phase reached no node".to_owned())
+            }
             (None, Condition::OnSuccess) => Some("condition on_success: a node has failed".to_owned()),
             (None, Condition::OnFailure) => Some("condition on_failure: nothing has failed".to_owned()),
         }

@@ -28,6 +28,7 @@ pub fn why(state: &State, job: &Job) -> String {
         return format!("phase {phase} waits for a person: gridc job confirm {id}");
     }
     let at = |cell: &Cell| job.step_of(cell);
+    let since = |node: &Node| Span::from_ms(state.meta.wall_ms.saturating_sub(node.changed_wall_ms) / 1_000 * 1_000);
     if let Some((cell, node, more)) = examples(state, job, |cell, _| cell.state == CellState::Unresolved) {
         let step = at(cell);
         return format!(
@@ -40,8 +41,7 @@ pub fn why(state: &State, job: &Job) -> String {
         cell.state != CellState::Idle && cell.state != CellState::Parked && !node.status.is_online()
     };
     if let Some((cell, node, more)) = examples(state, job, away) {
-        let since = Span::from_ms(state.meta.wall_ms.saturating_sub(node.changed_wall_ms) / 1_000 * 1_000);
-        return format!("step {} waits for {}, {} for {since}{more}", at(cell), node.id, node.status);
+        return format!("step {} waits for {}, {} for {}{more}", at(cell), node.id, node.status, since(node));
     }
     if let Some((cell, node, more)) = examples(state, job, |cell, _| revoked(cell)) {
         return format!("step {} waits for {} to confirm that nothing runs{more}", at(cell), node.id);
@@ -56,7 +56,15 @@ pub fn why(state: &State, job: &Job) -> String {
         let slots = node.facts.capacity.slots;
         return format!("step {} waits for one of the {slots} slots of {}{more}", at(cell), node.id);
     }
+    if let Some((cell, node, more)) = examples(state, job, |cell, node| is_away(job, cell, node)) {
+        return format!("step {} waits for {}, {} for {}{more}", at(cell), node.id, node.status, since(node));
+    }
     "it goes on".to_owned()
+}
+
+/// Is let in as soon as its node is back.
+fn is_away(job: &Job, cell: &Cell, node: &Node) -> bool {
+    cell.state == CellState::Parked && job.waits_for(node)
 }
 
 fn revoked(cell: &Cell) -> bool {

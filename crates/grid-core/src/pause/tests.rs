@@ -269,3 +269,76 @@ fn labels_match_nodes_that_carry_all_of_them() {
     assert_eq!(world.job(job).expected, [grid_types::NodeOrd(1)]);
     assert_eq!(world.state.nodes[&grid_types::NodeOrd(1)].status, NodeStatus::Ready);
 }
+
+#[test]
+fn j2_a_node_that_is_away_holds_no_place_in_the_window() {
+    let mut world = World::with_nodes(3);
+    world.leave(1);
+    world.next_job(|spec| spec.offline = Offline::Wait);
+    let job = world.submit("all", vec![rolling(1, pipeline(vec![echo(), echo()]))]);
+    let second = world.offered();
+    assert_eq!(second[0].0.0, 2, "the others do not wait for the one that is away");
+    world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
+    assert_eq!(world.offered(), second, "it is back, but the window is full");
+    world.succeed(second[0]);
+    world.succeed(world.offered()[0]);
+    let first = world.offered();
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0].0.0, 1, "its turn has come");
+    world.mark(1, world.session(1), NodeStatus::Ready, NodeStatus::Draining).unwrap();
+    world.succeed(first[0]);
+    assert_eq!(world.offered(), [], "between two sub-steps it keeps its place");
+    assert!(world.state.running_jobs() == 0, "J3: everything waits for a node");
+    world.register("node-1", b"journal-1", 3, b"again", false).unwrap();
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+    assert_eq!(world.total(job, Outcome::Success), 6);
+}
+
+#[test]
+fn j2_a_node_that_goes_away_before_its_first_lease_gives_its_place_back() {
+    let mut world = World::new();
+    world.register_with_slots("node-1", 1);
+    world.register_with_slots("node-2", 1);
+    let busy = world.submit("node:node-1", vec![echo()]);
+    world.next_job(|spec| spec.offline = Offline::Wait);
+    let job = world.submit("all", vec![rolling(1, echo())]);
+    world.mark(1, world.session(1), NodeStatus::Ready, NodeStatus::Unhealthy).unwrap();
+    world.succeed(*world.offered().iter().find(|(node, _)| node.0 == 2).expect("node-2 is let in"));
+    assert_eq!(world.status(busy), JobStatus::Running);
+    world.mark(1, world.session(1), NodeStatus::Unhealthy, NodeStatus::Ready).unwrap();
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+}
+
+#[test]
+fn nobody_is_asked_about_a_phase_that_nobody_would_run() {
+    let mut world = World::with_nodes(1);
+    world.next_strategy_continue();
+    let failed = world.submit("all", vec![echo(), confirmed(echo())]);
+    world.fail(world.offered()[0]);
+    assert_eq!(world.status(failed), JobStatus::Failed, "no node is left");
+    let job = world.submit("all", vec![confirmed(echo()), echo()]);
+    world.confirm(job, None).unwrap();
+    world.succeed(world.offered()[0]);
+    world.fail(world.offered()[0]);
+    world.resume(job).unwrap();
+    assert_eq!(world.offered().len(), 1, "the confirmed phase is done everywhere");
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+}
+
+#[test]
+fn w8_a_journal_that_says_failed_lets_the_step_be_tried_again() {
+    let mut world = World::with_nodes(1);
+    world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
+    let job = world.submit("all", vec![retrying("test", "record", 1)]);
+    let lease = world.offered()[0];
+    world.mark_dead(1);
+    world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
+    world.fail(lease);
+    assert_eq!(world.status(job), JobStatus::Running, "a definite failure, and the job asked for a retry");
+    world.advance_ms(2_000);
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+}

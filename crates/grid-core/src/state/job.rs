@@ -32,6 +32,8 @@ pub struct Job {
     pub open: u32,
     /// Derived: positions that wait for a place in the phase's window (J2).
     pub parked: BTreeSet<u32>,
+    /// Derived: positions that would, but for their node, which is away and waited for.
+    pub away: BTreeSet<u32>,
     /// Derived: cells that wait for a node to come back (`offline: wait`).
     pub blocked: u32,
     /// Derived: cells that wait for a person to say how they ended (`on_unknown: wait`).
@@ -136,6 +138,10 @@ pub struct Cell {
     pub last: Option<Outcome>,
     #[n(4)]
     pub state: CellState,
+    /// It has had a lease in this phase, and so a place in its window (J2).
+    #[n(5)]
+    #[cbor(default)]
+    pub entered: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
@@ -239,7 +245,17 @@ impl JobHead {
 impl Job {
     pub(crate) fn new(head: JobHead, spec: Arc<JobSpec>) -> Self {
         let (expected, cells) = (Vec::new(), Vec::new());
-        Self { head, spec, expected, cells, open: 0, parked: BTreeSet::new(), blocked: 0, unresolved: 0 }
+        Self {
+            head,
+            spec,
+            expected,
+            cells,
+            open: 0,
+            parked: BTreeSet::new(),
+            away: BTreeSet::new(),
+            blocked: 0,
+            unresolved: 0,
+        }
     }
 
     /// Whether a cell queued on this node waits for it to come back: not after the job's time is over.
@@ -274,8 +290,7 @@ impl Job {
     /// Everything it has open waits for a person or for nodes to come back (J3).
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        let parked = u32::try_from(self.parked.len()).unwrap_or(u32::MAX);
-        self.head.gate.is_some() || (self.open > 0 && self.open == parked + self.blocked + self.unresolved)
+        self.head.gate.is_some() || (self.open > 0 && self.open == self.outside() + self.blocked + self.unresolved)
     }
 
     /// Whether what it waits for is a person.

@@ -80,7 +80,10 @@ impl State {
             let known = self.nodes.get_mut(node).ok_or_else(|| format!("{id} expects unknown node number {node}"))?;
             match cell.state {
                 CellState::Idle => continue,
-                CellState::Parked => drop(job.parked.insert(position)),
+                CellState::Parked => {
+                    let away = job.waits_for(known);
+                    job.park_at(usize::try_from(position).unwrap_or(usize::MAX), away);
+                }
                 CellState::Unresolved => job.unresolved += 1,
                 CellState::Queued => {
                     known.waiting.insert(id);

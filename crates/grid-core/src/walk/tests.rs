@@ -6,7 +6,7 @@ use grid_types::{JobStatus, Outcome};
 
 use crate::commands::Command;
 use crate::effect::Effect;
-use crate::world::{World, cleanup, leaf, pipeline, retrying, when};
+use crate::world::{World, cleanup, confirmed, leaf, pipeline, retrying, when};
 
 fn echo() -> grid_types::job::Phase {
     leaf("ping", "echo")
@@ -400,4 +400,33 @@ fn l7_equal_logs_give_equal_hashes_and_any_difference_of_history_shows() {
     assert_eq!(run(Outcome::Failed), run(Outcome::Failed));
     // Both jobs end failed and leave the same stub: only the rolling hash of history tells them apart.
     assert_ne!(run(Outcome::Failed), run(Outcome::TimedOut));
+}
+
+#[test]
+fn a_clean_up_in_a_pipeline_is_retried_though_its_own_failure_tripped_the_job() {
+    let mut world = World::with_nodes(1);
+    let restore = when(Condition::OnFailure, retrying("test", "fail", 1));
+    let job = world.submit("all", vec![pipeline(vec![echo(), restore])]);
+    world.fail(world.offered()[0]);
+    world.fail(world.offered()[0]);
+    assert_eq!(world.status(job), JobStatus::Running, "the clean-up asked for a retry");
+    world.advance_ms(2_000);
+    world.succeed(world.offered()[0]);
+    assert_eq!(world.rows_of(job)[&(1, 1)], Outcome::Success);
+    assert_eq!(world.status(job), JobStatus::Failed);
+}
+
+#[test]
+fn a_job_that_reached_nobody_has_failed_for_its_conditions_too() {
+    let mut world = World::with_nodes(1);
+    world.drain(1);
+    let gated = |condition| vec![echo(), when(condition, confirmed(leaf("test", "succeed")))];
+    let unasked = world.submit("all", gated(Condition::OnSuccess));
+    assert_eq!(world.status(unasked), JobStatus::Failed, "nobody is asked to confirm a success that cannot be");
+    let cleans = world.submit("all", gated(Condition::OnFailure));
+    world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
+    world.confirm(cleans, None).unwrap();
+    assert_eq!(world.offered().len(), 1, "its clean-up runs");
+    world.finish_all();
+    assert_eq!(world.status(cleans), JobStatus::Failed);
 }

@@ -1,0 +1,472 @@
+//! One job as DESIGN.md "Job semantics" and PROTOCOL.md J1–J8, W7–W9 describe it: written from them, not from the
+//! state machine. Slow and plain on purpose: every node of a phase has a walk, every (step, node) a row.
+//!
+//! Not here: who gets a free slot or a free place in the window first. The documents leave that open, so the cluster
+//! watches what was chosen and asks this file whether it was allowed (`cluster`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use grid_types::decl::EffectClass;
+use grid_types::job::{Condition, JobSpec, OnUnknown, Phase, Task};
+use grid_types::{JobStatus, Outcome};
+
+use crate::share::Budget;
+
+/// Why a lease was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    Cancel,
+    Timeout,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// Wants its step offered.
+    Waiting,
+    /// Wants it again, but not before the backoff is over.
+    Backoff {
+        since_ms: u64,
+    },
+    Leased {
+        epoch: u32,
+        revoked: Option<Why>,
+    },
+    /// Nobody knows how it ended; a person is to say.
+    Unresolved,
+    /// Nothing left for this node in this phase.
+    Ended,
+}
+
+/// Where one node is in the current phase.
+#[derive(Debug, Clone, Copy)]
+pub struct Walk {
+    pub sub: usize,
+    /// That runs or comes next.
+    pub attempt: u32,
+    /// How the attempt before ended.
+    pub last: Option<Outcome>,
+    /// J5: a sub-step has failed here.
+    pub broken: bool,
+    /// J2: has a place in the window until it ends.
+    pub entered: bool,
+    pub at: At,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trip {
+    Tolerance,
+    Timeout,
+}
+
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub spec: JobSpec,
+    pub status: JobStatus,
+    pub epoch: u32,
+    pub expected: Vec<u32>,
+    pub phase: usize,
+    /// The phase has begun and is not decided.
+    pub in_phase: bool,
+    pub gate: bool,
+    pub confirmed: bool,
+    pub walks: BTreeMap<u32, Walk>,
+    /// Settled (step, node): outcome and attempts.
+    pub rows: BTreeMap<(u32, u32), (Outcome, u32)>,
+    /// Succeeded in an earlier run.
+    pub done: BTreeSet<(u32, u32)>,
+    pub excluded: BTreeSet<u32>,
+    pub tripped: Option<Trip>,
+    pub unreached: bool,
+    reached: bool,
+    missed: bool,
+    /// Some node was offline when its turn came, in any phase.
+    was_missed: bool,
+    /// W8: leases (job epoch, attempt) whose end nobody knows, which the worker's journal may settle once.
+    pub unknown: BTreeMap<(u32, u32), (u32, u32)>,
+    pub deadline_ms: Option<u64>,
+    pub left_ms: u64,
+}
+
+impl Job {
+    pub fn new(spec: JobSpec, epoch: u32) -> Self {
+        let left_ms = spec.timeout_ms();
+        Self {
+            spec,
+            status: JobStatus::Pending,
+            epoch,
+            expected: Vec::new(),
+            phase: 0,
+            in_phase: false,
+            gate: false,
+            confirmed: false,
+            walks: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            done: BTreeSet::new(),
+            excluded: BTreeSet::new(),
+            tripped: None,
+            unreached: false,
+            reached: false,
+            missed: false,
+            was_missed: false,
+            unknown: BTreeMap::new(),
+            deadline_ms: None,
+            left_ms,
+        }
+    }
+
+    /// A further run of an ended job: what has succeeded is done, but for clean-up, which is wanted again.
+    pub fn resumed(&self) -> Self {
+        let succeeded = self.rows.iter().filter(|(_, row)| row.0 == Outcome::Success).map(|(key, _)| *key);
+        let mut again = Self::new(self.spec.clone(), self.epoch + 1);
+        again.done = self.done.iter().copied().chain(succeeded).filter(|(step, _)| !self.is_cleanup(*step)).collect();
+        again.expected = self.expected.clone();
+        again
+    }
+
+    fn is_cleanup(&self, step: u32) -> bool {
+        let (phase, task) = self.spec.steps().nth(step as usize).unwrap();
+        task.condition == Condition::OnFailure || self.spec.phases[phase].condition == Condition::OnFailure
+    }
+
+    pub fn start(&mut self, nodes: &[u32], now_ms: u64) {
+        if self.expected.is_empty() {
+            self.expected = nodes.to_vec();
+        }
+        self.status = JobStatus::Running;
+        self.deadline_ms = Some(now_ms + self.left_ms);
+    }
+
+    fn phase(&self) -> &Phase {
+        &self.spec.phases[self.phase]
+    }
+
+    fn first_step(&self, phase: usize) -> u32 {
+        u32::try_from(self.spec.phases[..phase].iter().map(|p| p.tasks.len()).sum::<usize>()).unwrap()
+    }
+
+    pub fn step_of(&self, walk: &Walk) -> u32 {
+        self.first_step(self.phase) + u32::try_from(walk.sub).unwrap()
+    }
+
+    pub fn task_of(&self, walk: &Walk) -> &Task {
+        &self.phase().tasks[walk.sub]
+    }
+
+    /// Nodes that have failed in this run, for good.
+    fn failed(&self) -> usize {
+        let nodes: BTreeSet<u32> = self.rows.iter().filter(|(_, r)| r.0.is_failure()).map(|((_, n), _)| *n).collect();
+        nodes.len()
+    }
+
+    fn has_failed(&self, node: u32) -> bool {
+        self.rows.iter().any(|((_, n), row)| *n == node && row.0.is_failure())
+    }
+
+    /// One move of the phases; false if there is none to make.
+    pub fn go_on(&mut self) -> bool {
+        if self.status != JobStatus::Running || self.gate {
+            return false;
+        }
+        if self.in_phase {
+            if self.walks.values().any(|walk| walk.at != At::Ended) {
+                return false;
+            }
+            self.decide_phase();
+        } else if self.phase == self.spec.phases.len() {
+            self.finish();
+        } else {
+            self.begin_phase();
+        }
+        true
+    }
+
+    fn begin_phase(&mut self) {
+        let has_failed = self.tripped.is_some() || self.failed() > 0 || self.unreached;
+        let runs = match self.phase().condition {
+            Condition::Always => self.tripped.is_none(),
+            Condition::OnSuccess => !has_failed,
+            Condition::OnFailure => has_failed,
+        };
+        // A job that has failed cleans up everywhere, where it failed above all.
+        let everyone = self.tripped.is_some();
+        let takes_part = |node: &u32| runs && (everyone || !self.excluded.contains(node));
+        let (active, idle): (Vec<u32>, Vec<u32>) = self.expected.clone().into_iter().partition(takes_part);
+        if !active.is_empty() && self.phase().confirm && !self.confirmed && self.has_work(&active) {
+            self.gate = true;
+            return;
+        }
+        self.confirmed = false;
+        for node in idle {
+            self.skip_phase(self.phase, node);
+        }
+        if active.is_empty() {
+            self.unreached |= runs;
+            self.phase += 1;
+            return;
+        }
+        (self.in_phase, self.reached, self.missed) = (true, false, false);
+        let fresh = Walk { sub: 0, attempt: 1, last: None, broken: false, entered: false, at: At::Waiting };
+        self.walks = active.iter().map(|node| (*node, fresh)).collect();
+        for node in active {
+            self.skip_forward(node);
+        }
+    }
+
+    /// Whether a person's word would let anything run.
+    fn has_work(&self, active: &[u32]) -> bool {
+        let first = self.first_step(self.phase);
+        let mut wanted = (first..).zip(&self.phase().tasks).filter(|(_, task)| task.condition != Condition::OnFailure);
+        wanted.any(|(step, _)| active.iter().any(|node| !self.done.contains(&(step, *node))))
+    }
+
+    fn skip_phase(&mut self, phase: usize, node: u32) {
+        let first = self.first_step(phase);
+        for step in first..first + u32::try_from(self.spec.phases[phase].tasks.len()).unwrap() {
+            if !self.done.contains(&(step, node)) {
+                self.rows.entry((step, node)).or_insert((Outcome::Skipped, 0));
+            }
+        }
+    }
+
+    /// Passes over sub-steps that do not run on this node, up to one that does.
+    fn skip_forward(&mut self, node: u32) {
+        loop {
+            let walk = self.walks[&node];
+            if walk.sub == self.phase().tasks.len() {
+                self.walk(node).at = At::Ended;
+                return;
+            }
+            let step = self.step_of(&walk);
+            if self.done.contains(&(step, node)) {
+                self.reached = true;
+            } else {
+                let condition = self.task_of(&walk).condition;
+                let wanted = match condition {
+                    Condition::Always => !walk.broken,
+                    Condition::OnSuccess => !walk.broken && !self.has_failed(node),
+                    Condition::OnFailure => walk.broken || self.has_failed(node),
+                };
+                if wanted && self.may_run(condition) {
+                    return;
+                }
+                self.rows.insert((step, node), (Outcome::Skipped, 0));
+            }
+            self.walk(node).sub += 1;
+        }
+    }
+
+    /// After the trip only clean-up runs: the phase's, or a broken pipeline's own (J5).
+    fn may_run(&self, condition: Condition) -> bool {
+        let cleans_up = condition == Condition::OnFailure || self.phase().condition == Condition::OnFailure;
+        self.status == JobStatus::Running && (self.tripped.is_none() || cleans_up)
+    }
+
+    pub fn walk(&mut self, node: u32) -> &mut Walk {
+        self.walks.get_mut(&node).unwrap()
+    }
+
+    /// J2: a place in the phase's window.
+    pub fn has_place(&self, node: u32) -> bool {
+        let inside = self.walks.values().filter(|walk| walk.entered && walk.at != At::Ended).count();
+        self.walks[&node].entered || self.phase().concurrency.is_none_or(|room| inside < room as usize)
+    }
+
+    pub fn take(&mut self, node: u32) {
+        self.reached = true;
+        let epoch = self.epoch;
+        let walk = self.walk(node);
+        (walk.entered, walk.at) = (true, At::Leased { epoch, revoked: None });
+    }
+
+    /// An attempt has ended: another one follows, a person is asked, or it is for good.
+    pub fn attempt_ended(&mut self, node: u32, outcome: Outcome, now_ms: u64) {
+        let walk = self.walks[&node];
+        let task = self.task_of(&walk);
+        // Of what is unknown nobody can say that it does not run any more: it is never tried again by itself.
+        let may_retry = match outcome {
+            Outcome::Failed => true,
+            Outcome::TimedOut => task.effect != EffectClass::Once,
+            _ => false,
+        };
+        let (may_go_on, max_retries) = (self.may_run(task.condition), task.max_retries);
+        let may_wait = self.spec.on_unknown == OnUnknown::Wait && self.may_run(Condition::Always);
+        if outcome == Outcome::Unknown {
+            self.note_unknown(node);
+        }
+        if may_retry && may_go_on && walk.attempt <= max_retries {
+            let walk = self.walk(node);
+            walk.attempt += 1;
+            (walk.last, walk.at) = (Some(outcome), At::Backoff { since_ms: now_ms });
+        } else if outcome == Outcome::Unknown && may_wait {
+            self.walk(node).at = At::Unresolved;
+        } else {
+            self.settle(node, outcome, walk.attempt);
+        }
+    }
+
+    pub fn note_unknown(&mut self, node: u32) {
+        let walk = self.walks[&node];
+        if let At::Leased { epoch, .. } = walk.at {
+            self.unknown.insert((self.step_of(&walk), node), (epoch, walk.attempt));
+        }
+    }
+
+    /// The outcome of the node's current sub-step, for good.
+    pub fn settle(&mut self, node: u32, outcome: Outcome, attempts: u32) {
+        let walk = self.walks[&node];
+        self.rows.insert((self.step_of(&walk), node), (outcome, attempts));
+        let broken = walk.broken || outcome.is_failure();
+        *self.walk(node) =
+            Walk { sub: walk.sub + 1, attempt: 1, last: None, broken, entered: walk.entered, at: At::Waiting };
+        if outcome.is_failure() {
+            self.excluded.insert(node);
+            let budget = Budget::of(&self.spec.tolerance());
+            if self.tripped.is_none() && budget.is_exceeded(self.failed(), self.expected.len()) {
+                self.tripped = Some(Trip::Tolerance);
+                self.reconsider();
+            }
+        }
+        self.skip_forward(node);
+    }
+
+    /// After a trip or a cancel: what has no lease and may not get one any more is decided now.
+    fn reconsider(&mut self) {
+        if !self.in_phase {
+            return;
+        }
+        for node in self.walks.keys().copied().collect::<Vec<_>>() {
+            let walk = self.walks[&node];
+            if walk.sub == self.phase().tasks.len() {
+                continue;
+            }
+            match (walk.at, walk.last) {
+                (At::Leased { .. } | At::Ended, _) => {}
+                (At::Unresolved, _) => self.settle(node, Outcome::Unknown, walk.attempt),
+                // J1: tripping also cancels pending retries.
+                (At::Waiting | At::Backoff { .. }, Some(last)) => self.settle(node, last, walk.attempt - 1),
+                (At::Waiting | At::Backoff { .. }, None) => self.skip_forward(node),
+            }
+        }
+    }
+
+    /// J4: its turn has come and it is not there.
+    pub fn skip_offline(&mut self, node: u32) {
+        let walk = self.walks[&node];
+        match walk.last {
+            Some(last) => self.settle(node, last, walk.attempt - 1),
+            None => (self.missed, self.was_missed) = (true, true),
+        }
+        if self.walks[&node].at != At::Ended {
+            self.skip_phase(self.phase, node);
+            self.walk(node).at = At::Ended;
+        }
+    }
+
+    fn decide_phase(&mut self) {
+        self.in_phase = false;
+        self.unreached |= self.missed && !self.reached;
+        self.phase += 1;
+    }
+
+    fn finish(&mut self) {
+        let none_left = self.failed() == self.expected.len();
+        let succeeded = !self.done.is_empty() || self.rows.values().any(|row| row.0 == Outcome::Success);
+        let nothing_done = self.was_missed && !succeeded;
+        let failed = self.tripped.is_some() || self.unreached || none_left || nothing_done;
+        self.status = if failed { JobStatus::Failed } else { JobStatus::Completed };
+    }
+
+    fn revoke_all(&mut self, why: Why) {
+        for walk in self.walks.values_mut() {
+            if let At::Leased { revoked: revoked @ None, .. } = &mut walk.at {
+                *revoked = Some(why);
+            }
+        }
+        self.epoch += 1;
+    }
+
+    pub fn cancel(&mut self) {
+        let was_pending = self.status == JobStatus::Pending;
+        self.status = JobStatus::Cancelled;
+        self.gate = false;
+        if was_pending && self.expected.is_empty() {
+            self.epoch += 1;
+            return;
+        }
+        self.revoke_all(Why::Cancel);
+        self.reconsider();
+        for (node, walk) in self.walks.clone().into_iter().filter(|_| self.in_phase) {
+            let first = self.first_step(self.phase);
+            let rest = self.step_of(&walk) + 1..first + u32::try_from(self.phase().tasks.len()).unwrap();
+            for step in rest.filter(|_| matches!(walk.at, At::Leased { .. })) {
+                if !self.done.contains(&(step, node)) {
+                    self.rows.insert((step, node), (Outcome::Skipped, 0));
+                }
+            }
+        }
+        let from = if self.in_phase { self.phase + 1 } else { self.phase };
+        for phase in from..self.spec.phases.len() {
+            for node in self.expected.clone() {
+                self.skip_phase(phase, node);
+            }
+        }
+    }
+
+    /// The job's own timeout.
+    pub fn time_is_over(&mut self) {
+        self.deadline_ms = None;
+        let cleans_up = self.tripped.is_some() && self.may_run(Condition::Always);
+        self.tripped = Some(Trip::Timeout);
+        // A clean-up is bounded by the timeouts of its own tasks.
+        if !cleans_up {
+            self.revoke_all(Why::Timeout);
+            self.reconsider();
+        }
+    }
+
+    /// W9: the worker says how a revoked lease ended.
+    pub fn confirm_revoke(&mut self, node: u32, ended: Option<Outcome>) {
+        let walk = self.walks[&node];
+        let At::Leased { revoked: Some(why), .. } = walk.at else { panic!("{node} has no revoked lease") };
+        // However it ended under an epoch that was over: only that nobody knows is worth more.
+        let outcome = match (ended, why) {
+            (Some(Outcome::Unknown), _) => Outcome::Unknown,
+            (_, Why::Cancel) => Outcome::Cancelled,
+            (_, Why::Timeout) => Outcome::TimedOut,
+        };
+        self.settle(node, outcome, walk.attempt);
+    }
+
+    /// W8: the journal settles what was unknown.
+    pub fn journal_says(&mut self, step: u32, node: u32, outcome: Outcome, now_ms: u64) {
+        let (_, attempt) = self.unknown.remove(&(step, node)).unwrap();
+        if self.rows.contains_key(&(step, node)) {
+            self.rows.insert((step, node), (outcome, attempt));
+            return;
+        }
+        assert_eq!(self.walks[&node].at, At::Unresolved, "whatever is unknown has ended or waits for a person");
+        self.attempt_ended(node, outcome, now_ms);
+    }
+
+    pub fn has_leases(&self) -> bool {
+        self.in_phase && self.walks.values().any(|walk| matches!(walk.at, At::Leased { .. }))
+    }
+
+    /// Rows of a step that show this outcome.
+    pub fn count(&self, step: u32, outcome: Outcome) -> u32 {
+        let open = |node: &u32| {
+            let walk = self.walks.get(node).filter(|walk| self.in_phase && self.step_of(walk) == step);
+            match walk.map(|walk| walk.at) {
+                Some(At::Leased { .. }) => Outcome::Running,
+                Some(At::Unresolved) => Outcome::Unknown,
+                _ => Outcome::Pending,
+            }
+        };
+        let of = |node: &&u32| match self.rows.get(&(step, **node)) {
+            Some((outcome, _)) => *outcome,
+            None if self.done.contains(&(step, **node)) => Outcome::Success,
+            None => open(node),
+        };
+        u32::try_from(self.expected.iter().filter(|node| of(node) == outcome).count()).unwrap()
+    }
+}

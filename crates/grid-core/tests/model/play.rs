@@ -1,0 +1,398 @@
+//! Random events in a random order: results, deaths, returns, time, leaders, people, and what comes twice or too late.
+//! After each one the model and the state machine have to agree; at the end everything comes back and has to end.
+
+use grid_core::{
+    Answer, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, EntryHead, ExpireLease, FireTimers, LeaveNode,
+    MarkNode, RecordResult, Reply, ResolveStep, SubmitJob, Verdict,
+};
+use grid_types::decl::EffectClass;
+use grid_types::node::NodeStatus;
+use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
+
+use crate::dice::{Dice, Flavour};
+use crate::job::At;
+use crate::resume::resume_command;
+use crate::rig::{Rig, name_of};
+
+pub struct Player {
+    pub rig: Rig,
+    pub dice: Dice,
+    pub flavour: Flavour,
+    next_job: u64,
+    sent: Vec<Command>,
+}
+
+impl Player {
+    pub fn new(seed: u64, flavour: Flavour) -> Self {
+        let mut dice = Dice::new(seed);
+        let slots: Vec<u32> = (0..flavour.nodes).map(|_| dice.pick(&[1, 1, 2])).collect();
+        let max_concurrent = dice.pick(&[1, 2, 5]);
+        let rig = Rig::new(seed, &slots, max_concurrent);
+        Self { rig, dice, flavour, next_job: 100, sent: Vec::new() }
+    }
+
+    /// One random event.
+    pub fn step(&mut self) {
+        match self.dice.roll(40) {
+            0 => self.submit(),
+            1..=14 => self.result(),
+            15 | 16 => self.results_together(),
+            17 | 18 => self.confirm_revoke(),
+            19 => self.expire(),
+            20..=23 => self.mark(),
+            24 | 25 => self.register(),
+            26 => self.drain_or_leave(),
+            27 => self.new_leader(),
+            28..=32 => self.advance(),
+            33 if self.dice.one_in(3) => self.cancel(),
+            34 => self.confirm_gate(),
+            35 => self.resolve(),
+            36 => self.resume(),
+            38 => self.journal(),
+            37 if self.dice.one_in(4) => self.rig.join(1),
+            _ => self.stale(),
+        }
+        self.rig.agree();
+    }
+
+    pub fn submit(&mut self) {
+        let spec = self.dice.job(self.flavour);
+        self.submit_spec(spec);
+    }
+
+    pub fn submit_spec(&mut self, spec: grid_types::job::JobSpec) -> JobId {
+        self.next_job += 1;
+        let id = JobId(self.next_job);
+        self.rig.note(format!("submit {id}: {}", crate::brief(&spec)));
+        self.rig.model.jobs.insert(id, crate::job::Job::new(spec.clone(), 1));
+        let namespace = "default".parse().unwrap();
+        let reply = self.rig.one(Command::SubmitJob(SubmitJob { id, namespace, spec, key: None, plan: None }));
+        assert_eq!(reply, Ok(Reply::Submitted { job: id, repeated: false }));
+        id
+    }
+
+    fn outcome(&mut self, (_, lease): (NodeOrd, LeaseKey)) -> Outcome {
+        let once = self.effect_of(lease) == EffectClass::Once;
+        match self.dice.roll(12) {
+            0 | 1 => Outcome::Failed,
+            2 => Outcome::TimedOut,
+            3 if once => Outcome::Unknown,
+            _ => Outcome::Success,
+        }
+    }
+
+    fn effect_of(&self, lease: LeaseKey) -> EffectClass {
+        self.rig.model.jobs[&lease.job].spec.steps().nth(lease.step.0 as usize).unwrap().1.effect
+    }
+
+    pub fn result_command(&self, (node, lease): (NodeOrd, LeaseKey), outcome: Outcome) -> Command {
+        Command::RecordResult(RecordResult {
+            node,
+            session: self.rig.state.nodes[&node].session,
+            lease,
+            outcome,
+            error: outcome.is_failure().then(|| "boom".to_owned()),
+            output_tail: b"out".to_vec(),
+            output_bytes: 3,
+            duration_ms: 42,
+            started_wall_ms: 7,
+        })
+    }
+
+    fn result(&mut self) {
+        let leases = self.rig.leases(false);
+        if let Some(lease) = self.dice.maybe(&leases) {
+            let outcome = self.outcome(lease);
+            self.report(&[(lease, outcome)]);
+        }
+    }
+
+    fn results_together(&mut self) {
+        let leases = self.rig.leases(false);
+        let many = leases.into_iter().filter(|_| self.dice.one_in(2)).collect::<Vec<_>>();
+        let reports: Vec<_> = many.into_iter().map(|lease| (lease, self.outcome(lease))).collect();
+        self.report(&reports);
+    }
+
+    pub fn report(&mut self, reports: &[((NodeOrd, LeaseKey), Outcome)]) {
+        let commands: Vec<_> = reports.iter().map(|(lease, outcome)| self.result_command(*lease, *outcome)).collect();
+        self.rig.note(format!("result {:?}", reports.iter().map(|(l, o)| (name_of(*l), *o)).collect::<Vec<_>>()));
+        let head = self.rig.head();
+        let applied = self.rig.apply(head, &commands);
+        for (reply, ((node, lease), outcome)) in applied.replies.iter().zip(reports) {
+            assert_eq!(*reply, Ok(Reply::Answered(Answer::Committed)), "{lease} of node {node} is out");
+            let now_ms = self.rig.model.now_ms;
+            self.rig.model.heard(node.0);
+            self.rig.model.jobs.get_mut(&lease.job).unwrap().attempt_ended(node.0, *outcome, now_ms);
+        }
+        self.sent.extend(commands);
+    }
+
+    pub fn confirm_revoke(&mut self) {
+        let leases = self.rig.leases(true);
+        let Some((node, lease)) = self.dice.maybe(&leases) else { return };
+        let ended = self.dice.pick(&[None, Some(Outcome::Cancelled), Some(Outcome::Cancelled), Some(Outcome::Success)]);
+        self.rig.note(format!("revoke confirmed {:?}: {ended:?}", name_of((node, lease))));
+        let command = Command::ConfirmRevoke(ConfirmRevoke {
+            node,
+            session: self.rig.state.nodes[&node].session,
+            lease,
+            ended,
+            duration_ms: 1,
+            started_wall_ms: 2,
+            output_tail: Vec::new(),
+            output_bytes: 0,
+        });
+        self.rig.one(command.clone()).unwrap();
+        self.sent.push(command);
+        self.rig.model.jobs.get_mut(&lease.job).unwrap().confirm_revoke(node.0, ended);
+    }
+
+    fn expire(&mut self) {
+        let leases = self.rig.leases(false);
+        let Some((node, lease)) = self.dice.maybe(&leases) else { return };
+        self.rig.note(format!("expired {:?}", name_of((node, lease))));
+        self.rig.one(Command::ExpireLease(ExpireLease { node, lease })).unwrap();
+        let now_ms = self.rig.model.now_ms;
+        self.rig.model.jobs.get_mut(&lease.job).unwrap().attempt_ended(node.0, Outcome::Unknown, now_ms);
+    }
+
+    fn some_node(&mut self) -> u32 {
+        1 + self.dice.roll(u32::try_from(self.rig.model.nodes.len()).unwrap())
+    }
+
+    fn mark(&mut self) {
+        let node = self.some_node();
+        let from = self.rig.model.nodes[&node].status;
+        let to = match from {
+            NodeStatus::Ready => NodeStatus::Warning,
+            NodeStatus::Warning => self.dice.pick(&[NodeStatus::Ready, NodeStatus::Unhealthy]),
+            NodeStatus::Unhealthy => self.dice.pick(&[NodeStatus::Ready, NodeStatus::Dead]),
+            NodeStatus::Dead | NodeStatus::Draining | NodeStatus::Left => return,
+        };
+        self.mark_as(node, to);
+    }
+
+    pub fn mark_as(&mut self, node: u32, to: NodeStatus) {
+        let from = self.rig.model.nodes[&node].status;
+        self.rig.note(format!("node {node}: {from} -> {to}"));
+        let session = self.rig.state.nodes[&NodeOrd(node)].session;
+        let mark = MarkNode { node: NodeOrd(node), session, from, to, reason: "test".to_owned() };
+        self.rig.one(Command::MarkNode(mark)).unwrap();
+        self.rig.model.nodes.get_mut(&node).unwrap().status = to;
+        if to == NodeStatus::Dead {
+            self.rig.model.lose_leases(node, false);
+        }
+    }
+
+    fn register(&mut self) {
+        let node = self.some_node();
+        let new_journal = self.dice.one_in(4);
+        self.register_node(node, new_journal);
+    }
+
+    pub fn register_node(&mut self, node: u32, new_journal: bool) {
+        self.rig.note(format!("node {node} registers{}", if new_journal { " with a new journal" } else { "" }));
+        *self.rig.journals.entry(node).or_default() += u64::from(new_journal);
+        let slots = u32::try_from(self.rig.model.nodes[&node].slots).unwrap();
+        let command = self.rig.register_command(node, slots);
+        self.rig.one(command).unwrap();
+        if new_journal {
+            self.rig.model.lose_leases(node, true);
+        }
+        self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Ready;
+    }
+
+    fn drain_or_leave(&mut self) {
+        let node = self.some_node();
+        let session = self.rig.state.nodes[&NodeOrd(node)].session;
+        let status = self.rig.model.nodes[&node].status;
+        let ord = NodeOrd(node);
+        if matches!(status, NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy) && self.dice.one_in(2) {
+            self.rig.note(format!("node {node} drains"));
+            self.rig.one(Command::DrainNode(DrainNode { node: ord, session })).unwrap();
+            self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Draining;
+        } else if !matches!(status, NodeStatus::Dead | NodeStatus::Left) {
+            self.rig.note(format!("node {node} leaves with what it holds"));
+            self.rig.one(Command::LeaveNode(LeaveNode { node: ord, session, holds_nothing: false })).unwrap();
+            self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Left;
+            self.rig.model.lose_leases(node, false);
+        }
+    }
+
+    fn new_leader(&mut self) {
+        self.rig.note("new leader".to_owned());
+        let old = self.rig.head();
+        self.rig.begin_term();
+        if let Some(job) = self.rig.model.jobs.keys().next().copied() {
+            let cancel = Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job });
+            self.rig.ignored(old, cancel);
+        }
+    }
+
+    pub fn advance(&mut self) {
+        let now_ms = self.rig.model.now_ms;
+        let due_ms = self.rig.state.next_due_ms().filter(|at| *at < now_ms + 3_600_000);
+        let to_ms = match due_ms {
+            Some(at) if self.dice.one_in(2) => at.max(now_ms),
+            _ => now_ms + u64::from(self.dice.roll(1_500)),
+        };
+        self.rig.note(format!("time {to_ms}"));
+        self.rig.model.now_ms = to_ms;
+        self.rig.one(Command::FireTimers(FireTimers {})).unwrap();
+        self.rig.model.fire_timers();
+        self.rig.agree();
+        self.rig.model.check_timers();
+    }
+
+    fn some_job(&mut self) -> Option<JobId> {
+        let jobs: Vec<JobId> = self.rig.model.jobs.keys().copied().collect();
+        self.dice.maybe(&jobs)
+    }
+
+    fn cancel(&mut self) {
+        let Some(job) = self.some_job() else { return };
+        self.cancel_job(job);
+    }
+
+    pub fn cancel_job(&mut self, job: JobId) {
+        self.rig.note(format!("cancel {job}"));
+        let command = Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job });
+        if self.rig.model.jobs[&job].status.is_ended() {
+            let head = self.rig.head();
+            return self.rig.ignored(head, command);
+        }
+        self.rig.one(command).unwrap();
+        self.rig.model.jobs.get_mut(&job).unwrap().cancel();
+    }
+
+    pub fn confirm_gate(&mut self) {
+        let Some(job) = self.some_job() else { return };
+        self.rig.note(format!("a person confirms {job}"));
+        let command = Command::ConfirmJob(ConfirmJob { namespace: "default".parse().unwrap(), job, phase: None });
+        let model = self.rig.model.jobs.get_mut(&job).unwrap();
+        if !model.gate {
+            let head = self.rig.head();
+            return self.rig.ignored(head, command);
+        }
+        (model.gate, model.confirmed) = (false, true);
+        self.rig.one(command).unwrap();
+    }
+
+    pub fn resolve(&mut self) {
+        let mut unresolved = Vec::new();
+        for (id, job) in self.rig.model.jobs.iter().filter(|(_, job)| job.in_phase) {
+            let waiting = job.walks.iter().filter(|(_, walk)| walk.at == At::Unresolved);
+            unresolved.extend(waiting.map(|(node, walk)| (*id, *node, job.step_of(walk))));
+        }
+        let Some((job, node, step)) = self.dice.maybe(&unresolved) else { return };
+        let verdict = self.dice.pick(&[Verdict::Success, Verdict::Failed, Verdict::Retry]);
+        self.rig.note(format!("a person says of {job} step {step} on {node}: {verdict:?}"));
+        let namespace = "default".parse().unwrap();
+        let name = format!("node-{node}").parse().unwrap();
+        let command = ResolveStep { namespace, job, step: StepIndex(step), node: name, verdict };
+        self.rig.one(Command::ResolveStep(command)).unwrap();
+        let model = self.rig.model.jobs.get_mut(&job).unwrap();
+        model.unknown.remove(&(step, node));
+        let attempt = model.walks[&node].attempt;
+        match verdict {
+            Verdict::Success => model.settle(node, Outcome::Success, attempt),
+            Verdict::Failed => model.settle(node, Outcome::Failed, attempt),
+            Verdict::Retry => {
+                let walk = model.walk(node);
+                (walk.attempt, walk.last, walk.at) = (attempt + 1, Some(Outcome::Unknown), At::Waiting);
+            }
+        }
+    }
+
+    /// W8: a worker that came back finds in its journal how something ended that nobody knew.
+    fn journal(&mut self) {
+        let mut lost = Vec::new();
+        for (id, job) in self.rig.model.jobs.iter().filter(|(_, job)| job.status == JobStatus::Running) {
+            lost.extend(
+                job.unknown.iter().map(|((step, node), (epoch, attempt))| (*id, *step, *node, *epoch, *attempt)),
+            );
+        }
+        let Some((job, step, node, epoch, attempt)) = self.dice.maybe(&lost) else { return };
+        let outcome = self.dice.pick(&[Outcome::Success, Outcome::Failed, Outcome::TimedOut]);
+        self.rig.note(format!("journal of {node} on {job} step {step} attempt {attempt}: {outcome}"));
+        let lease = LeaseKey { job, job_epoch: JobEpoch(epoch), step: StepIndex(step), attempt: Attempt(attempt) };
+        let command = self.result_command((NodeOrd(node), lease), outcome);
+        let reply = self.rig.one(command.clone());
+        assert_eq!(reply, Ok(Reply::Answered(Answer::Committed)), "W8: it may be settled once");
+        self.sent.push(command);
+        let now_ms = self.rig.model.now_ms;
+        self.rig.model.heard(node);
+        self.rig.model.jobs.get_mut(&job).unwrap().journal_says(step, node, outcome, now_ms);
+    }
+
+    fn resume(&mut self) {
+        let Some(job) = self.some_job() else { return };
+        self.resume_job(job);
+    }
+
+    pub fn resume_job(&mut self, job: JobId) {
+        self.rig.note(format!("resume {job}"));
+        let command = resume_command(&self.rig, job);
+        let model = &self.rig.model.jobs[&job];
+        if !model.status.is_ended() || model.has_leases() {
+            let head = self.rig.head();
+            return self.rig.ignored(head, command);
+        }
+        let again = model.resumed();
+        self.rig.model.jobs.insert(job, again);
+        self.rig.forget_rows(job);
+        self.rig.one(command).unwrap();
+    }
+
+    /// Something that was said before, or belongs to another session or leader; or the journal that settles an unknown.
+    fn stale(&mut self) {
+        let Some(command) = self.dice.maybe(&(0..self.sent.len()).collect::<Vec<_>>()) else { return };
+        let command = match self.sent[command].clone() {
+            Command::RecordResult(mut result) => {
+                result.session = self.rig.state.nodes[&result.node].session;
+                if self.dice.one_in(3) {
+                    result.session.0 += 1;
+                }
+                Command::RecordResult(result)
+            }
+            other => other,
+        };
+        self.rig.note(format!("again: {}", crate::short(&command)));
+        let head = self.rig.head();
+        let head = if self.dice.one_in(3) { EntryHead { term: head.term + 1, ..head } } else { head };
+        if let Command::RecordResult(result) = &command {
+            let node = &self.rig.state.nodes[&result.node];
+            // Whoever speaks is there, whatever it says.
+            if node.session == result.session && head.term == self.rig.head().term && node.status != NodeStatus::Ready {
+                self.rig.one(command.clone()).unwrap();
+                return self.rig.model.heard(result.node.0);
+            }
+        }
+        self.rig.ignored(head, command);
+    }
+
+    /// Every node comes back, every person answers: everything ends.
+    pub fn finish(&mut self) {
+        self.rig.note("--- everything comes back ---".to_owned());
+        for node in self.rig.model.nodes.keys().copied().collect::<Vec<_>>() {
+            self.register_node(node, false);
+            self.rig.agree();
+        }
+        for _ in 0..4_000 {
+            if self.rig.model.jobs.values().all(|job| job.status.is_ended() && !job.has_leases()) {
+                assert!(self.rig.state.jobs.is_empty(), "something is left");
+                return;
+            }
+            match self.dice.roll(8) {
+                0..=2 => self.result(),
+                3 => self.confirm_revoke(),
+                4 => self.resolve(),
+                5 => self.confirm_gate(),
+                _ => self.advance(),
+            }
+            self.rig.agree();
+        }
+        panic!("it does not end");
+    }
+}
