@@ -2,7 +2,7 @@
 //!
 //! Commands are handled in order, each all-or-nothing. What follows from them (phases that are decided, slots that
 //! are free, jobs that may start) is settled once, after the last command: so every result of an entry is counted
-//! before any offer of the same entry goes out (J1).
+//! before any offer of the same entry goes out (J1); so is a retry that comes to nothing because its node is away.
 
 use std::collections::BTreeSet;
 
@@ -51,6 +51,8 @@ pub(crate) struct Turn<'a> {
     pub changes: Changes,
     /// Nodes that may have a free slot and a waiting job.
     pub wake: BTreeSet<NodeOrd>,
+    /// Of those, nodes that are there: served when it is known what became of the others (J1).
+    serve: BTreeSet<NodeOrd>,
     /// Jobs without an open cell: their phase is decided.
     pub decided: BTreeSet<JobId>,
     /// Jobs whose window may have room (J2).
@@ -66,6 +68,7 @@ impl<'a> Turn<'a> {
             effects: Vec::new(),
             changes: Changes::default(),
             wake: BTreeSet::new(),
+            serve: BTreeSet::new(),
             decided: BTreeSet::new(),
             windows: BTreeSet::new(),
             recheck: BTreeSet::new(),
@@ -94,6 +97,12 @@ impl<'a> Turn<'a> {
             } else if let Some(job) = self.next_to_start() {
                 self.start_job(job);
             } else if let Some(node) = self.wake.pop_first() {
+                if self.state.nodes.get(&node).is_some_and(|node| node.status.is_online()) {
+                    self.serve.insert(node);
+                } else {
+                    self.fill_slots(node);
+                }
+            } else if let Some(node) = self.serve.pop_first() {
                 self.fill_slots(node);
             } else if !self.update_pauses() {
                 break;

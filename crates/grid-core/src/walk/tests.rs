@@ -430,3 +430,16 @@ fn a_job_that_reached_nobody_has_failed_for_its_conditions_too() {
     world.finish_all();
     assert_eq!(world.status(cleans), JobStatus::Failed);
 }
+
+#[test]
+fn j1_a_retry_that_cannot_be_is_counted_before_any_offer_of_the_same_entry() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![retrying("test", "fail", 1)]);
+    for lease in world.offered() {
+        world.fail(lease);
+    }
+    world.drain(2);
+    let effects = world.advance_ms(60_000);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Offer(_))), "node-2 has failed for good: {effects:?}");
+    assert_eq!(world.status(job), JobStatus::Failed);
+}

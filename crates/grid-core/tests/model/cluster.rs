@@ -28,8 +28,8 @@ pub struct Seen {
     /// (job, step, node) that are being worked on.
     pub open: BTreeSet<(JobId, u32, u32)>,
     pub backoff: BTreeSet<(JobId, u32)>,
-    /// Nodes that do not wait for a place in the window.
-    pub inside: BTreeSet<(JobId, u32)>,
+    /// Nodes that wait for a place in the window.
+    pub parked: BTreeSet<(JobId, u32)>,
     pub pending: BTreeSet<JobId>,
 }
 
@@ -70,11 +70,12 @@ impl Cluster {
                 }
             }
             let turns = self.turns();
-            moved = moved || self.start_jobs(seen);
             moved = moved || turns.iter().any(|(id, node)| self.see_backoff_end(*id, *node, seen));
+            moved = moved || turns.iter().any(|(id, node)| self.see_window(*id, *node, seen));
             moved = moved || turns.iter().any(|(id, node)| self.see_offline_skip(*id, *node, seen));
             moved = moved || turns.iter().any(|(id, node)| self.see_offer(*id, *node, seen));
             moved = moved || turns.iter().any(|(id, node)| self.see_entry(*id, *node, seen));
+            moved = moved || self.start_jobs(seen);
             if !moved {
                 break;
             }
@@ -94,7 +95,8 @@ impl Cluster {
     fn turns(&self) -> Vec<(JobId, u32)> {
         let running = self.jobs.iter().filter(|(_, job)| job.status == JobStatus::Running && job.in_phase);
         let turns = running.flat_map(|(id, job)| {
-            let wanting = job.walks.iter().filter(|(_, w)| matches!(w.at, At::Waiting | At::Backoff { .. }));
+            let wanting =
+                job.walks.iter().filter(|(_, w)| matches!(w.at, At::Parked | At::Waiting | At::Backoff { .. }));
             wanting.map(|(node, _)| (*id, *node))
         });
         turns.collect()
@@ -124,6 +126,22 @@ impl Cluster {
         let earliest = since_ms + plain_backoff_ms(job.walks[&node].attempt) * 8 / 10;
         assert!(self.now_ms >= earliest, "the retry of {id} on {node} came at {}, before {earliest}", self.now_ms);
         self.jobs.get_mut(&id).unwrap().walk(node).at = At::Waiting;
+        true
+    }
+
+    /// J2: a node is let in while there is room; one that goes away before it has begun is put back.
+    fn see_window(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
+        let job = self.jobs.get_mut(&id).unwrap();
+        let walk = job.walks[&node];
+        let parked = seen.parked.contains(&(id, node)) && seen.open.contains(&(id, job.step_of(&walk), node));
+        match walk.at {
+            At::Parked if !parked && job.has_place(node) => job.unpark(node),
+            At::Waiting if parked && !walk.begun && job.spec.offline == Offline::Wait && !self.is_online(node) => {
+                let walk = self.jobs.get_mut(&id).unwrap().walk(node);
+                (walk.entered, walk.at) = (false, At::Parked);
+            }
+            _ => return false,
+        }
         true
     }
 
@@ -158,7 +176,7 @@ impl Cluster {
         let job = &self.jobs[&id];
         let walk = &job.walks[&node];
         let allowed = walk.at == At::Waiting && !walk.entered && job.has_place(node) && !self.has_free_slot(node);
-        if !allowed || !seen.inside.contains(&(id, node)) {
+        if !allowed || !seen.open.contains(&(id, job.step_of(walk), node)) || seen.parked.contains(&(id, node)) {
             return false;
         }
         self.jobs.get_mut(&id).unwrap().walk(node).entered = true;
@@ -193,7 +211,7 @@ impl Cluster {
             return;
         }
         let has_reason = !job.has_place(node)
-            || !self.has_free_slot(node)
+            || (!self.has_free_slot(node) && walk.at == At::Waiting)
             || (!self.is_online(node) && Self::waits_for_offline(job));
         assert!(has_reason, "{id} step {} on {node} waits for nothing: {walk:?}", job.step_of(&walk));
     }
@@ -218,7 +236,9 @@ impl Cluster {
     fn is_stalled(&self, job: &Job) -> bool {
         let waits = |(node, walk): (&u32, &crate::job::Walk)| match walk.at {
             At::Ended | At::Unresolved => true,
-            At::Waiting => !job.has_place(*node) || (!self.is_online(*node) && Self::waits_for_offline(job)),
+            At::Parked | At::Waiting => {
+                !job.has_place(*node) || (!self.is_online(*node) && Self::waits_for_offline(job))
+            }
             At::Backoff { .. } | At::Leased { .. } => false,
         };
         job.gate || (job.in_phase && job.walks.iter().all(waits))

@@ -21,6 +21,8 @@ pub enum Why {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
+    /// Has no place in the window yet, and has looked at nothing of the phase.
+    Parked,
     /// Wants its step offered.
     Waiting,
     /// Wants it again, but not before the backoff is over.
@@ -49,6 +51,8 @@ pub struct Walk {
     pub broken: bool,
     /// J2: has a place in the window until it ends.
     pub entered: bool,
+    /// Has had a lease in this phase.
+    pub begun: bool,
     pub at: At,
 }
 
@@ -205,9 +209,10 @@ impl Job {
             return;
         }
         (self.in_phase, self.reached, self.missed) = (true, false, false);
-        let fresh = Walk { sub: 0, attempt: 1, last: None, broken: false, entered: false, at: At::Waiting };
+        let at = if self.phase().concurrency.is_some() { At::Parked } else { At::Waiting };
+        let fresh = Walk { sub: 0, attempt: 1, last: None, broken: false, entered: false, begun: false, at };
         self.walks = active.iter().map(|node| (*node, fresh)).collect();
-        for node in active {
+        for node in active.into_iter().filter(|_| at == At::Waiting) {
             self.skip_forward(node);
         }
     }
@@ -271,11 +276,17 @@ impl Job {
         self.walks[&node].entered || self.phase().concurrency.is_none_or(|room| inside < room as usize)
     }
 
+    /// Its turn has come: it looks for what it has to do.
+    pub fn unpark(&mut self, node: u32) {
+        self.walk(node).at = At::Waiting;
+        self.skip_forward(node);
+    }
+
     pub fn take(&mut self, node: u32) {
         self.reached = true;
         let epoch = self.epoch;
         let walk = self.walk(node);
-        (walk.entered, walk.at) = (true, At::Leased { epoch, revoked: None });
+        (walk.entered, walk.begun, walk.at) = (true, true, At::Leased { epoch, revoked: None });
     }
 
     /// An attempt has ended: another one follows, a person is asked, or it is for good.
@@ -316,8 +327,7 @@ impl Job {
         let walk = self.walks[&node];
         self.rows.insert((self.step_of(&walk), node), (outcome, attempts));
         let broken = walk.broken || outcome.is_failure();
-        *self.walk(node) =
-            Walk { sub: walk.sub + 1, attempt: 1, last: None, broken, entered: walk.entered, at: At::Waiting };
+        *self.walk(node) = Walk { sub: walk.sub + 1, attempt: 1, last: None, broken, at: At::Waiting, ..walk };
         if outcome.is_failure() {
             self.excluded.insert(node);
             let budget = Budget::of(&self.spec.tolerance());
@@ -341,6 +351,8 @@ impl Job {
             }
             match (walk.at, walk.last) {
                 (At::Leased { .. } | At::Ended, _) => {}
+                (At::Parked, _) if self.may_run(Condition::Always) => {}
+                (At::Parked, _) => self.unpark(node),
                 (At::Unresolved, _) => self.settle(node, Outcome::Unknown, walk.attempt),
                 // J1: tripping also cancels pending retries.
                 (At::Waiting | At::Backoff { .. }, Some(last)) => self.settle(node, last, walk.attempt - 1),
@@ -378,7 +390,7 @@ impl Job {
 
     fn revoke_all(&mut self, why: Why) {
         for walk in self.walks.values_mut() {
-            if let At::Leased { revoked: revoked @ None, .. } = &mut walk.at {
+            if let At::Leased { revoked, .. } = &mut walk.at {
                 *revoked = Some(why);
             }
         }
@@ -389,12 +401,10 @@ impl Job {
         let was_pending = self.status == JobStatus::Pending;
         self.status = JobStatus::Cancelled;
         self.gate = false;
-        if was_pending && self.expected.is_empty() {
-            self.epoch += 1;
-            return;
+        if !was_pending {
+            self.revoke_all(Why::Cancel);
+            self.reconsider();
         }
-        self.revoke_all(Why::Cancel);
-        self.reconsider();
         for (node, walk) in self.walks.clone().into_iter().filter(|_| self.in_phase) {
             let first = self.first_step(self.phase);
             let rest = self.step_of(&walk) + 1..first + u32::try_from(self.phase().tasks.len()).unwrap();
@@ -452,8 +462,8 @@ impl Job {
         self.in_phase && self.walks.values().any(|walk| matches!(walk.at, At::Leased { .. }))
     }
 
-    /// Rows of a step that show this outcome.
-    pub fn count(&self, step: u32, outcome: Outcome) -> u32 {
+    /// Rows of a step by the outcome they show.
+    pub fn counts(&self, step: u32) -> [u32; 8] {
         let open = |node: &u32| {
             let walk = self.walks.get(node).filter(|walk| self.in_phase && self.step_of(walk) == step);
             match walk.map(|walk| walk.at) {
@@ -462,11 +472,15 @@ impl Job {
                 _ => Outcome::Pending,
             }
         };
-        let of = |node: &&u32| match self.rows.get(&(step, **node)) {
-            Some((outcome, _)) => *outcome,
-            None if self.done.contains(&(step, **node)) => Outcome::Success,
-            None => open(node),
-        };
-        u32::try_from(self.expected.iter().filter(|node| of(node) == outcome).count()).unwrap()
+        let mut counts = [0; 8];
+        for node in &self.expected {
+            let outcome = match self.rows.get(&(step, *node)) {
+                Some((outcome, _)) => *outcome,
+                None if self.done.contains(&(step, *node)) => Outcome::Success,
+                None => open(node),
+            };
+            counts[outcome as usize] += 1;
+        }
+        counts
     }
 }

@@ -6,6 +6,7 @@ use grid_core::{
     MarkNode, RecordResult, Reply, ResolveStep, SubmitJob, Verdict,
 };
 use grid_types::decl::EffectClass;
+use grid_types::job::Offline;
 use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
@@ -291,6 +292,11 @@ impl Player {
         let namespace = "default".parse().unwrap();
         let name = format!("node-{node}").parse().unwrap();
         let command = ResolveStep { namespace, job, step: StepIndex(step), node: name, verdict };
+        let away = !matches!(self.rig.model.nodes[&node].status, NodeStatus::Ready | NodeStatus::Warning);
+        if verdict == Verdict::Retry && away && self.rig.model.jobs[&job].spec.offline == Offline::Skip {
+            let head = self.rig.head();
+            return self.rig.ignored(head, Command::ResolveStep(command));
+        }
         self.rig.one(Command::ResolveStep(command)).unwrap();
         let model = self.rig.model.jobs.get_mut(&job).unwrap();
         model.unknown.remove(&(step, node));
