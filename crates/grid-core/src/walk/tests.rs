@@ -440,6 +440,9 @@ fn j1_a_retry_that_cannot_be_is_counted_before_any_offer_of_the_same_entry() {
     }
     world.drain(2);
     let effects = world.advance_ms(60_000);
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Offer(_))), "node-2 has failed for good: {effects:?}");
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, Effect::Offer(_))),
+        "node-2 has failed for good: {effects:?}"
+    );
     assert_eq!(world.status(job), JobStatus::Failed);
 }

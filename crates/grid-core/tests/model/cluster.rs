@@ -62,24 +62,14 @@ impl Cluster {
 
     /// Follows from the entry and from what was chosen: to the end, where every choice is used up.
     pub fn settle(&mut self, seen: &Seen) {
-        loop {
-            let mut moved = false;
-            for job in self.jobs.values_mut() {
-                while job.go_on() {
-                    moved = true;
-                }
-            }
-            let turns = self.turns();
-            moved = moved || turns.iter().any(|(id, node)| self.see_backoff_end(*id, *node, seen));
-            moved = moved || turns.iter().any(|(id, node)| self.see_window(*id, *node, seen));
-            moved = moved || turns.iter().any(|(id, node)| self.see_offline_skip(*id, *node, seen));
-            moved = moved || turns.iter().any(|(id, node)| self.see_offer(*id, *node, seen));
-            moved = moved || turns.iter().any(|(id, node)| self.see_entry(*id, *node, seen));
-            moved = moved || self.start_jobs(seen);
-            if !moved {
-                break;
-            }
-        }
+        while self.advance_phases()
+            || self.see_all(Self::see_backoff_end, seen)
+            || self.see_all(Self::see_window, seen)
+            || self.see_all(Self::see_offline_skip, seen)
+            || self.see_all(Self::see_offer, seen)
+            || self.see_all(Self::see_entry, seen)
+            || self.start_jobs(seen)
+        {}
         self.check_leases(seen);
         for (id, node) in self.turns() {
             self.check_wait(id, node);
@@ -89,6 +79,23 @@ impl Cluster {
         assert!(!waiting || admitted.len() >= self.max_concurrent, "a job waits although only {admitted:?} run");
         self.admitted = admitted;
         self.move_deadlines();
+    }
+
+    fn advance_phases(&mut self) -> bool {
+        let mut moved = false;
+        for job in self.jobs.values_mut() {
+            while job.go_on() {
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Asks of every node whose turn it may be whether that choice was made; the earlier questions come first again
+    /// after each round of answers.
+    fn see_all(&mut self, see: fn(&mut Self, JobId, u32, &Seen) -> bool, seen: &Seen) -> bool {
+        let answers = self.turns().into_iter().map(|(id, node)| see(self, id, node, seen));
+        answers.filter(|moved| *moved).count() > 0
     }
 
     /// Nodes that want a lease, now or after their backoff.

@@ -4,13 +4,12 @@
 //! Not here: who gets a free slot or a free place in the window first. The documents leave that open, so the cluster
 //! watches what was chosen and asks this file whether it was allowed (`cluster`).
 
+mod ends;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, JobSpec, OnUnknown, Phase, Task};
+use grid_types::job::{Condition, JobSpec, Phase, Task};
 use grid_types::{JobStatus, Outcome};
-
-use crate::share::Budget;
 
 /// Why a lease was taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,8 +219,15 @@ impl Job {
     /// Whether a person's word would let anything run.
     fn has_work(&self, active: &[u32]) -> bool {
         let first = self.first_step(self.phase);
-        let mut wanted = (first..).zip(&self.phase().tasks).filter(|(_, task)| task.condition != Condition::OnFailure);
-        wanted.any(|(step, _)| active.iter().any(|node| !self.done.contains(&(step, *node))))
+        let wants = |step: u32, task: &Task, node: u32| {
+            let runs = match task.condition {
+                Condition::Always => true,
+                Condition::OnSuccess => !self.has_failed(node),
+                Condition::OnFailure => self.has_failed(node),
+            };
+            runs && !self.done.contains(&(step, node))
+        };
+        (first..).zip(&self.phase().tasks).any(|(step, task)| active.iter().any(|node| wants(step, task, *node)))
     }
 
     fn skip_phase(&mut self, phase: usize, node: u32) {
@@ -289,78 +295,6 @@ impl Job {
         (walk.entered, walk.begun, walk.at) = (true, true, At::Leased { epoch, revoked: None });
     }
 
-    /// An attempt has ended: another one follows, a person is asked, or it is for good.
-    pub fn attempt_ended(&mut self, node: u32, outcome: Outcome, now_ms: u64) {
-        let walk = self.walks[&node];
-        let task = self.task_of(&walk);
-        // Of what is unknown nobody can say that it does not run any more: it is never tried again by itself.
-        let may_retry = match outcome {
-            Outcome::Failed => true,
-            Outcome::TimedOut => task.effect != EffectClass::Once,
-            _ => false,
-        };
-        let (may_go_on, max_retries) = (self.may_run(task.condition), task.max_retries);
-        let may_wait = self.spec.on_unknown == OnUnknown::Wait && self.may_run(Condition::Always);
-        if outcome == Outcome::Unknown {
-            self.note_unknown(node);
-        }
-        if may_retry && may_go_on && walk.attempt <= max_retries {
-            let walk = self.walk(node);
-            walk.attempt += 1;
-            (walk.last, walk.at) = (Some(outcome), At::Backoff { since_ms: now_ms });
-        } else if outcome == Outcome::Unknown && may_wait {
-            self.walk(node).at = At::Unresolved;
-        } else {
-            self.settle(node, outcome, walk.attempt);
-        }
-    }
-
-    pub fn note_unknown(&mut self, node: u32) {
-        let walk = self.walks[&node];
-        if let At::Leased { epoch, .. } = walk.at {
-            self.unknown.insert((self.step_of(&walk), node), (epoch, walk.attempt));
-        }
-    }
-
-    /// The outcome of the node's current sub-step, for good.
-    pub fn settle(&mut self, node: u32, outcome: Outcome, attempts: u32) {
-        let walk = self.walks[&node];
-        self.rows.insert((self.step_of(&walk), node), (outcome, attempts));
-        let broken = walk.broken || outcome.is_failure();
-        *self.walk(node) = Walk { sub: walk.sub + 1, attempt: 1, last: None, broken, at: At::Waiting, ..walk };
-        if outcome.is_failure() {
-            self.excluded.insert(node);
-            let budget = Budget::of(&self.spec.tolerance());
-            if self.tripped.is_none() && budget.is_exceeded(self.failed(), self.expected.len()) {
-                self.tripped = Some(Trip::Tolerance);
-                self.reconsider();
-            }
-        }
-        self.skip_forward(node);
-    }
-
-    /// After a trip or a cancel: what has no lease and may not get one any more is decided now.
-    fn reconsider(&mut self) {
-        if !self.in_phase {
-            return;
-        }
-        for node in self.walks.keys().copied().collect::<Vec<_>>() {
-            let walk = self.walks[&node];
-            if walk.sub == self.phase().tasks.len() {
-                continue;
-            }
-            match (walk.at, walk.last) {
-                (At::Leased { .. } | At::Ended, _) => {}
-                (At::Parked, _) if self.may_run(Condition::Always) => {}
-                (At::Parked, _) => self.unpark(node),
-                (At::Unresolved, _) => self.settle(node, Outcome::Unknown, walk.attempt),
-                // J1: tripping also cancels pending retries.
-                (At::Waiting | At::Backoff { .. }, Some(last)) => self.settle(node, last, walk.attempt - 1),
-                (At::Waiting | At::Backoff { .. }, None) => self.skip_forward(node),
-            }
-        }
-    }
-
     /// J4: its turn has come and it is not there.
     pub fn skip_offline(&mut self, node: u32) {
         let walk = self.walks[&node];
@@ -386,76 +320,6 @@ impl Job {
         let nothing_done = self.was_missed && !succeeded;
         let failed = self.tripped.is_some() || self.unreached || none_left || nothing_done;
         self.status = if failed { JobStatus::Failed } else { JobStatus::Completed };
-    }
-
-    fn revoke_all(&mut self, why: Why) {
-        for walk in self.walks.values_mut() {
-            if let At::Leased { revoked, .. } = &mut walk.at {
-                *revoked = Some(why);
-            }
-        }
-        self.epoch += 1;
-    }
-
-    pub fn cancel(&mut self) {
-        let was_pending = self.status == JobStatus::Pending;
-        self.status = JobStatus::Cancelled;
-        self.gate = false;
-        if !was_pending {
-            self.revoke_all(Why::Cancel);
-            self.reconsider();
-        }
-        for (node, walk) in self.walks.clone().into_iter().filter(|_| self.in_phase) {
-            let first = self.first_step(self.phase);
-            let rest = self.step_of(&walk) + 1..first + u32::try_from(self.phase().tasks.len()).unwrap();
-            for step in rest.filter(|_| matches!(walk.at, At::Leased { .. })) {
-                if !self.done.contains(&(step, node)) {
-                    self.rows.insert((step, node), (Outcome::Skipped, 0));
-                }
-            }
-        }
-        let from = if self.in_phase { self.phase + 1 } else { self.phase };
-        for phase in from..self.spec.phases.len() {
-            for node in self.expected.clone() {
-                self.skip_phase(phase, node);
-            }
-        }
-    }
-
-    /// The job's own timeout.
-    pub fn time_is_over(&mut self) {
-        self.deadline_ms = None;
-        let cleans_up = self.tripped.is_some() && self.may_run(Condition::Always);
-        self.tripped = Some(Trip::Timeout);
-        // A clean-up is bounded by the timeouts of its own tasks.
-        if !cleans_up {
-            self.revoke_all(Why::Timeout);
-            self.reconsider();
-        }
-    }
-
-    /// W9: the worker says how a revoked lease ended.
-    pub fn confirm_revoke(&mut self, node: u32, ended: Option<Outcome>) {
-        let walk = self.walks[&node];
-        let At::Leased { revoked: Some(why), .. } = walk.at else { panic!("{node} has no revoked lease") };
-        // However it ended under an epoch that was over: only that nobody knows is worth more.
-        let outcome = match (ended, why) {
-            (Some(Outcome::Unknown), _) => Outcome::Unknown,
-            (_, Why::Cancel) => Outcome::Cancelled,
-            (_, Why::Timeout) => Outcome::TimedOut,
-        };
-        self.settle(node, outcome, walk.attempt);
-    }
-
-    /// W8: the journal settles what was unknown.
-    pub fn journal_says(&mut self, step: u32, node: u32, outcome: Outcome, now_ms: u64) {
-        let (_, attempt) = self.unknown.remove(&(step, node)).unwrap();
-        if self.rows.contains_key(&(step, node)) {
-            self.rows.insert((step, node), (outcome, attempt));
-            return;
-        }
-        assert_eq!(self.walks[&node].at, At::Unresolved, "whatever is unknown has ended or waits for a person");
-        self.attempt_ended(node, outcome, now_ms);
     }
 
     pub fn has_leases(&self) -> bool {

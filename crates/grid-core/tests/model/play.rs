@@ -1,9 +1,13 @@
 //! Random events in a random order: results, deaths, returns, time, leaders, people, and what comes twice or too late.
 //! After each one the model and the state machine have to agree; at the end everything comes back and has to end.
 
+mod nodes;
+
+use std::collections::BTreeSet;
+
 use grid_core::{
-    Answer, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, EntryHead, ExpireLease, FireTimers, LeaveNode,
-    MarkNode, RecordResult, Reply, ResolveStep, SubmitJob, Verdict,
+    Answer, CancelJob, Command, ConfirmJob, ConfirmRevoke, EntryHead, RecordResult, Reply, ResolveStep, SubmitJob,
+    Verdict,
 };
 use grid_types::decl::EffectClass;
 use grid_types::job::Offline;
@@ -19,6 +23,8 @@ pub struct Player {
     pub rig: Rig,
     pub dice: Dice,
     pub flavour: Flavour,
+    /// (step, node) that never succeed.
+    pub doom: BTreeSet<(u32, u32)>,
     next_job: u64,
     sent: Vec<Command>,
 }
@@ -29,7 +35,7 @@ impl Player {
         let slots: Vec<u32> = (0..flavour.nodes).map(|_| dice.pick(&[1, 1, 2])).collect();
         let max_concurrent = dice.pick(&[1, 2, 5]);
         let rig = Rig::new(seed, &slots, max_concurrent);
-        Self { rig, dice, flavour, next_job: 100, sent: Vec::new() }
+        Self { rig, dice, flavour, doom: BTreeSet::new(), next_job: 100, sent: Vec::new() }
     }
 
     /// One random event.
@@ -56,6 +62,18 @@ impl Player {
         self.rig.agree();
     }
 
+    /// One for many nodes at once: most of them answer.
+    pub fn wide_step(&mut self) {
+        match self.dice.roll(8) {
+            0..=3 => self.results_together(),
+            4 => self.advance(),
+            5 => self.mark(),
+            6 => self.drain_or_leave(),
+            _ => self.step(),
+        }
+        self.rig.agree();
+    }
+
     pub fn submit(&mut self) {
         let spec = self.dice.job(self.flavour);
         self.submit_spec(spec);
@@ -72,7 +90,10 @@ impl Player {
         id
     }
 
-    fn outcome(&mut self, (_, lease): (NodeOrd, LeaseKey)) -> Outcome {
+    fn outcome(&mut self, (node, lease): (NodeOrd, LeaseKey)) -> Outcome {
+        if self.doom.contains(&(lease.step.0, node.0)) {
+            return Outcome::Failed;
+        }
         let once = self.effect_of(lease) == EffectClass::Once;
         match self.dice.roll(12) {
             0 | 1 => Outcome::Failed,
@@ -149,103 +170,6 @@ impl Player {
         self.rig.model.jobs.get_mut(&lease.job).unwrap().confirm_revoke(node.0, ended);
     }
 
-    fn expire(&mut self) {
-        let leases = self.rig.leases(false);
-        let Some((node, lease)) = self.dice.maybe(&leases) else { return };
-        self.rig.note(format!("expired {:?}", name_of((node, lease))));
-        self.rig.one(Command::ExpireLease(ExpireLease { node, lease })).unwrap();
-        let now_ms = self.rig.model.now_ms;
-        self.rig.model.jobs.get_mut(&lease.job).unwrap().attempt_ended(node.0, Outcome::Unknown, now_ms);
-    }
-
-    fn some_node(&mut self) -> u32 {
-        1 + self.dice.roll(u32::try_from(self.rig.model.nodes.len()).unwrap())
-    }
-
-    fn mark(&mut self) {
-        let node = self.some_node();
-        let from = self.rig.model.nodes[&node].status;
-        let to = match from {
-            NodeStatus::Ready => NodeStatus::Warning,
-            NodeStatus::Warning => self.dice.pick(&[NodeStatus::Ready, NodeStatus::Unhealthy]),
-            NodeStatus::Unhealthy => self.dice.pick(&[NodeStatus::Ready, NodeStatus::Dead]),
-            NodeStatus::Dead | NodeStatus::Draining | NodeStatus::Left => return,
-        };
-        self.mark_as(node, to);
-    }
-
-    pub fn mark_as(&mut self, node: u32, to: NodeStatus) {
-        let from = self.rig.model.nodes[&node].status;
-        self.rig.note(format!("node {node}: {from} -> {to}"));
-        let session = self.rig.state.nodes[&NodeOrd(node)].session;
-        let mark = MarkNode { node: NodeOrd(node), session, from, to, reason: "test".to_owned() };
-        self.rig.one(Command::MarkNode(mark)).unwrap();
-        self.rig.model.nodes.get_mut(&node).unwrap().status = to;
-        if to == NodeStatus::Dead {
-            self.rig.model.lose_leases(node, false);
-        }
-    }
-
-    fn register(&mut self) {
-        let node = self.some_node();
-        let new_journal = self.dice.one_in(4);
-        self.register_node(node, new_journal);
-    }
-
-    pub fn register_node(&mut self, node: u32, new_journal: bool) {
-        self.rig.note(format!("node {node} registers{}", if new_journal { " with a new journal" } else { "" }));
-        *self.rig.journals.entry(node).or_default() += u64::from(new_journal);
-        let slots = u32::try_from(self.rig.model.nodes[&node].slots).unwrap();
-        let command = self.rig.register_command(node, slots);
-        self.rig.one(command).unwrap();
-        if new_journal {
-            self.rig.model.lose_leases(node, true);
-        }
-        self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Ready;
-    }
-
-    fn drain_or_leave(&mut self) {
-        let node = self.some_node();
-        let session = self.rig.state.nodes[&NodeOrd(node)].session;
-        let status = self.rig.model.nodes[&node].status;
-        let ord = NodeOrd(node);
-        if matches!(status, NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy) && self.dice.one_in(2) {
-            self.rig.note(format!("node {node} drains"));
-            self.rig.one(Command::DrainNode(DrainNode { node: ord, session })).unwrap();
-            self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Draining;
-        } else if !matches!(status, NodeStatus::Dead | NodeStatus::Left) {
-            self.rig.note(format!("node {node} leaves with what it holds"));
-            self.rig.one(Command::LeaveNode(LeaveNode { node: ord, session, holds_nothing: false })).unwrap();
-            self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Left;
-            self.rig.model.lose_leases(node, false);
-        }
-    }
-
-    fn new_leader(&mut self) {
-        self.rig.note("new leader".to_owned());
-        let old = self.rig.head();
-        self.rig.begin_term();
-        if let Some(job) = self.rig.model.jobs.keys().next().copied() {
-            let cancel = Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job });
-            self.rig.ignored(old, cancel);
-        }
-    }
-
-    pub fn advance(&mut self) {
-        let now_ms = self.rig.model.now_ms;
-        let due_ms = self.rig.state.next_due_ms().filter(|at| *at < now_ms + 3_600_000);
-        let to_ms = match due_ms {
-            Some(at) if self.dice.one_in(2) => at.max(now_ms),
-            _ => now_ms + u64::from(self.dice.roll(1_500)),
-        };
-        self.rig.note(format!("time {to_ms}"));
-        self.rig.model.now_ms = to_ms;
-        self.rig.one(Command::FireTimers(FireTimers {})).unwrap();
-        self.rig.model.fire_timers();
-        self.rig.agree();
-        self.rig.model.check_timers();
-    }
-
     fn some_job(&mut self) -> Option<JobId> {
         let jobs: Vec<JobId> = self.rig.model.jobs.keys().copied().collect();
         self.dice.maybe(&jobs)
@@ -287,7 +211,9 @@ impl Player {
             unresolved.extend(waiting.map(|(node, walk)| (*id, *node, job.step_of(walk))));
         }
         let Some((job, node, step)) = self.dice.maybe(&unresolved) else { return };
+        let doomed = self.doom.contains(&(step, node));
         let verdict = self.dice.pick(&[Verdict::Success, Verdict::Failed, Verdict::Retry]);
+        let verdict = if doomed { Verdict::Failed } else { verdict };
         self.rig.note(format!("a person says of {job} step {step} on {node}: {verdict:?}"));
         let namespace = "default".parse().unwrap();
         let name = format!("node-{node}").parse().unwrap();
@@ -391,7 +317,8 @@ impl Player {
                 return;
             }
             match self.dice.roll(8) {
-                0..=2 => self.result(),
+                0 => self.results_together(),
+                1 | 2 => self.result(),
                 3 => self.confirm_revoke(),
                 4 => self.resolve(),
                 5 => self.confirm_gate(),

@@ -27,6 +27,7 @@ pub struct Rig {
     pub retired: BTreeMap<JobId, Job>,
     /// Jobs that were looked at after they had left: nothing moves them any more but a resume.
     closed: BTreeSet<JobId>,
+    entries: u64,
     pub boots: BTreeMap<u32, u64>,
     pub journals: BTreeMap<u32, u64>,
 }
@@ -60,6 +61,7 @@ impl Rig {
             sent: BTreeSet::new(),
             retired: BTreeMap::new(),
             closed: BTreeSet::new(),
+            entries: 0,
             boots: BTreeMap::new(),
             journals: BTreeMap::new(),
         };
@@ -97,8 +99,12 @@ impl Rig {
             assert!(after.contains(lease), "{lease:?} was sent, but is not out");
         }
         self.sent.extend(sent);
-        let found = violations(&self.state);
-        assert!(found.is_empty(), "{found:#?}");
+        // Every entry of every other test has them checked; here they would be most of the time spent.
+        self.entries += 1;
+        if self.entries.is_multiple_of(8) {
+            let found = violations(&self.state);
+            assert!(found.is_empty(), "{found:#?}");
+        }
         applied
     }
 
