@@ -62,14 +62,16 @@ impl<'a> View<'a> {
     }
 
     pub fn of(&mut self, step: u32, node: NodeOrd) -> Result<ResultDoc, Fault> {
-        if let Some(cell) = self.cell_at(step, node)?
+        // What an earlier run has done stands, whatever became of the step elsewhere, and though its node may still wait
+        // for a place in the phase.
+        let done = self.is_done(step, node);
+        if !done
+            && let Some(cell) = self.cell_at(step, node)?
             && let Some(doc) = self.of_cell(&cell)
         {
             return Ok(doc);
         }
         let job = key(self.job.head.id);
-        // What an earlier run has done stands, whatever became of the step elsewhere.
-        let done = self.is_done(step, node);
         let run = if done { 0 } else { self.job.head.run_epoch.0 };
         let result = self.result.query_row(params![job, step, node.0, run], |row| Ok((row.get(0)?, settled(row)?)));
         let result: Option<(u32, ResultDoc)> = result.optional()?;
