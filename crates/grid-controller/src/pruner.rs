@@ -37,10 +37,11 @@ pub async fn prune(shared: Arc<Shared>) {
 async fn forget_what_is_due(shared: &Shared) -> usize {
     let mut forgotten = 0;
     loop {
-        let due = old_history(&shared.state(), shared.clock.wall_ms(), shared.settings.history_ms);
+        let Some(term) = shared.current_term() else { return forgotten };
+        let due = old_history(&shared.state(), term.now_ms(), shared.settings.history_ms);
         let next = match due {
             Some(due) => due,
-            None if unswept(shared).await => PruneHistory { ended_before_wall_ms: 0, jobs: Vec::new() },
+            None if unswept(shared).await => PruneHistory { ended_before_ms: 0, jobs: Vec::new() },
             None => return forgotten,
         };
         let jobs = next.jobs.len();

@@ -66,8 +66,13 @@ impl Controller {
     }
 
     /// Proposes what moves a job and answers how it stands then.
-    async fn moved(&self, command: Command) -> Result<JobStateDoc, Refusal> {
-        match self.shared.proposer.propose(&command).await.map_err(refused)? {
+    async fn moved(&self, namespace: &str, job: JobId, command: Command) -> Result<JobStateDoc, Refusal> {
+        let replied = self.shared.proposer.propose(&command).await;
+        if let Err(NoReply::Rejected(Rejection::Ended { .. })) = &replied {
+            // A stub knows no namespace, and whoever asks in another one must not learn that the job exists.
+            self.job(namespace, job).await?;
+        }
+        match replied.map_err(refused)? {
             Reply::Cancelled { job, status } | Reply::Moved { job, status } => {
                 Ok(JobStateDoc { id: job.to_string(), status, note: None })
             }
@@ -179,13 +184,13 @@ impl Control for Controller {
     }
 
     async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {
-        let namespace: Name = namespace.parse().map_err(|_| no_job(job))?;
-        self.moved(Command::CancelJob(CancelJob { namespace, job })).await
+        let asked: Name = namespace.parse().map_err(|_| no_job(job))?;
+        self.moved(namespace, job, Command::CancelJob(CancelJob { namespace: asked, job })).await
     }
 
     async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Refusal> {
-        let namespace: Name = namespace.parse().map_err(|_| no_job(job))?;
-        self.moved(Command::ConfirmJob(ConfirmJob { namespace, job, phase })).await
+        let asked: Name = namespace.parse().map_err(|_| no_job(job))?;
+        self.moved(namespace, job, Command::ConfirmJob(ConfirmJob { namespace: asked, job, phase })).await
     }
 
     async fn resolve(
@@ -196,13 +201,14 @@ impl Control for Controller {
         node: NodeId,
         verdict: Resolution,
     ) -> Result<JobStateDoc, Refusal> {
-        let namespace: Name = namespace.parse().map_err(|_| no_job(job))?;
+        let asked: Name = namespace.parse().map_err(|_| no_job(job))?;
         let verdict = match verdict {
             Resolution::Success => Verdict::Success,
             Resolution::Failed => Verdict::Failed,
             Resolution::Retry => Verdict::Retry,
         };
-        self.moved(Command::ResolveStep(ResolveStep { namespace, job, step, node, verdict })).await
+        let command = ResolveStep { namespace: asked, job, step, node, verdict };
+        self.moved(namespace, job, Command::ResolveStep(command)).await
     }
 
     async fn resume(&self, namespace: &str, job: JobId, wanted: Rerun) -> Result<JobStateDoc, Refusal> {
@@ -210,7 +216,7 @@ impl Control for Controller {
         let read = move |reader: &Reader| reader.resumable(&asked, job, wanted.failed_only);
         let found = self.read(read).await?.ok_or_else(|| no_job(job))?;
         let (command, note) = crate::resume::command(found, wanted)?;
-        let moved = self.moved(Command::ResumeJob(command)).await?;
+        let moved = self.moved(namespace, job, Command::ResumeJob(command)).await?;
         Ok(JobStateDoc { note, ..moved })
     }
 

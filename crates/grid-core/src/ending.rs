@@ -97,9 +97,10 @@ impl Turn<'_> {
 
     /// L8: only a stub stays behind.
     pub fn retire(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.remove(&id) else { return };
-        let ended_wall_ms = job.head.updated_wall_ms;
-        self.state.stubs.insert(id, Stub { epoch: job.head.epoch, status: job.head.status, ended_wall_ms });
+        let Some(mut job) = self.state.jobs.remove(&id) else { return };
+        job.head.ended_ms = self.state.meta.now_ms;
+        let stub = Stub { epoch: job.head.epoch, status: job.head.status, ended_ms: job.head.ended_ms };
+        self.state.stubs.insert(id, stub);
         if !job.expected.is_empty() {
             self.effects.push(Effect::Forget { job: id, nodes: job.expected.clone() });
         }

@@ -106,7 +106,7 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             }
         }
         14 => {
-            let limit = world.head().wall_ms.saturating_sub(dice.roll(5_000));
+            let limit = world.head().now_ms.saturating_sub(dice.roll(5_000));
             let pruned = world.prune(limit);
             jobs.retain(|job| !pruned.contains(job));
         }
@@ -192,6 +192,33 @@ fn random_commands_keep_every_invariant_and_every_job_ends() {
             }
         });
         assert!(outcome.is_ok(), "seed {seed}");
+    }
+}
+
+/// The same commands under two wall clocks, one of which jumps by years: every decision is the same.
+#[test]
+fn w6_the_wall_clock_decides_nothing() {
+    for seed in 1..=100u64 {
+        let mut worlds = [false, true].map(|wild| {
+            let mut world = World::with_nodes(NODES);
+            world.set_quotas(2, 50);
+            world.wild_wall = wild;
+            (world, Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)), Vec::new(), 10)
+        });
+        for _ in 0..150 {
+            for (world, dice, jobs, boots) in &mut worlds {
+                step(world, dice, jobs, boots);
+            }
+            let [(calm, .., of_calm, _), (wild, .., of_wild, _)] = &worlds;
+            assert_eq!((calm.offered(), of_calm), (wild.offered(), of_wild), "seed {seed}");
+            assert_eq!(calm.state.timers, wild.state.timers, "seed {seed}");
+        }
+        let [(calm, .., jobs, _), (wild, ..)] = &worlds;
+        assert!(calm.state.meta.wall_ms % 1_000_000 > 0 && calm.state.meta != wild.state.meta, "the clocks did differ");
+        for job in jobs {
+            let told = |world: &World| (world.status(*job), world.reason(*job), world.rows_of(*job));
+            assert_eq!(told(calm), told(wild), "seed {seed}");
+        }
     }
 }
 

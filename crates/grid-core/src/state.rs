@@ -101,9 +101,9 @@ pub struct Stub {
     pub epoch: JobEpoch,
     #[n(1)]
     pub status: JobStatus,
-    /// By the leader's wall clock: history is kept for so many days.
+    /// Leader time: history is kept for so many days, whatever a wall clock says (W6).
     #[n(2)]
-    pub ended_wall_ms: u64,
+    pub ended_ms: u64,
 }
 
 /// What is due at a time.

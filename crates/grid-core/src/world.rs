@@ -36,6 +36,8 @@ pub(crate) struct World {
     strategy: Strategy,
     timeout: Option<grid_types::Span>,
     adjust: fn(&mut JobSpec),
+    /// The leader's wall clock jumps years between entries.
+    pub wild_wall: bool,
 }
 
 impl World {
@@ -49,6 +51,7 @@ impl World {
             strategy: Strategy::FailFast,
             timeout: None,
             adjust: |_| (),
+            wild_wall: false,
         };
         world.begin_term(5).unwrap();
         world
@@ -79,9 +82,15 @@ impl World {
             epoch: leadership.epoch,
             term: leadership.term,
             now_ms: self.now_ms,
-            wall_ms: 1_790_000_000_000 + self.now_ms,
+            wall_ms: self.wall_ms(),
             commands: 0,
         }
+    }
+
+    fn wall_ms(&self) -> u64 {
+        const YEAR_MS: u64 = 365 * 24 * 3_600_000;
+        let years = if self.wild_wall { (self.now_ms + self.history.len() as u64) % 3 } else { 1 };
+        1_790_000_000_000 + self.now_ms + years * YEAR_MS
     }
 
     pub fn apply(&mut self, commands: Vec<Command>) -> Applied {
@@ -188,9 +197,9 @@ impl World {
     }
 
     /// Forgets what ended before a time.
-    pub fn prune(&mut self, ended_before_wall_ms: u64) -> Vec<JobId> {
+    pub fn prune(&mut self, ended_before_ms: u64) -> Vec<JobId> {
         let jobs = self.state.stubs.keys().copied().collect();
-        self.apply(vec![Command::PruneHistory(PruneHistory { ended_before_wall_ms, jobs })]).changes.pruned
+        self.apply(vec![Command::PruneHistory(PruneHistory { ended_before_ms, jobs })]).changes.pruned
     }
 
     /// Leases that are to be given back.

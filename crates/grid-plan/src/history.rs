@@ -4,13 +4,13 @@ use grid_core::{MAX_PRUNED, PruneHistory, State};
 
 /// The next jobs to forget, oldest first; none if nothing is that old.
 ///
-/// A clock that was set back, or a history longer than time itself, forgets nothing.
+/// `now_ms` is leader time: days without a leader do not count, and a wall clock that jumps forgets nothing (W6).
 #[must_use]
-pub fn old_history(state: &State, now_wall_ms: u64, history_ms: u64) -> Option<PruneHistory> {
-    let ended_before_wall_ms = now_wall_ms.checked_sub(history_ms)?;
-    let old = state.stubs.iter().filter(|(_, stub)| stub.ended_wall_ms < ended_before_wall_ms);
+pub fn old_history(state: &State, now_ms: u64, history_ms: u64) -> Option<PruneHistory> {
+    let ended_before_ms = now_ms.checked_sub(history_ms)?;
+    let old = state.stubs.iter().filter(|(_, stub)| stub.ended_ms < ended_before_ms);
     let jobs: Vec<_> = old.take(MAX_PRUNED).map(|(id, _)| *id).collect();
-    (!jobs.is_empty()).then_some(PruneHistory { ended_before_wall_ms, jobs })
+    (!jobs.is_empty()).then_some(PruneHistory { ended_before_ms, jobs })
 }
 
 #[cfg(test)]
@@ -21,13 +21,13 @@ mod tests {
 
     #[test]
     fn l6_the_oldest_go_first_and_only_so_many_at_once() {
-        let stub = |ended_wall_ms| Stub { epoch: JobEpoch(1), status: JobStatus::Completed, ended_wall_ms };
+        let stub = |ended_ms| Stub { epoch: JobEpoch(1), status: JobStatus::Completed, ended_ms };
         let stubs = (1..=2_000u64).map(|id| (JobId(id), stub(10_000 + id))).collect();
         let state = State::from_parts(Parts { stubs, ..Parts::default() }).unwrap();
         assert_eq!(old_history(&state, 20_000, 20_001), None, "longer than time itself");
         assert_eq!(old_history(&state, 20_000, 9_999), None, "nothing is that old");
         let some = old_history(&state, 20_000, 9_997).unwrap();
-        assert_eq!((some.ended_before_wall_ms, some.jobs), (10_003, vec![JobId(1), JobId(2)]));
+        assert_eq!((some.ended_before_ms, some.jobs), (10_003, vec![JobId(1), JobId(2)]));
         let many = old_history(&state, 20_000, 1).unwrap();
         assert_eq!((many.jobs.len(), many.jobs[0]), (MAX_PRUNED, JobId(1)));
     }

@@ -64,7 +64,7 @@ fn main() {
     let reader = bench.store.reader();
     let began = Instant::now();
     let doc = reader.job("default", job_id(1)).expect("a read").expect("a job");
-    println!("a job document over {} nodes: {:?}, {}", doc.expected.len(), began.elapsed(), doc.status);
+    println!("a job document over {} nodes: {:?}, {}", doc.node_count(), began.elapsed(), doc.status);
     let began = Instant::now();
     let page = reader.results("default", job_id(1), 1_000, None, None, None).expect("a read").expect("a job");
     println!("a page of {} rows: {:?}", page.items.len(), began.elapsed());

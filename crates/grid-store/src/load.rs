@@ -33,7 +33,7 @@ pub(crate) fn load(conn: &Connection) -> Result<Stored, Fault> {
         meta: minicbor::decode(&meta)?,
         nodes: rows(conn, "SELECT node FROM nodes ORDER BY ord", |row| blob::<Node>(row, 0))?,
         jobs: jobs(conn)?,
-        stubs: rows(conn, "SELECT id, job_epoch, status, updated_ms FROM jobs WHERE live = 0 ORDER BY id", stub)?,
+        stubs: rows(conn, "SELECT id, job_epoch, status, ended_ms FROM jobs WHERE live = 0 ORDER BY id", stub)?,
         keys: rows(conn, "SELECT namespace, key, job, at_ms FROM keys ORDER BY job", key_row)?,
     };
     Ok(Stored { parts, applied, membership })
@@ -70,8 +70,8 @@ fn stub(row: &Row<'_>) -> Result<(JobId, Stub), Fault> {
     let word: String = row.get(2)?;
     let status = STATUSES.into_iter().find(|status| status.word() == word);
     let status = status.ok_or_else(|| Fault::Value(format!("a job has the status {word:?}")))?;
-    let ended_wall_ms = row.get::<_, i64>(3)?.cast_unsigned();
-    Ok((JobId(row.get::<_, i64>(0)?.cast_unsigned()), Stub { epoch: JobEpoch(row.get(1)?), status, ended_wall_ms }))
+    let ended_ms = row.get::<_, i64>(3)?.cast_unsigned();
+    Ok((JobId(row.get::<_, i64>(0)?.cast_unsigned()), Stub { epoch: JobEpoch(row.get(1)?), status, ended_ms }))
 }
 
 fn key_row(row: &Row<'_>) -> Result<KeyRow, Fault> {

@@ -55,6 +55,8 @@ CREATE TABLE jobs (
     created_ms INTEGER NOT NULL,
     updated_ms INTEGER NOT NULL,
     reason TEXT,
+    -- Leader time; 0 while it is live.
+    ended_ms INTEGER NOT NULL DEFAULT 0,
     head BLOB NOT NULL
 ) STRICT;
 CREATE INDEX jobs_by_namespace ON jobs (namespace);

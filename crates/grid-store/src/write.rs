@@ -170,12 +170,12 @@ fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Op
     }
     let mut put = conn.prepare_cached(
         "INSERT INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, reason, head,
-                           live, status, namespace, created_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                           live, status, namespace, created_ms, ended_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT (id) DO UPDATE
          SET job_epoch = excluded.job_epoch, leader_epoch = excluded.leader_epoch, owner = excluded.owner,
              updated_ms = excluded.updated_ms, reason = excluded.reason, head = excluded.head,
-             live = excluded.live, status = excluded.status",
+             live = excluded.live, status = excluded.status, ended_ms = excluded.ended_ms",
     )?;
     put.execute(params![
         key(head.id),
@@ -189,6 +189,7 @@ fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Op
         head.status.word(),
         head.namespace.as_str(),
         head.created_wall_ms.cast_signed(),
+        head.ended_ms.cast_signed(),
     ])?;
     Ok(())
 }

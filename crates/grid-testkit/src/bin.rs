@@ -32,7 +32,7 @@ pub fn command(name: &str) -> Command {
 }
 
 /// A command without the caller's own `GRID_*` settings.
-pub(crate) fn clean(mut command: Command) -> Command {
+pub fn clean(mut command: Command) -> Command {
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("GRID_") {
             command.env_remove(variable);

@@ -33,7 +33,7 @@ mod wait;
 mod worker;
 
 pub use api::{Answer, Api};
-pub use bin::{bin, command};
+pub use bin::{bin, clean, command};
 pub use cluster::Cluster;
 pub use dev::Dev;
 pub use gridc::{Gridc, Ran};

@@ -111,7 +111,10 @@ pub struct Book {
 #[derive(Debug, Clone, Copy)]
 struct Tombstone {
     epoch: JobEpoch,
+    /// By the wall clock, for who reads the journal; nothing depends on it.
     at_ms: u64,
+    /// When this process first counted it.
+    since_mono_ms: Option<u64>,
 }
 
 impl Book {

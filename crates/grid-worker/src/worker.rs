@@ -236,7 +236,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             return;
         }
         self.chores_at_ms = now.mono_ms + CHORES_EVERY_MS;
-        self.book.expire(now.wall_ms);
+        self.book.expire(now.mono_ms);
         let outputs = Arc::clone(&self.outputs);
         tokio::task::spawn_blocking(move || {
             if let Err(error) = outputs.prune(SystemTime::now()) {

@@ -41,7 +41,7 @@ async fn show_job(api_url: &str) -> anyhow::Result<ExitCode> {
     let mut view = gridc::live_view();
     let doc = gridc::watch(&client, "default", id, view.as_mut()).await?;
     print!("{}", gridc::summary(&client, "default", id, &doc).await?);
-    for node in &doc.expected {
+    for node in doc.expected_names() {
         let said = client.output("default", id, grid_types::StepIndex(3), node).await?;
         println!("  {node:8} {}", said.trim_end());
     }

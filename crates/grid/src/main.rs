@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod dev;
 mod net;
+mod open_files;
 mod ready;
 mod server;
 mod signals;
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
     };
     let quiet = matches!(cli.verb, Verb::Demo(_));
     start_log(quiet);
+    if matches!(cli.verb, Verb::Dev(_) | Verb::Server(_)) {
+        open_files::raise_limit();
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {

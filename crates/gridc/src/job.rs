@@ -147,7 +147,7 @@ fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], ter
     head.extend(waits_for.map(|why| ("why", one_line(why))));
     head.extend([
         ("target", target(&doc.target)),
-        ("nodes", doc.expected.len().to_string()),
+        ("nodes", doc.node_count().to_string()),
         ("strategy", one_line(&doc.strategy)),
     ]);
     // Older controllers do not say.
@@ -193,7 +193,7 @@ fn list_text(jobs: &[JobDoc], terminal: bool) -> String {
             one_line(&job.id),
             job.status.to_string(),
             target(&job.target),
-            job.expected.len().to_string(),
+            job.node_count().to_string(),
             job.steps.len().to_string(),
             one_line(&job.created_at),
             counts_line(&job.counts),

@@ -9,7 +9,7 @@ use grid_client::{Client, Error, ResultsQuery};
 use grid_types::api::{JobDoc, ResultDoc};
 use grid_types::{JobId, JobStatus, Outcome};
 
-use crate::text::{count, counts_line, failures, message, named, number, one_line, step_name};
+use crate::text::{count, counts_line, failures, message, named, nodes, number, one_line, step_name};
 
 const MAX_GROUPS: usize = 6;
 const PAGE: u32 = 1_000;
@@ -21,7 +21,7 @@ const PAGE: u32 = 1_000;
 pub async fn summary(client: &Client, namespace: &str, job: JobId, doc: &JobDoc) -> Result<String, Error> {
     let why = doc.reason.as_deref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
     let mut text = format!("{job} {}{why}\n", doc.status);
-    let (steps, nodes) = (number(doc.steps.len(), "step"), number(doc.expected.len(), "node"));
+    let (steps, nodes) = (number(doc.steps.len(), "step"), nodes(doc));
     text.push_str(&format!("  {steps} on {nodes}: {}\n", counts_line(&doc.counts)));
     let all = failures(&doc.counts);
     if all > 0 {

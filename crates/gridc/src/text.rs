@@ -84,6 +84,15 @@ pub fn target(target: &TargetDoc) -> String {
 
 /// `3 nodes`, `1 node`
 pub fn number(n: usize, noun: &str) -> String {
+    many(u64::try_from(n).unwrap_or(u64::MAX), noun)
+}
+
+/// How many nodes a job runs on, in words.
+pub fn nodes(job: &JobDoc) -> String {
+    many(job.node_count(), "node")
+}
+
+fn many(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 

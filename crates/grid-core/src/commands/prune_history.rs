@@ -15,9 +15,9 @@ pub const MAX_PRUNED: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PruneHistory {
-    /// By the leader's wall clock.
+    /// Leader time (W6): a wall clock that jumps must not cost anybody their history.
     #[n(0)]
-    pub ended_before_wall_ms: u64,
+    pub ended_before_ms: u64,
     /// None of them: only what is left of earlier ones goes.
     #[n(1)]
     pub jobs: Vec<JobId>,
@@ -28,7 +28,7 @@ impl PruneHistory {
         let mut forgotten = 0u32;
         for id in self.jobs.iter().take(MAX_PRUNED) {
             let stubs = &mut turn.state.stubs;
-            if stubs.get(id).is_some_and(|stub| stub.ended_wall_ms < self.ended_before_wall_ms) {
+            if stubs.get(id).is_some_and(|stub| stub.ended_ms < self.ended_before_ms) {
                 stubs.remove(id);
                 turn.changes.pruned.push(*id);
                 forgotten += 1;
@@ -48,8 +48,8 @@ mod tests {
     use crate::world::{World, leaf};
     use grid_types::JobId;
 
-    fn prune(world: &mut World, jobs: Vec<JobId>, ended_before_wall_ms: u64) -> Vec<JobId> {
-        world.apply(vec![Command::PruneHistory(PruneHistory { ended_before_wall_ms, jobs })]).changes.pruned
+    fn prune(world: &mut World, jobs: Vec<JobId>, ended_before_ms: u64) -> Vec<JobId> {
+        world.apply(vec![Command::PruneHistory(PruneHistory { ended_before_ms, jobs })]).changes.pruned
     }
 
     #[test]
@@ -61,7 +61,7 @@ mod tests {
         let young = world.submit("all", vec![leaf("ping", "echo")]);
         world.finish_all();
         let runs = world.submit("all", vec![leaf("ping", "echo")]);
-        let limit = world.state.stubs[&young].ended_wall_ms;
+        let limit = world.state.stubs[&young].ended_ms;
         assert_eq!(prune(&mut world, vec![JobId(7), old, young, runs, old], limit), [old]);
         assert_eq!(world.state.stubs.keys().copied().collect::<Vec<_>>(), [young]);
         assert!(world.state.jobs.contains_key(&runs));

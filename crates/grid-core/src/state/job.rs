@@ -107,6 +107,10 @@ pub struct JobHead {
     /// Of a retry: positions in `expected` that take part in this run.
     #[n(23)]
     pub only: Option<Bits>,
+    /// Leader time when it left the state for history; 0 before.
+    #[n(24)]
+    #[cbor(default)]
+    pub ended_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -238,6 +242,7 @@ impl JobHead {
             run_epoch: epoch,
             done: BTreeMap::new(),
             only: None,
+            ended_ms: 0,
         }
     }
 }

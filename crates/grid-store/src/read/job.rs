@@ -18,7 +18,7 @@ use crate::error::Fault;
 use crate::load::{blob, optional_blob};
 use crate::write::key;
 
-/// More rows than this are paged, not shown inline.
+/// More rows than this are paged, not shown inline; more names than this are not repeated for each job of a list.
 const MOST_INLINE: usize = 1_000;
 
 /// A stored job, ended or not.
@@ -51,7 +51,8 @@ impl JobRow {
         })
     }
 
-    fn document(&self, conn: &Connection) -> Result<JobDoc, Fault> {
+    /// `most`: a job with more expected nodes shows only how many.
+    fn document(&self, conn: &Connection, most: usize) -> Result<JobDoc, Fault> {
         let (head, spec) = (&self.head, &self.spec);
         let phase = usize::try_from(head.phase).unwrap_or(usize::MAX);
         // A job that has not started has no tallies yet.
@@ -76,7 +77,12 @@ impl JobRow {
             status: head.status,
             reason: head.reason.clone(),
             step: spec.first_step(phase).0,
-            expected: Roster::new(conn, &self.expected)?.names()?,
+            expected: if self.expected.len() <= most {
+                Some(Roster::new(conn, &self.expected)?.names()?)
+            } else {
+                None
+            },
+            expected_count: u64::try_from(self.expected.len()).unwrap_or(u64::MAX),
             owner: self.owner.clone(),
             job_epoch: head.epoch.0,
             leader_epoch: head.leader_epoch.wire(),
@@ -109,7 +115,7 @@ impl JobRow {
 
 pub(super) fn job(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<JobDoc>, Fault> {
     let Some(row) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
-    let mut doc = row.document(conn)?;
+    let mut doc = row.document(conn, usize::MAX)?;
     if row.spec.step_count().saturating_mul(row.expected.len()) <= MOST_INLINE {
         doc.results = Some(row.results(conn)?);
     }
@@ -139,7 +145,7 @@ pub(super) fn jobs(
         found.pop();
     }
     let next = found.last().filter(|_| more).map(|row| row.head.id.to_string());
-    let items: Result<Vec<_>, _> = found.iter().map(|row| row.document(conn)).collect();
+    let items: Result<Vec<_>, _> = found.iter().map(|row| row.document(conn, MOST_INLINE)).collect();
     Ok(ListDoc { items: items?, next })
 }
 

@@ -69,7 +69,7 @@ fn l6_an_installed_copy_replaces_everything_and_readers_follow() {
     assert_eq!(world.state, source.state);
     assert_eq!(reader.job("default", ended).unwrap(), Some(source.doc(ended)));
     // 101 is the first job of both worlds.
-    assert_eq!(reader.job("default", gone).unwrap().unwrap().expected.len(), 3);
+    assert_eq!(reader.job("default", gone).unwrap().unwrap().expected_names().len(), 3);
 
     // It goes on where the copy was.
     (world.index, world.unstored) = (source.index, Vec::new());

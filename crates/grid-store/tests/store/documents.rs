@@ -19,12 +19,12 @@ fn a_job_document_has_what_the_contract_names() {
     world.store();
     let doc = world.doc(job);
     assert_eq!(doc.id, job.to_string());
-    assert_eq!((doc.namespace.as_str(), doc.status, doc.reason), ("default", JobStatus::Running, None));
+    assert_eq!((doc.namespace.as_str(), doc.status, doc.reason.as_deref()), ("default", JobStatus::Running, None));
     assert_eq!((doc.target.scope.as_str(), doc.target.value.as_deref()), ("group", Some("web")));
     assert_eq!(doc.tasks.as_array().unwrap().len(), 2);
     assert_eq!((doc.strategy.as_str(), doc.owner.as_deref()), ("fail-fast", Some("c5")));
     assert_eq!((doc.step, doc.job_epoch, doc.leader_epoch), (1, 1, 1));
-    assert_eq!(doc.expected, ["node-1", "node-2"]);
+    assert_eq!(doc.expected_names(), ["node-1", "node-2"]);
     assert_eq!(doc.counts.len(), Outcome::ALL.len());
     assert_eq!((doc.counts["success"], doc.counts["running"], doc.counts["pending"]), (2, 2, 2));
     let steps: Vec<_> = doc.steps.iter().map(|s| (s.step, s.phase, s.action.as_str())).collect();
@@ -49,7 +49,7 @@ fn a_job_that_has_not_started_has_zero_counts_and_no_nodes() {
     let job = world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
     let doc = world.doc(job);
-    assert_eq!((doc.status, doc.expected.len(), doc.counts.values().sum::<u64>()), (JobStatus::Pending, 0, 0));
+    assert_eq!((doc.status, doc.expected_names().len(), doc.counts.values().sum::<u64>()), (JobStatus::Pending, 0, 0));
     assert_eq!(doc.results.unwrap().len(), 0);
     assert_eq!(doc.steps[0].counts.len(), Outcome::ALL.len());
     assert_eq!(world.all_rows(job, 10, None, None), []);

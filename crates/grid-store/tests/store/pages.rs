@@ -45,7 +45,7 @@ fn a_few_nodes_of_a_large_fleet_are_paged_like_many() {
     world.store();
     let rows: Vec<_> = world.all_rows(job, 1, None, None).into_iter().map(|row| (row.step, row.node)).collect();
     assert_eq!(rows, [(0, "node-7".to_owned()), (1, "node-7".to_owned())]);
-    assert_eq!(world.doc(job).expected, ["node-7"]);
+    assert_eq!(world.doc(job).expected_names(), ["node-7"]);
 }
 
 #[test]
@@ -57,8 +57,21 @@ fn results_are_inline_up_to_a_thousand_rows() {
     let inline = world.doc(one).results.unwrap();
     assert_eq!(inline["0"].len(), 501);
     let summary = world.doc(two);
-    assert_eq!((summary.results, summary.expected.len(), summary.counts["running"]), (None, 501, 501));
+    assert_eq!((summary.results.as_ref(), summary.expected_names().len(), summary.counts["running"]), (None, 501, 501));
     assert_eq!(world.all_rows(two, 1_000, None, None).len(), 1_002);
+}
+
+#[test]
+fn a_list_repeats_no_thousand_names_for_each_job() {
+    let mut world = World::with_nodes(1_001);
+    let all = world.submit("all", vec![leaf("ping", "echo")]);
+    let one = world.submit("node:node-7", vec![leaf("ping", "echo")]);
+    world.store();
+    let list = world.reader().jobs("default", 10, None, None).unwrap().items;
+    let names: Vec<_> = list.iter().map(|doc| (doc.id.clone(), doc.expected.clone(), doc.expected_count)).collect();
+    let seven = Some(vec!["node-7".to_owned()]);
+    assert_eq!(names, [(one.to_string(), seven, 1), (all.to_string(), None, 1_001)]);
+    assert_eq!(world.doc(all).expected_names().len(), 1_001, "the document itself is whole");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::world::{World, leaf, pipeline, task};
 
 fn prune(world: &mut World, jobs: Vec<JobId>) {
-    world.one(Command::PruneHistory(PruneHistory { ended_before_wall_ms: u64::MAX, jobs })).unwrap();
+    world.one(Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs })).unwrap();
     world.store();
 }
 

@@ -66,7 +66,7 @@ fn l6_readers_go_on_while_the_store_is_replaced() {
             std::thread::spawn(move || {
                 let mut reads = 0;
                 while !done.load(Ordering::Relaxed) || reads == 0 {
-                    assert_eq!(reader.job("default", job).unwrap().unwrap().expected.len(), 20);
+                    assert_eq!(reader.job("default", job).unwrap().unwrap().expected_names().len(), 20);
                     reads += 1;
                 }
             })

@@ -39,7 +39,12 @@ pub struct JobDoc {
     pub reason: Option<String>,
     /// The first step of the phase it is in.
     pub step: u32,
-    pub expected: Vec<String>,
+    /// Left out of lists above 1,000 names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Vec<String>>,
+    /// How many they are; 0 until the job starts.
+    #[serde(default)]
+    pub expected_count: u64,
     pub owner: Option<String>,
     pub job_epoch: u32,
     pub leader_epoch: u64,
@@ -75,6 +80,20 @@ pub struct ResultDoc {
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
+}
+
+impl JobDoc {
+    /// How many nodes it runs on, also as told by a controller that only names them.
+    #[must_use]
+    pub fn node_count(&self) -> u64 {
+        self.expected_count.max(u64::try_from(self.expected_names().len()).unwrap_or(u64::MAX))
+    }
+
+    /// The nodes by name, if they are here.
+    #[must_use]
+    pub fn expected_names(&self) -> &[String] {
+        self.expected.as_deref().unwrap_or_default()
+    }
 }
 
 #[must_use]

@@ -117,7 +117,7 @@ impl Book {
             self.remove(lease);
             self.settled.remove(&lease);
         }
-        self.bury(job, Tombstone { epoch, at_ms });
+        self.bury(job, Tombstone { epoch, at_ms, since_mono_ms: None });
         self.write(Record::Forgotten { job, epoch, at_ms });
         self.bound_memory();
     }

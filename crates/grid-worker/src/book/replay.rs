@@ -53,7 +53,7 @@ impl Book {
                 for lease in gone {
                     self.settled.remove(&lease);
                 }
-                self.bury(job, Tombstone { epoch, at_ms });
+                self.bury(job, Tombstone { epoch, at_ms, since_mono_ms: None });
             }
         }
     }
@@ -105,9 +105,13 @@ impl Book {
         epoch.chain(tombstones).chain(settled).chain(self.leases.iter().flat_map(|(lease, entry)| held(*lease, entry)))
     }
 
-    /// W2: tombstones last a day. Call now and then.
-    pub fn expire(&mut self, wall_ms: u64) {
-        self.tombstones.retain(|_, tombstone| wall_ms.saturating_sub(tombstone.at_ms) < TOMBSTONE_MS);
+    /// W2: tombstones last a day, a whole one again after a restart: only the monotonic clock is believed (W6), and it does
+    /// not outlive the process. Their number is bounded anyway. Call now and then.
+    pub fn expire(&mut self, mono_ms: u64) {
+        self.tombstones.retain(|_, tombstone| {
+            let since = *tombstone.since_mono_ms.get_or_insert(mono_ms);
+            mono_ms.saturating_sub(since) < TOMBSTONE_MS
+        });
     }
 
     pub(super) fn bury(&mut self, job: JobId, tombstone: Tombstone) {

@@ -19,7 +19,7 @@ use grid_types::api::{Counts, JobDoc, StepDoc};
 
 use super::{Look, Running};
 use crate::fit::{cut, cut_middle, pad, width, wrap};
-use crate::text::{counts_line, failures, number, one_line, progress, seconds, step_name, target};
+use crate::text::{counts_line, failures, nodes, one_line, progress, seconds, step_name, target};
 
 const MAX_BARS: usize = 10;
 const MAX_FAILED: usize = 8;
@@ -89,8 +89,8 @@ impl Frame<'_> {
     fn head(&self, columns: usize) -> Line {
         let job = self.look.job;
         let mut text = format!("{} {}", one_line(&job.id), job.status);
-        let nodes = number(job.expected.len(), "node");
-        if !job.expected.is_empty() {
+        let nodes = nodes(job);
+        if job.node_count() > 0 {
             text.push_str(&format!(" on {nodes} ({})", target(&job.target)));
         }
         if let (Some(phase), false) = (phase(job), job.status.is_ended()) {

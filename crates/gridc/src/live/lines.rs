@@ -11,7 +11,7 @@ use grid_types::api::{Counts, JobDoc, StepDoc};
 use grid_types::{JobStatus, Outcome, Span};
 
 use super::{LiveView, Look, MAX_TOLD};
-use crate::text::{count, counts_line, number, one_line, progress, step_name};
+use crate::text::{count, counts_line, nodes, one_line, progress, step_name};
 
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(30);
@@ -88,7 +88,7 @@ impl LiveView for Lines {
     fn show(&mut self, look: &Look<'_>) {
         let job = look.job;
         if self.status != Some(job.status) && !job.status.is_ended() {
-            let nodes = number(job.expected.len(), "node");
+            let nodes = nodes(job);
             let place = if job.status == JobStatus::Running { format!(" on {nodes}") } else { String::new() };
             self.tell(&format!("{} {}{place}", one_line(&job.id), job.status));
         }

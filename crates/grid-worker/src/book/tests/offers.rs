@@ -106,15 +106,16 @@ fn w2_settled_leases_stay_until_forget_and_a_day() {
     bench.sync();
     bench.answer(key, v1::AnswerKind::Committed);
     bench.wait(10 * TOMBSTONE_MS);
-    bench.book.expire(bench.now.wall_ms);
+    bench.book.expire(bench.now.mono_ms);
     let mut bench = bench.restart();
     bench.begin();
     bench.offer(key, Once);
     assert_eq!(bench.results(), [(key, v1::LeaseStatus::Success)], "never forgotten");
     bench.answer(key, v1::AnswerKind::Committed);
     bench.forget(1);
+    bench.book.expire(bench.now.mono_ms);
     bench.wait(TOMBSTONE_MS - 1);
-    bench.book.expire(bench.now.wall_ms);
+    bench.book.expire(bench.now.mono_ms);
     let mut bench = bench.restart();
     bench.begin();
     bench.offer(key, Once);
@@ -124,9 +125,34 @@ fn w2_settled_leases_stay_until_forget_and_a_day() {
     let resumed = LeaseKey { job_epoch: JobEpoch(2), ..key };
     bench.offer(resumed, Idempotent);
     assert_eq!(bench.started, [resumed], "a resumed job runs under its new epoch");
+    bench.book.expire(bench.now.mono_ms);
+    bench.wait(TOMBSTONE_MS - 1);
+    bench.book.expire(bench.now.mono_ms);
+    assert_eq!(bench.book.tombstones.len(), 1, "a whole day again after a restart");
     bench.wait(1);
-    bench.book.expire(bench.now.wall_ms);
+    bench.book.expire(bench.now.mono_ms);
     assert!(bench.book.tombstones.is_empty());
+}
+
+#[test]
+fn w6_a_wall_clock_that_jumps_forgets_nothing() {
+    let mut bench = Bench::new(8);
+    let key = lease(1, 0);
+    bench.offer(key, Once);
+    bench.sync();
+    bench.end(key, Status::Success);
+    bench.sync();
+    bench.answer(key, v1::AnswerKind::Committed);
+    bench.forget(1);
+    for jump_ms in [365 * TOMBSTONE_MS, 0] {
+        bench.now.wall_ms = jump_ms;
+        bench.book.expire(bench.now.mono_ms);
+        bench.offer(key, Once);
+        bench.sync();
+        assert_eq!(bench.results(), [(key, v1::LeaseStatus::Unknown)], "still known as forgotten");
+        bench.answer(key, v1::AnswerKind::SupersededSettled);
+    }
+    assert_eq!(bench.started, [key], "once");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const WIDE: Size = Size { columns: 200, rows: 50 };
 fn rollout() -> JobDoc {
     let counts = |given: &[(&str, u64)]| job("running", given).counts;
     let mut doc = job("running", &[("success", 740), ("failed", 11), ("running", 8), ("pending", 1_241)]);
-    doc.expected = (1..=500).map(|n| format!("node-{n:03}")).collect();
+    doc.expected = Some((1..=500).map(|n| format!("node-{n:03}")).collect());
     let rows = [
         (0, "ping", "hostname", counts(&[("success", 500)])),
         (1, "test", "succeed", counts(&[("success", 240), ("failed", 11), ("running", 8), ("pending", 241)])),
