@@ -9,6 +9,7 @@
 
 mod ci;
 mod deps;
+mod docs;
 mod shell;
 mod size;
 mod test;
@@ -24,6 +25,7 @@ cargo xtask CHORE [ARGS]
                                            cargo xtask test --release
   ci            what .ci/run runs: fmt, clippy, deps, size, test; stops at the first that fails
   deps          check that dependencies between crates point one way (table: xtask/src/deps.rs)
+  docs          write the generated pages of docs/ anew (a test checks that they are current)
   size          list files with more than 400 lines of production code; only warns
 
 Tests that start real processes look for the binaries beside the test executable;
@@ -45,8 +47,9 @@ fn main() -> ExitCode {
         ("test", args) => test::run(args),
         ("ci", []) => ci::run(),
         ("deps", []) => deps::run(),
+        ("docs", []) => docs::run(),
         ("size", []) => size::run(),
-        ("ci" | "deps" | "size", [extra, ..]) => {
+        ("ci" | "deps" | "docs" | "size", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }

@@ -16,6 +16,15 @@ pub struct Dev {
 impl Dev {
     /// Starts it with `workers` workers on a free port and waits until it serves.
     pub fn start(workers: usize) -> Self {
+        Self::start_in(workers, None)
+    }
+
+    /// The same with another `PATH`, such as that of [`crate::Stubs`].
+    pub fn start_with_path(workers: usize, path: &std::ffi::OsStr) -> Self {
+        Self::start_in(workers, Some(path))
+    }
+
+    fn start_in(workers: usize, path: Option<&std::ffi::OsStr>) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
         let mut command = command("grid");
         command
@@ -23,7 +32,8 @@ impl Dev {
             .arg("--data-dir")
             .arg(dir.path().join("data"))
             .args(["--api", "127.0.0.1:0"])
-            .current_dir(dir.path());
+            .current_dir(dir.path())
+            .envs(path.map(|path| ("PATH", path)));
         let mut process = Process::spawn("grid dev", command, &dir.path().join("dev.log"));
         let line = process.wait_line("grid ready ");
         let url = field(&line, "api");

@@ -16,17 +16,31 @@ pub struct WorkerOptions {
     pub server_url: String,
     pub dir: PathBuf,
     pub flags: Vec<String>,
+    /// Where its programs are found; without it, as in the test itself.
+    pub path: Option<std::ffi::OsString>,
 }
 
 impl WorkerOptions {
     pub fn new(node_id: &str, server_url: &str, dir: impl Into<PathBuf>) -> Self {
-        Self { node_id: node_id.to_owned(), server_url: server_url.to_owned(), dir: dir.into(), flags: Vec::new() }
+        Self {
+            node_id: node_id.to_owned(),
+            server_url: server_url.to_owned(),
+            dir: dir.into(),
+            flags: Vec::new(),
+            path: None,
+        }
     }
 
     /// Flags as a person would type them: `"--groups web,prod --slots 1"`.
     pub fn flags(mut self, flags: &str) -> Self {
         let words = flags.split_whitespace().map(str::to_owned);
         self.flags.extend(words);
+        self
+    }
+
+    /// With another `PATH`, such as that of [`crate::Stubs`].
+    pub fn path(mut self, path: impl Into<std::ffi::OsString>) -> Self {
+        self.path = Some(path.into());
         self
     }
 
@@ -112,7 +126,8 @@ fn spawn(options: &WorkerOptions) -> Process {
         .arg(data_dir(&options.dir))
         .args(["--enable-backend", "test"])
         .args(&options.flags)
-        .current_dir(&options.dir);
+        .current_dir(&options.dir)
+        .envs(options.path.iter().map(|path| ("PATH", path)));
     let name = format!("grid worker {}", options.node_id);
     Process::spawn(&name, command, &options.dir.join("worker.log"))
 }

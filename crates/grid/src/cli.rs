@@ -45,7 +45,7 @@ pub struct DemoArgs {}
 #[derive(Args)]
 #[command(
     after_help = "Workers are web-01 and web-02 (groups web, prod), db-01 (db, prod), then node-04 …, all with the \
-                        backends ping and test.\nstdout says \"grid ready api=http://…\" when it serves."
+                        backend test and those whose programs are installed on this machine: jobs act on it for real.\nstdout says \"grid ready api=http://…\" when it serves."
 )]
 pub struct DevArgs {
     /// How many workers

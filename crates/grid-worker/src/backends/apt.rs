@@ -35,10 +35,10 @@ impl Backend for Apt {
             let mut repaired = false;
             loop {
                 let finished = context.call(&call).await?;
-                if says(&finished, "Could not get lock") && Instant::now() < waits_until {
+                if says(&finished, "E: Could not get lock") && Instant::now() < waits_until {
                     context.write(b"[grid: another apt-get holds a lock; trying again]\n");
                     tokio::time::sleep(LOCK_PAUSE).await;
-                } else if says(&finished, "dpkg was interrupted") && !repaired {
+                } else if says(&finished, "E: dpkg was interrupted") && !repaired {
                     repaired = true;
                     context.write(b"[grid: an earlier dpkg was interrupted; finishing its work first]\n");
                     context.call(&configure()).await?.success("--configure")?;
@@ -50,8 +50,9 @@ impl Backend for Apt {
     }
 }
 
+/// As an error of its own: while it waits for a lock it says the same, and then ends for another reason.
 fn says(finished: &Finished, words: &str) -> bool {
-    !finished.succeeded() && finished.said.contains(words)
+    !finished.succeeded() && finished.said.lines().any(|line| line.starts_with(words))
 }
 
 fn apt_get(action: &str, given: &Params) -> Result<Call, String> {

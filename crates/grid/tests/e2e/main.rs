@@ -5,6 +5,7 @@
 //! the rest.
 //! Not here: anything a unit test can show. Each test here needs two processes.
 
+mod backends;
 mod bad_input;
 mod bad_peers;
 mod bad_requests;
@@ -22,6 +23,7 @@ mod once;
 mod order;
 mod outputs;
 mod pruning;
+mod real_apt;
 mod refusals;
 mod restarts;
 mod retries;

@@ -1,7 +1,10 @@
-//! The three job files of the architecture document, `ping` and `test` in place of packages, against `grid dev`
-//! as a newcomer would run them; and `grid demo`.
+//! The job files and command lines of the architecture documents against `grid dev`, as a newcomer would run them; and
+//! `grid demo`.
+//!
+//! Once with `ping` and `test` in place of packages, where the order of things can be seen; once word for word, with stubs
+//! in place of `apt-get` and `systemctl`, since no test may turn the machine it runs on into a web server.
 
-use grid_testkit::{Dev, Gridc, Job, LIMIT, Process, Record, command};
+use grid_testkit::{Dev, Gridc, Job, LIMIT, Process, Record, Stubs, command};
 use serde_json::json;
 
 const FLAT: &str = "
@@ -90,6 +93,130 @@ fn the_three_job_files_of_the_seed_run_against_grid_dev() {
     assert_eq!(handled.outcomes(2), ["success"; 3], "clean-up runs on every expected node: {handled}");
     assert_eq!(lines.of(handled.id()).len(), 3);
     assert_eq!(lines.duplicates(), []);
+}
+
+/// The command lines of the documents, as they stand there.
+const LINES: [(&str, &str); 3] = [
+    ("job run --target all apt install --package curl", "apt/install"),
+    ("job run --target group:web systemd restart --unit nginx", "systemd/restart"),
+    ("job run --target node:web-01 rke2 start --mode server", "rke2/start"),
+];
+
+/// The job files of the documents, as they stand there.
+const FILES: [(&str, &str, u64); 3] = [
+    (
+        "flat",
+        "target:
+  scope: group
+  value: web
+tasks:
+  - backend: apt
+    action: update
+  - backend: apt
+    action: install
+    params: { package: nginx }
+  - backend: systemd
+    action: start
+    params: { unit: nginx }
+",
+        6,
+    ),
+    (
+        "hierarchical",
+        "target:
+  scope: group
+  value: web
+tasks:
+  - tasks:                              # pipeline: per-node, no cross-node sync
+      - backend: apt
+        action: update
+      - backend: apt
+        action: install
+        params: { package: nginx }
+      - backend: systemd
+        action: enable
+        params: { unit: nginx }
+  - backend: systemd                    # barrier: all nodes sync before this
+    action: start
+    params: { unit: nginx }
+",
+        8,
+    ),
+    (
+        "handled",
+        "target:
+  scope: all
+strategy: fail-fast
+tasks:
+  - backend: apt
+    action: install
+    params: { package: myapp }
+  - backend: systemd
+    action: start
+    params: { unit: myapp }
+  - condition: on_failure
+    tasks:
+      - backend: apt
+        action: remove
+        params: { package: myapp }
+",
+        6,
+    ),
+];
+
+#[test]
+fn every_line_and_file_of_the_seed_runs_as_written() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let stubs = Stubs::at(dir.path().join("stubs")).program("apt-get", "").program("systemctl", "").program("curl", "");
+    let dev = Dev::start_with_path(3, &stubs.path());
+    let (api, gridc) = (dev.api(), Gridc::new(dev.url()));
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let run = |line: &str| {
+        let words = words(line);
+        gridc.run(&words.iter().map(String::as_str).collect::<Vec<_>>()).exits(0)
+    };
+
+    let mut last = String::new();
+    for (line, task) in LINES {
+        let submitted = run(line).stdout;
+        let id = submitted.split(' ').next().unwrap_or_default();
+        let ended = api.wait_ended(id);
+        assert_eq!(ended.status(), "completed", "{line}: {ended}");
+        let step = &ended.0["steps"][0];
+        assert_eq!(format!("{}/{}", step["backend"], step["action"]).replace('"', ""), task, "{ended}");
+        last = id.to_owned();
+    }
+    for (name, file, success) in FILES {
+        let path = dir.path().join("deploy-web.yaml");
+        std::fs::write(&path, file).expect("the job file");
+        let ran = run(&format!("job run -f {} --wait -o json", path.display()));
+        assert_eq!(Job(ran.json()).count("success"), success, "{name}");
+    }
+    let body = json!({
+        "target": {"scope": "group", "value": "web"},
+        "tasks": [
+            {"backend": "apt", "action": "install", "params": {"package": "curl"}},
+            {"backend": "systemd", "action": "restart", "params": {"unit": "nginx"}},
+        ],
+    });
+    let id = api.submit(&body);
+    assert_eq!(api.wait_ended(&id).count("success"), 4);
+
+    assert!(run(&format!("job status {last}")).stdout.contains("rke2/start"));
+    assert!(run("job list").stdout.contains(&last));
+    assert!(run("node list").stdout.contains("apt,ping,rke2,systemd,test"));
+    assert!(run("node info web-01").stdout.contains("web-01"));
+    let calls = stubs.calls();
+    for (end, times) in [
+        ("install -- curl", 3 + 2),
+        ("install -- nginx", 2 + 2),
+        ("restart -- nginx", 2 + 2),
+        ("enable -- nginx", 2),
+        ("start -- rke2-server.service", 1),
+        ("remove -- myapp", 0),
+    ] {
+        assert_eq!(calls.iter().filter(|call| call.ends_with(&format!(" {end}"))).count(), times, "{end}: {calls:#?}");
+    }
 }
 
 #[test]
