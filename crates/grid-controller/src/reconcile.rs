@@ -132,6 +132,7 @@ mod tests {
                 grpc_addr: String::new(),
                 quotas: Quotas::default(),
                 cluster_id: "c".to_owned(),
+                restored: None,
             }));
             for id in ["n1", "n2"] {
                 world.apply(Command::RegisterNode(RegisterNode {

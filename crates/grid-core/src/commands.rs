@@ -23,7 +23,7 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, LeaderEpoch, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
-pub use begin_term::BeginTerm;
+pub use begin_term::{BeginTerm, RestoredFrom};
 pub use cancel_job::CancelJob;
 pub use confirm_job::ConfirmJob;
 pub use confirm_revoke::ConfirmRevoke;

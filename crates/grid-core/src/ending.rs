@@ -85,7 +85,7 @@ impl Turn<'_> {
         if job.open == 0 {
             self.decided.insert(id);
         }
-        (job.head.gate, job.head.remaining_ms) = (None, None);
+        (job.head.gate, job.head.held, job.head.remaining_ms) = (None, None, None);
         if let Some(at) = job.head.deadline_ms.take() {
             self.drop_timer(at, Timer::JobDeadline(id));
         }

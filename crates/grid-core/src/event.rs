@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   job    JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed JobRetried
-//!          ConfirmationWanted PhaseConfirmed StepUnknown StepResolved
+//!          ConfirmationWanted PhaseConfirmed StepUnknown StepResolved JobHeld JobReleased
 //!   node   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead NodeDraining NodeDrained NodeLeft
 //!   term   TermBegun
 //!   history HistoryPruned

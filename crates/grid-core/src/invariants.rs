@@ -17,6 +17,7 @@ pub fn violations(state: &State) -> Vec<String> {
         cells_are_sound(state, job, &mut report);
         no_offer_after_the_trip(job, &mut report);
         windows_hold(state, job, &mut report);
+        held_jobs_rest(state, job, &mut report);
     }
     derived_state_follows(state, &mut found);
     found
@@ -123,6 +124,17 @@ fn windows_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     }
 }
 
+/// E2: nothing of a held job is out but what is to be given back, and it does not wait to be started.
+fn held_jobs_rest(state: &State, job: &Job, report: &mut impl FnMut(String)) {
+    if job.head.held.is_none() {
+        return;
+    }
+    let out = job.cells.iter().filter(|cell| matches!(cell.state, CellState::Leased { revoked: None, .. })).count();
+    if out > 0 || state.pending.contains(&job.head.id) {
+        report(format!("E2: it is held, but {out} leases are out or it waits to be started"));
+    }
+}
+
 /// I13: what is derived is what a restart would derive.
 fn derived_state_follows(state: &State, found: &mut Vec<String>) {
     match State::from_parts(state.to_parts()) {
@@ -131,7 +143,8 @@ fn derived_state_follows(state: &State, found: &mut Vec<String>) {
         Err(e) => found.push(format!("I13: a restart would fail: {e}")),
     }
     for node in state.nodes.values() {
-        if node.status.is_online() && node.has_free_slot() && !node.waiting.is_empty() {
+        let may_run = |id| state.jobs.get(id).is_none_or(|job| job.head.held.is_none());
+        if node.status.is_online() && node.has_free_slot() && node.waiting.iter().any(may_run) {
             found.push(format!("{} has a free slot and jobs that wait for one", node.id));
         }
     }

@@ -40,7 +40,7 @@ impl Turn<'_> {
         loop {
             let Some(node) = self.state.nodes.get_mut(&ord).filter(|node| node.has_free_slot()) else { return };
             let jobs = &self.state.jobs;
-            let next = node.waiting.iter().find(|id| jobs.get(*id).is_none_or(|job| !job.waits_for(node))).copied();
+            let next = node.waiting.iter().find(|id| jobs.get(*id).is_none_or(|job| job.may_be_offered(node))).copied();
             let Some(id) = next else { return };
             node.waiting.remove(&id);
             let online = node.status.is_online();
@@ -121,7 +121,8 @@ impl Turn<'_> {
         {
             job.head.unknown.insert((lease.step, ord), lease.attempt);
             let counts = revoked.is_none() && job.head.status == JobStatus::Running && job.may_go_on();
-            if job.spec.on_unknown == OnUnknown::Wait && counts {
+            let waits = job.spec.on_unknown == OnUnknown::Wait || job.head.held.is_some();
+            if waits && counts {
                 job.shift(lease.step, Outcome::Running, Outcome::Unknown, 1);
                 job.cells[position].state = CellState::Unresolved;
                 job.unresolved += 1;
@@ -180,22 +181,26 @@ impl Turn<'_> {
     pub fn take_back_leases(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
         for id in node.held.clone() {
-            let Some(job) = self.state.jobs.get_mut(&id) else { continue };
-            let Some(position) = job.position(ord) else { continue };
-            let cell = &job.cells[position];
-            match job.lease_of(cell) {
-                Some((_, Some(why))) => self.settle(id, position, Report::revoked(why, None, Facts::default())),
-                Some((lease, None)) => {
-                    job.shift(lease.step, Outcome::Running, Outcome::Pending, 1);
-                    if let Some(node) = self.state.nodes.get_mut(&ord) {
-                        node.held.remove(&id);
-                    }
-                    self.queue(id, position);
-                    // It is new work again, and of that there may be no more.
-                    self.drop_if_tripped(id, position);
+            let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) else { continue };
+            self.take_back(id, position);
+        }
+    }
+
+    pub fn take_back(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let ord = job.expected[position];
+        match job.lease_of(&job.cells[position]) {
+            Some((_, Some(why))) => self.settle(id, position, Report::revoked(why, None, Facts::default())),
+            Some((lease, None)) => {
+                job.shift(lease.step, Outcome::Running, Outcome::Pending, 1);
+                if let Some(node) = self.state.nodes.get_mut(&ord) {
+                    node.held.remove(&id);
                 }
-                None => {}
+                self.queue(id, position);
+                // It is new work again, and of that there may be no more.
+                self.drop_if_tripped(id, position);
             }
+            None => {}
         }
     }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use grid_types::job::{Condition, Offline, OnUnknown, Phase, Tolerance};
 use grid_types::node::NodeStatus;
-use grid_types::{JobId, NodeOrd, Outcome};
+use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
 
 use crate::commands::Verdict;
 use crate::state::CellState;
-use crate::world::{World, leaf, pipeline, retrying, when};
+use crate::world::{Lease, World, leaf, pipeline, retrying, when};
 
 struct Dice(u64);
 
@@ -61,9 +61,19 @@ fn unresolved(world: &World) -> Vec<(JobId, u32, u32)> {
     cells.collect()
 }
 
+fn awaited(world: &World) -> Vec<Lease> {
+    let held = world.state.jobs.values().filter(|job| job.head.held.is_some());
+    let cells = held.flat_map(|job| job.expected.iter().zip(&job.cells).map(move |(node, cell)| (job, *node, cell)));
+    let leases = cells.map(|(job, node, cell)| {
+        let (step, attempt) = (job.step_of(cell), Attempt(cell.attempt));
+        (node, LeaseKey { job: job.head.id, job_epoch: job.head.epoch, step, attempt })
+    });
+    leases.filter(|(node, lease)| world.state.jobs[&lease.job].awaits(*node, *lease).is_some()).collect()
+}
+
 fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
     let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
-    match dice.roll(28) {
+    match dice.roll(30) {
         0 | 1 => {
             if dice.roll(2) == 0 {
                 world.next_strategy_continue();
@@ -104,6 +114,17 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
                 let verdict = dice.pick(&[Verdict::Success, Verdict::Failed, Verdict::Retry]).unwrap();
                 let _ = world.resolve(job, step, node, verdict);
             }
+        }
+        16 => {
+            // A journal speaks up for what the backup had out.
+            if let Some(lease) = dice.pick(&awaited(world)) {
+                let outcome = dice.pick(&[Outcome::Success, Outcome::Failed]).unwrap();
+                world.report(lease, outcome).unwrap();
+            }
+        }
+        15 if dice.roll(4) == 0 => {
+            let generation = world.state.meta.leadership.epoch.generation + 1;
+            world.restore(generation);
         }
         14 => {
             let limit = world.head().now_ms.saturating_sub(dice.roll(5_000));

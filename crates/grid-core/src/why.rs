@@ -11,6 +11,11 @@ use crate::state::{Cell, CellState, Job, Node, State};
 #[must_use]
 pub fn why(state: &State, job: &Job) -> String {
     let id = job.head.id;
+    if let Some(backup) = &job.head.held {
+        return format!(
+            "held: restored from a backup of {backup}; look whether it should go on, then `gridc job confirm {id}`"
+        );
+    }
     match job.head.status {
         JobStatus::Pending => return waits_for_admission(state, job),
         JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => {

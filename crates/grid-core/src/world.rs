@@ -12,7 +12,8 @@ use crate::apply::{Applied, apply};
 use crate::changes::{History, ResultRow};
 use crate::commands::{
     BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    PruneHistory, RecordResult, RegisterNode, Rejection, Reply, ResolveStep, ResumeJob, SubmitJob, Verdict,
+    PruneHistory, RecordResult, RegisterNode, Rejection, Reply, ResolveStep, RestoredFrom, ResumeJob, SubmitJob,
+    Verdict,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
@@ -125,6 +126,7 @@ impl World {
             grpc_addr: "127.0.0.1:2".to_owned(),
             quotas: self.state.meta.quotas,
             cluster_id: "cluster".to_owned(),
+            restored: None,
         })
     }
 
@@ -132,6 +134,15 @@ impl World {
         let head = EntryHead { term, ..self.head() };
         let command = self.begin_command(term);
         self.apply_raw(head, vec![command]).replies.remove(0)
+    }
+
+    /// The first term on a restored folder: of the state as it is, or as a backup had it.
+    pub fn restore(&mut self, generation: u32) -> Vec<Effect> {
+        let term = self.head().term + 1;
+        let head = EntryHead { term, ..self.head() };
+        let Command::BeginTerm(begin) = self.begin_command(term) else { unreachable!() };
+        let restored = Some(RestoredFrom { generation, backup: "yesterday".to_owned() });
+        self.apply_raw(head, vec![Command::BeginTerm(BeginTerm { restored, ..begin })]).effects
     }
 
     pub fn set_quotas(&mut self, max_concurrent: u32, max_pending: u32) {
@@ -148,7 +159,12 @@ impl World {
     }
 
     pub fn confirm(&mut self, job: JobId, phase: Option<u32>) -> Result<Reply, Rejection> {
-        self.one(Command::ConfirmJob(ConfirmJob { namespace: "default".parse().unwrap(), job, phase }))
+        self.one(Command::ConfirmJob(ConfirmJob { namespace: "default".parse().unwrap(), job, phase, held: None }))
+    }
+
+    pub fn confirm_held(&mut self, job: JobId) -> Result<Reply, Rejection> {
+        let (namespace, phase, held) = ("default".parse().unwrap(), None, Some(true));
+        self.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase, held }))
     }
 
     pub fn resolve(&mut self, job: JobId, step: u32, node: u32, verdict: Verdict) -> Result<Reply, Rejection> {

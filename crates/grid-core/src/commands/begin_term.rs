@@ -1,6 +1,10 @@
 //! `BeginTerm`: a controller that won the Raft election becomes the leader (E1).
+//!
+//! E2: a leader whose data came from a backup says so in every term; the first one that says a higher generation raises
+//! it and holds every unfinished job. Its epochs are then above everything that workers have seen. They begin with the
+//! time in seconds instead of 1: one backup may be restored twice, and workers must take the second for the newer one.
 
-use grid_types::Name;
+use grid_types::{LeaderEpoch, Name};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -22,12 +26,36 @@ pub struct BeginTerm {
     /// Random; taken only by a cluster that has none yet.
     #[n(5)]
     pub cluster_id: String,
+    #[n(6)]
+    pub restored: Option<RestoredFrom>,
 }
+
+/// What the leader's data folder was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RestoredFrom {
+    /// Above that of the backup.
+    #[n(0)]
+    pub generation: u32,
+    /// When the backup was taken, as people read it.
+    #[n(1)]
+    pub backup: String,
+}
+
+/// 2020-01-01: seconds from there fit an epoch until 2156.
+const EPOCHS_SINCE_MS: u64 = 1_577_836_800_000;
 
 impl BeginTerm {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let meta = &mut turn.state.meta;
-        let epoch = meta.leadership.epoch.next();
+        let current = meta.leadership.epoch;
+        let raised = self.restored.as_ref().filter(|restored| restored.generation > current.generation);
+        let epoch = raised.map_or_else(
+            || current.next(),
+            |restored| {
+                let seconds = u32::try_from(meta.wall_ms.saturating_sub(EPOCHS_SINCE_MS) / 1_000).unwrap_or(1);
+                LeaderEpoch { generation: restored.generation, n: seconds.max(1) }
+            },
+        );
         meta.leadership = Leadership {
             epoch,
             term: self.term,
@@ -40,6 +68,9 @@ impl BeginTerm {
             meta.cluster_id.clone_from(&self.cluster_id);
         }
         turn.record_event("TermBegun", self.leader.to_string(), format!("leader epoch {epoch}"));
+        if let Some(restored) = raised {
+            turn.hold_all(&restored.backup);
+        }
         Ok(Reply::TermBegun { epoch })
     }
 }

@@ -1,4 +1,4 @@
-//! `ConfirmJob`: a person lets a phase begin. For one phase of one job, and once.
+//! `ConfirmJob`: a person lets a phase begin, or a job go on that a backup brought back. For one wait of one job, and once.
 
 use grid_types::{JobId, JobStatus, Name};
 use minicbor::{Decode, Encode};
@@ -15,11 +15,20 @@ pub struct ConfirmJob {
     /// The phase the person saw; none: whichever waits.
     #[n(2)]
     pub phase: Option<u32>,
+    /// Only a job that is held is meant, no phase (E2).
+    #[n(3)]
+    pub held: Option<bool>,
 }
 
 impl ConfirmJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let job = turn.live_job(&self.namespace, self.job)?;
+        if job.head.held.is_some() {
+            return self.release(turn);
+        }
+        if self.held == Some(true) {
+            return Err(Rejection::NotWaiting(format!("{} is not held", self.job)));
+        }
         let waiting = job.head.gate.filter(|gate| self.phase.is_none_or(|phase| phase == *gate));
         let Some(phase) = waiting else {
             return Err(match job.head.gate {
@@ -35,5 +44,20 @@ impl ConfirmJob {
         turn.record_event("PhaseConfirmed", self.job.to_string(), format!("phase {phase}"));
         turn.enter_phase(self.job, phase);
         Ok(Reply::Moved { job: self.job, status: JobStatus::Running })
+    }
+
+    fn release(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        if let Some(phase) = self.phase {
+            let what = format!(
+                "{0} is held since it was restored from a backup; confirm that first, without phase {phase}: gridc job \
+                 confirm {0}",
+                self.job
+            );
+            return Err(Rejection::NotWaiting(what));
+        }
+        turn.release(self.job);
+        turn.record_event("JobReleased", self.job.to_string(), "it may go on after the restore".to_owned());
+        let status = turn.state.jobs.get(&self.job).map_or(JobStatus::Running, |job| job.head.status);
+        Ok(Reply::Moved { job: self.job, status })
     }
 }

@@ -38,12 +38,19 @@ impl ConfirmRevoke {
         }
         let found = turn.state.jobs.get(&self.lease.job).and_then(|job| {
             let (lease, revoked) = job.lease_at(self.node)?;
-            Some((job.position(self.node)?, revoked?)).filter(|_| lease == self.lease)
+            Some((job.position(self.node)?, revoked)).filter(|_| lease == self.lease)
         });
-        let Some((position, why)) = found else {
-            return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
-        };
-        turn.settle(self.lease.job, position, Report::revoked(why, self.ended, self.facts()));
+        let restored = turn.state.meta.leadership.epoch.generation > 0;
+        match found {
+            Some((position, Some(why))) => {
+                turn.settle(self.lease.job, position, Report::revoked(why, self.ended, self.facts()));
+            }
+            // E2: it was revoked in a time that the backup knows nothing of. The worker will never run it.
+            Some((position, None)) if restored => {
+                turn.lose_lease(self.lease.job, position, "it was taken back after the backup that was restored");
+            }
+            _ => return Ok(Reply::Answered(Answer::Superseded(Stale::Settled))),
+        }
         Ok(Reply::Answered(Answer::Committed))
     }
 

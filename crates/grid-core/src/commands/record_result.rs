@@ -53,6 +53,12 @@ impl RecordResult {
         if self.lease.job_epoch != job.head.epoch {
             return Ok(Reply::Answered(Answer::Superseded(Stale::Job)));
         }
+        if let Some(position) = job.awaits(self.node, self.lease).filter(|_| job.head.held.is_some()) {
+            turn.adopt(id, position);
+        }
+        let Some(job) = turn.state.jobs.get(&id) else {
+            return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
+        };
         match job.lease_at(self.node) {
             Some((current, None)) if current == self.lease => {
                 if let Some(position) = job.position(self.node) {

@@ -111,6 +111,9 @@ pub struct JobHead {
     #[n(24)]
     #[cbor(default)]
     pub ended_ms: u64,
+    /// It was restored from a backup of this time and waits for a person (E2).
+    #[n(25)]
+    pub held: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -243,6 +246,7 @@ impl JobHead {
             done: BTreeMap::new(),
             only: None,
             ended_ms: 0,
+            held: None,
         }
     }
 }
@@ -267,6 +271,11 @@ impl Job {
     pub(crate) fn waits_for(&self, node: &Node) -> bool {
         let has_time = self.head.tripped != Some(Trip::JobTimeout);
         self.spec.offline == Offline::Wait && has_time && !node.status.is_online()
+    }
+
+    /// Whether what is queued there may become a lease, or be passed over.
+    pub(crate) fn may_be_offered(&self, node: &Node) -> bool {
+        self.head.held.is_none() && !self.waits_for(node)
     }
 
     #[must_use]
@@ -295,13 +304,15 @@ impl Job {
     /// Everything it has open waits for a person or for nodes to come back (J3).
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        self.head.gate.is_some() || (self.open > 0 && self.open == self.outside() + self.blocked + self.unresolved)
+        let told_to_wait = self.head.held.is_some() || self.head.gate.is_some();
+        told_to_wait || (self.open > 0 && self.open == self.outside() + self.blocked + self.unresolved)
     }
 
     /// Whether what it waits for is a person.
     #[must_use]
     pub fn waits_for_a_person(&self) -> bool {
-        self.is_stalled() && (self.head.gate.is_some() || self.unresolved > 0)
+        let told_to_wait = self.head.held.is_some() || self.head.gate.is_some();
+        told_to_wait || (self.is_stalled() && self.unresolved > 0)
     }
 
     #[must_use]

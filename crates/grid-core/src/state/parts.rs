@@ -96,10 +96,14 @@ impl State {
         }
         (job.expected, job.cells) = (parts.expected, cells);
         match job.head.status {
-            JobStatus::Pending => drop(self.pending.insert(id)),
+            JobStatus::Pending if job.head.held.is_none() => drop(self.pending.insert(id)),
             JobStatus::Running if !job.is_stalled() => drop(self.running.insert(id)),
             // Waiting for a person or a node; or ended, but a worker has yet to confirm that nothing of it runs.
-            JobStatus::Running | JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => {}
+            JobStatus::Pending
+            | JobStatus::Running
+            | JobStatus::Completed
+            | JobStatus::Failed
+            | JobStatus::Cancelled => {}
         }
         self.jobs.insert(id, job);
         Ok(())

@@ -116,7 +116,7 @@ fn happen(world: &mut World, random: &mut Random) {
             let waiting: Vec<_> = world.state.jobs.values().filter(|job| job.head.gate.is_some()).collect();
             if let Some(job) = random.pick(&waiting.iter().map(|job| job.head.id).collect::<Vec<_>>()) {
                 let namespace = "default".parse().unwrap();
-                world.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase: None })).unwrap();
+                world.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase: None, held: None })).unwrap();
             }
         }
         26 | 27 => {

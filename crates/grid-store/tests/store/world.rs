@@ -154,6 +154,7 @@ impl World {
             grpc_addr: "127.0.0.1:2".to_owned(),
             quotas: self.quotas,
             cluster_id: "cluster".to_owned(),
+            restored: None,
         });
         assert!(self.apply_in(term, vec![begin]).replies[0].is_ok());
     }

@@ -1,0 +1,137 @@
+//! Jobs that a backup brought back, and that go on only when a person says so (E2).
+//!
+//! ```text
+//!   unfinished --restored--> held --confirm--> as before
+//!                              |--cancel--> cancelled
+//!                              '--workers report all that was out--> ended, if nothing is left to run
+//! ```
+//!
+//! What happened between the backup and now is unknown here, but in the workers' journals. So while a job is held nothing
+//! of it is offered and no timer ends it, and what workers report is taken. Leases that may run again go back into their
+//! queue, to be offered under the same name: a worker that has had one answers from its journal. Outstanding `once`
+//! leases are unresolved until then; whoever confirms the job has looked, and `on_unknown` decides about what is left.
+//! Not here: when a restore happened (`BeginTerm`), admission and deadlines (`pause`).
+
+use grid_types::decl::EffectClass;
+use grid_types::job::OnUnknown;
+use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
+
+use crate::apply::Turn;
+use crate::skip::len;
+use crate::state::{CellState, Job, Timer};
+
+const NOBODY_KNOWS: &str = "restored from a backup: only the worker may know how it ended";
+
+impl Turn<'_> {
+    /// Every unfinished job waits for a person; `backup` is the time of what was restored.
+    pub fn hold_all(&mut self, backup: &str) {
+        let unfinished: Vec<JobId> =
+            self.state.jobs.values().filter(|job| !job.head.status.is_ended()).map(|job| job.head.id).collect();
+        for id in unfinished {
+            if let Some(job) = self.state.jobs.get_mut(&id) {
+                job.head.held = Some(backup.to_owned());
+            }
+            self.state.pending.remove(&id);
+            self.touch_job(id);
+            self.record_event("JobHeld", id.to_string(), format!("restored from a backup of {backup}"));
+            let positions = self.state.jobs.get(&id).map_or(0, |job| job.expected.len());
+            for position in 0..positions {
+                self.hold_lease(id, position);
+            }
+        }
+    }
+
+    fn hold_lease(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let cell = &job.cells[position];
+        if !matches!(cell.state, CellState::Leased { revoked: None, .. }) {
+            return;
+        }
+        if job.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once) {
+            self.lose_lease(id, position, NOBODY_KNOWS);
+        } else {
+            self.take_back(id, position);
+        }
+    }
+
+    /// A person has looked: it goes on.
+    pub fn release(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        job.head.held = None;
+        if job.head.status == JobStatus::Pending {
+            self.state.pending.insert(id);
+        }
+        let gives_up = job.spec.on_unknown == OnUnknown::Fail;
+        self.wake.extend(job.expected.iter().copied());
+        self.touch_job(id);
+        for position in 0..self.state.jobs.get(&id).map_or(0, |job| job.cells.len()) {
+            let unresolved =
+                self.state.jobs.get(&id).is_some_and(|job| job.cells[position].state == CellState::Unresolved);
+            if unresolved && gives_up {
+                self.drop_waiting(id, position, false);
+            }
+        }
+    }
+
+    /// A worker reports what is only about to be offered again: that offer is as good as made.
+    pub fn adopt(&mut self, id: JobId, position: usize) {
+        let wall_ms = self.state.meta.wall_ms;
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let (ord, epoch) = (job.expected[position], job.head.epoch);
+        let step = job.step_of(&job.cells[position]);
+        let Some(node) = self.state.nodes.get_mut(&ord) else { return };
+        let backoff = match job.cells[position].state {
+            CellState::Queued => {
+                node.waiting.remove(&id);
+                job.blocked = job.blocked.saturating_sub(u32::from(job.waits_for(node)));
+                None
+            }
+            CellState::Backoff { until_ms } => Some(until_ms),
+            _ => return,
+        };
+        node.held.insert(id);
+        job.cells[position].state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None };
+        job.shift(step, Outcome::Pending, Outcome::Running, 1);
+        if let Some(until_ms) = backoff {
+            self.drop_timer(until_ms, Timer::Retry(id, ord));
+        }
+        self.touch_cell(id, position);
+    }
+}
+
+impl Job {
+    /// The position of the node, if this very lease would be offered there next.
+    pub(crate) fn awaits(&self, node: NodeOrd, lease: LeaseKey) -> Option<usize> {
+        let position = self.position(node)?;
+        let cell = &self.cells[position];
+        let waits = matches!(cell.state, CellState::Queued | CellState::Backoff { .. });
+        let next = (self.head.epoch, self.step_of(cell), Attempt(cell.attempt));
+        (waits && next == (lease.job_epoch, lease.step, lease.attempt)).then_some(position)
+    }
+
+    /// Whether a lease that is not out may still be offered: a worker has it from a time after the backup, or of a held job.
+    /// It is left with its worker, which answers from its journal when it comes.
+    #[must_use]
+    pub fn may_come(&self, node: NodeOrd, lease: LeaseKey) -> bool {
+        if self.head.status.is_ended() || lease.job_epoch != self.head.epoch {
+            return false;
+        }
+        if self.head.status == JobStatus::Pending {
+            return true;
+        }
+        let Some(position) = self.position(node) else { return false };
+        let cell = &self.cells[position];
+        let asked = (lease.step, lease.attempt.0);
+        let here = (self.step_of(cell), cell.attempt);
+        let phase = self.current_phase().map_or(0, len);
+        match cell.state {
+            CellState::Idle if self.head.gate.is_some() => lease.step >= self.first_step(),
+            CellState::Idle => lease.step >= StepIndex(self.first_step().0 + phase),
+            CellState::Leased { .. } | CellState::Unresolved => asked > here,
+            CellState::Queued | CellState::Backoff { .. } | CellState::Parked => asked >= here,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
