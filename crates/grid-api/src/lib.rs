@@ -12,6 +12,7 @@
 //! the headers and the body of one answer never disagree about it.
 
 mod backends;
+mod backup;
 mod body;
 mod decisions;
 mod events;

@@ -9,7 +9,7 @@ use axum::routing::{MethodRouter, get, post};
 use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{backends, decisions, events, guard, introspect, jobs, nodes, refused, results};
+use crate::{backends, backup, decisions, events, guard, introspect, jobs, nodes, refused, results};
 
 /// The whole API over `control`.
 pub fn router<C: Control>(control: C) -> Router {
@@ -40,6 +40,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/api/v1/events", read(get(events::events::<C>)))
         .route("/api/v1/backends", read(get(backends::list)))
         .route("/api/v1/backends/{id}", read(get(backends::get)))
+        .route("/api/v1/cluster/backup", read(get(backup::backup::<C>)))
         .route("/api/v1/nodes", read(get(nodes::list::<C>)))
         .route("/api/v1/nodes/{id}", read(get(nodes::get::<C>)));
 

@@ -39,12 +39,24 @@ pub(crate) struct Call<'a> {
     pub accept: &'static str,
     /// The answer is read as it comes, by whoever asked: only its beginning has a time.
     pub streamed: bool,
+    /// How long its beginning may take, if that is longer than a call should.
+    pub slow: Option<Duration>,
 }
 
 impl<'a> Call<'a> {
     pub fn get(path: &'a [&'a str], query: Vec<(&'static str, String)>) -> Self {
         let accept = "application/json";
-        Self { method: Method::GET, path, query, key: None, body: None, at_most_once: false, accept, streamed: false }
+        Self {
+            method: Method::GET,
+            path,
+            query,
+            key: None,
+            body: None,
+            at_most_once: false,
+            accept,
+            streamed: false,
+            slow: None,
+        }
     }
 
     pub fn post(path: &'a [&'a str], body: Vec<u8>) -> Self {
@@ -180,7 +192,7 @@ impl Transport {
         journey: &mut Journey,
     ) -> Result<Verdict, Error> {
         let share = self.patience / u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
-        let limit = share.min(left).max(SHORTEST_ATTEMPT);
+        let limit = call.slow.unwrap_or(share.min(left)).max(SHORTEST_ATTEMPT);
         let mut request = self.http.request(call.method.clone(), server.resource(call.path, &call.query));
         request = request.header("accept", call.accept);
         if !call.streamed {

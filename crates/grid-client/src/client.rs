@@ -169,7 +169,15 @@ impl Client {
     /// `NOT_FOUND`, `CONFLICT` if it does not wait, or nobody could answer.
     pub async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Error> {
         // Sent again without its number, it could let the next phase begin, which nobody has looked at.
-        self.decide(namespace, job, "confirm", &ConfirmBody { phase }, phase.is_none()).await
+        self.decide(namespace, job, "confirm", &ConfirmBody { phase, held: false }, phase.is_none()).await
+    }
+
+    /// Lets a job go on that is held after a restore; never a phase that waits.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` if it is not held, or nobody could answer.
+    pub async fn release(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Error> {
+        self.decide(namespace, job, "confirm", &ConfirmBody { phase: None, held: true }, false).await
     }
 
     /// Lets an ended job go on with what is missing.

@@ -14,6 +14,7 @@
 //! Proxies named in the environment are ignored: a controller is a machine of one's own network, and a proxy that
 //! answers for a dead one would look like a controller that refuses.
 
+mod backup;
 mod call;
 mod client;
 mod error;
@@ -22,6 +23,7 @@ mod key;
 mod lines;
 mod server;
 
+pub use backup::{BackupHead, BackupStream};
 pub use client::{Client, JobsQuery, Options, ResultsQuery};
 pub use error::{Error, Refusal};
 pub use events::{EventStream, EventsQuery};

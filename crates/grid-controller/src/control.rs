@@ -59,6 +59,19 @@ impl std::str::FromStr for PlanHash {
     }
 }
 
+/// A backup on its way to whoever asked for it.
+#[derive(Debug)]
+pub struct Backup {
+    pub bytes: u64,
+    /// Of the whole file, in hex.
+    pub blake3: String,
+    /// The last entry of the log that is in it.
+    pub index: u64,
+    pub jobs: u64,
+    pub taken_at: String,
+    pub pieces: mpsc::Receiver<bytes::Bytes>,
+}
+
 /// A submit that was accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submitted {
@@ -123,11 +136,13 @@ pub trait Control: Clone + Send + Sync + 'static {
     fn plan(&self, namespace: &str, spec: JobSpec) -> impl Future<Output = Result<PlanDoc, Refusal>> + Send;
     fn cancel(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
+    /// `held`: only a job that is held after a restore is meant, no phase.
     fn confirm(
         &self,
         namespace: &str,
         job: JobId,
         phase: Option<u32>,
+        held: bool,
     ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
     fn resolve(
         &self,
@@ -188,5 +203,7 @@ pub trait Control: Clone + Send + Sync + 'static {
         after: Option<NodeId>,
     ) -> impl Future<Output = Result<ListDoc<NodeDoc>, Refusal>> + Send;
     fn node(&self, node: NodeId) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
+    /// Everything that is applied here, as one file.
+    fn backup(&self) -> impl Future<Output = Result<Backup, Refusal>> + Send;
     fn status(&self) -> impl Future<Output = Result<StatusDoc, Refusal>> + Send;
 }

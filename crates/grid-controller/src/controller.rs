@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 
-use grid_core::State;
+use grid_core::{RestoredFrom, State};
 use grid_plan::{Backstop, Liveness};
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
 use grid_store::StoreError;
@@ -14,13 +14,14 @@ use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::backups::BackupDesk;
 use crate::events::EventFeed;
 use crate::hub::FabricHub;
 use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
-use crate::{dispatch, folder, ground, leader, log_size, pruner, ticker};
+use crate::{dispatch, folder, ground, leader, log_size, pruner, restore, ticker};
 
 /// Where and how to start.
 pub struct Opening {
@@ -75,6 +76,10 @@ impl Controller {
         let (bell, bell_out) = watch::channel(0);
         let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects, bell);
         let raft = Raft::run(ground, machine).await.map_err(|e| ground::with_way_out(dir, e))?;
+        let restored = restore::restored(dir)?.map(|restored| RestoredFrom {
+            generation: restored.generation,
+            backup: grid_store::time_text(restored.taken_wall_ms),
+        });
 
         let (term, term_out) = watch::channel(None);
         let proposer = Proposer::start(raft.clone(), term_out.clone());
@@ -99,6 +104,8 @@ impl Controller {
             sessions: Mutex::default(),
             soft: Mutex::new(soft),
             output_desk: OutputDesk::default(),
+            backups: BackupDesk::new(dir),
+            restored,
         });
         shared.publish_role(false);
         let deposed = Arc::new(Notify::new());

@@ -247,6 +247,7 @@ mod tests {
             grpc_addr: String::new(),
             quotas: Quotas::default(),
             cluster_id: String::new(),
+            restored: None,
         }
     }
 

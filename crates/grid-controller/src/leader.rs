@@ -78,6 +78,7 @@ async fn begin(shared: &Arc<Shared>, raft: &Raft<Replies>, raft_term: u64) -> Re
         grpc_addr: settings.grpc_addr.clone(),
         quotas: settings.quotas,
         cluster_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        restored: shared.restored.clone(),
     });
     let (now_ms, epoch) = {
         let state = shared.state();

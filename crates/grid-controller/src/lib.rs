@@ -10,6 +10,7 @@
 //! State changes in one way only: a command, through the proposer. Sessions, liveness and the backstop are soft: they
 //! are gone with the term, and everything they lead to is a command again.
 
+mod backups;
 mod control;
 mod controller;
 mod dispatch;
@@ -32,7 +33,7 @@ mod shared;
 mod term;
 mod ticker;
 
-pub use control::{Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
+pub use control::{Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 pub use controller::{Controller, OpenError, Opening};
 pub use grid_core::Quotas;
 pub use grid_plan::Thresholds;

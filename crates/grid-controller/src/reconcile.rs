@@ -61,7 +61,7 @@ pub fn reconcile(
             Effect::Forget { .. } | Effect::Deposed => {}
         }
     }
-    for lease in held.difference(&known).filter(|lease| !may_settle(state, node, lease)) {
+    for lease in held.difference(&known).filter(|lease| !is_wanted(state, node, lease)) {
         message.revokes.push((*lease).into());
     }
     (message, accepted)
@@ -72,9 +72,13 @@ fn is_due(session: &Session, lease: LeaseKey, now_mono_ms: u64) -> bool {
     last.is_none_or(|last| now_mono_ms.saturating_sub(*last) >= OFFER_AGAIN_MS)
 }
 
-/// W8: an `unknown` that the worker's journal may still settle is not taken away from it.
-fn may_settle(state: &State, node: &Node, lease: &LeaseKey) -> bool {
+/// W8: an `unknown` that the worker's journal may still settle is not taken away from it. E2: nor is what it has from a
+/// time after the backup that was restored, as long as it may still be offered.
+fn is_wanted(state: &State, node: &Node, lease: &LeaseKey) -> bool {
     let Some(job) = state.jobs.get(&lease.job) else { return false };
+    if job.may_come(node.ord, *lease) {
+        return true;
+    }
     let unknown = job.head.unknown.get(&(lease.step, node.ord)) == Some(&lease.attempt);
     unknown && lease.job_epoch >= job.head.run_epoch && !job.head.status.is_ended()
 }
@@ -102,7 +106,7 @@ mod tests {
     };
     use grid_proto::v1;
     use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-    use grid_types::{JobId, LeaseKey, NodeOrd};
+    use grid_types::{Attempt, JobId, LeaseKey, NodeOrd};
     use serde_json::json;
 
     use super::{OFFER_AGAIN_MS, expected_digest, reconcile};
@@ -193,6 +197,16 @@ mod tests {
         let message = world.compare(&[known, stranger], 0);
         assert_eq!(message.revokes, [v1::Lease::from(stranger)]);
         assert!(message.offers.is_empty());
+    }
+
+    #[test]
+    fn e2_what_a_worker_has_from_after_the_backup_stays_with_it() {
+        let mut world = World::new();
+        let lease = world.lease();
+        let later = LeaseKey { attempt: Attempt(2), ..lease };
+        assert_eq!(world.compare(&[lease, later], 0), v1::ToWorker::default());
+        let other_run = LeaseKey { job_epoch: lease.job_epoch.next(), ..lease };
+        assert_eq!(world.compare(&[lease, other_run], 0).revokes, [v1::Lease::from(other_run)]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
 use tokio::sync::mpsc;
 
-use crate::control::{Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
+use crate::control::{Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
 use crate::controller::Controller;
 use crate::proposer::NoReply;
 
@@ -188,9 +188,16 @@ impl Control for Controller {
         self.moved(namespace, job, Command::CancelJob(CancelJob { namespace: asked, job })).await
     }
 
-    async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Refusal> {
+    async fn confirm(
+        &self,
+        namespace: &str,
+        job: JobId,
+        phase: Option<u32>,
+        held: bool,
+    ) -> Result<JobStateDoc, Refusal> {
         let asked: Name = namespace.parse().map_err(|_| no_job(job))?;
-        self.moved(namespace, job, Command::ConfirmJob(ConfirmJob { namespace: asked, job, phase })).await
+        let held = held.then_some(true);
+        self.moved(namespace, job, Command::ConfirmJob(ConfirmJob { namespace: asked, job, phase, held })).await
     }
 
     async fn resolve(
@@ -300,6 +307,10 @@ impl Control for Controller {
         let none = format!("node {node} is not known");
         let found = self.read(move |reader| reader.node(&node)).await?;
         found.map(|doc| self.freshen(doc)).ok_or_else(|| Refusal::new(Code::NotFound, none))
+    }
+
+    async fn backup(&self) -> Result<Backup, Refusal> {
+        self.shared.backups.take(self.shared.reader.clone(), self.shared.clock.wall_ms()).await
     }
 
     async fn status(&self) -> Result<StatusDoc, Refusal> {

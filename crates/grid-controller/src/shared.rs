@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use grid_core::{Quotas, State};
+use grid_core::{Quotas, RestoredFrom, State};
 use grid_plan::{Backstop, Liveness, Thresholds};
 use grid_store::Reader;
 use grid_types::Name;
@@ -10,6 +10,7 @@ use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
 use tokio::sync::watch;
 
+use crate::backups::BackupDesk;
 use crate::events::EventFeed;
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
@@ -44,6 +45,9 @@ pub struct Shared {
     pub sessions: Mutex<Sessions>,
     pub soft: Mutex<Soft>,
     pub output_desk: OutputDesk,
+    pub backups: BackupDesk,
+    /// What the data folder was made from; every term says it (E2).
+    pub restored: Option<RestoredFrom>,
 }
 
 /// What the planners remember between ticks; gone with the term.

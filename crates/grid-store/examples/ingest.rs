@@ -76,7 +76,15 @@ impl Bench {
         let quotas = Quotas { max_concurrent: jobs, max_pending: jobs };
         let (leader, api_url) = ("c1".parse().expect("a name"), String::new());
         let (grpc_addr, cluster_id) = (String::new(), "bench".to_owned());
-        self.apply(vec![Command::BeginTerm(BeginTerm { term: 1, leader, api_url, grpc_addr, quotas, cluster_id })]);
+        self.apply(vec![Command::BeginTerm(BeginTerm {
+            term: 1,
+            leader,
+            api_url,
+            grpc_addr,
+            quotas,
+            cluster_id,
+            restored: None,
+        })]);
         let ids: Vec<u32> = (1..=nodes).collect();
         for chunk in ids.chunks(512) {
             self.apply(chunk.iter().map(|i| register(*i, jobs)).collect());

@@ -20,11 +20,13 @@ pub struct ServerOptions {
     pub dir: PathBuf,
     /// Further flags, such as `--dead-after 4s`.
     pub flags: Vec<String>,
+    /// A backup to go on from, instead of founding a cluster.
+    pub restore: Option<PathBuf>,
 }
 
 impl ServerOptions {
     pub fn new(node_id: &str, dir: impl Into<PathBuf>) -> Self {
-        Self { node_id: node_id.to_owned(), dir: dir.into(), flags: Vec::new() }
+        Self { node_id: node_id.to_owned(), dir: dir.into(), flags: Vec::new(), restore: None }
     }
 
     /// Flags as a person would type them: `"--max-concurrent 1"`.
@@ -34,14 +36,23 @@ impl ServerOptions {
         self
     }
 
+    pub fn restore(mut self, backup: impl Into<PathBuf>) -> Self {
+        self.restore = Some(backup.into());
+        self
+    }
+
     /// Starts it and waits until it serves.
     pub fn start(self) -> Server {
-        std::fs::create_dir_all(&self.dir).expect("the server's folder");
-        let (api_port, grpc_port) = (free_port(), free_port());
-        let process = spawn(&self, api_port, grpc_port);
-        let mut server = Server { options: self, api_port, grpc_port, process };
+        let mut server = self.spawn_at((free_port(), free_port()));
         server.wait_ready();
         server
+    }
+
+    /// Starts it only, where another one has been: for one that takes its place, or is expected to be refused.
+    pub fn spawn_at(self, (api_port, grpc_port): (u16, u16)) -> Server {
+        std::fs::create_dir_all(&self.dir).expect("the server's folder");
+        let process = spawn(&self, api_port, grpc_port);
+        Server { options: self, api_port, grpc_port, process }
     }
 }
 
@@ -56,6 +67,15 @@ pub struct Server {
 impl Server {
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.api_port)
+    }
+
+    /// For [`ServerOptions::spawn_at`].
+    pub fn ports(&self) -> (u16, u16) {
+        (self.api_port, self.grpc_port)
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.options.dir.join("data")
     }
 
     pub fn api(&self) -> Api {
@@ -113,9 +133,12 @@ fn spawn(options: &ServerOptions, api_port: u16, grpc_port: u16) -> Process {
         .args(["--api", &format!("127.0.0.1:{api_port}")])
         .args(["--raft", "127.0.0.1:0"])
         .args(["--grpc", &format!("127.0.0.1:{grpc_port}")])
-        .arg("--bootstrap")
         .args(&options.flags)
         .current_dir(&options.dir);
+    match &options.restore {
+        Some(backup) => command.arg("--restore").arg(backup),
+        None => command.arg("--bootstrap"),
+    };
     let name = format!("grid server {}", options.node_id);
     Process::spawn(&name, command, &options.dir.join("server.log"))
 }

@@ -20,6 +20,11 @@ pub const HEADER_NODE: &str = "x-grid-node";
 pub const HEADER_ROLE: &str = "x-grid-role";
 pub const HEADER_EPOCH: &str = "x-grid-leader-epoch";
 pub const HEADER_KEY: &str = "idempotency-key";
+/// Of a backup that is streamed: BLAKE3 of the whole file in hex, its entry of the log, jobs in it, when it was taken.
+pub const HEADER_BACKUP_BLAKE3: &str = "x-grid-backup-blake3";
+pub const HEADER_BACKUP_INDEX: &str = "x-grid-backup-index";
+pub const HEADER_BACKUP_JOBS: &str = "x-grid-backup-jobs";
+pub const HEADER_BACKUP_TAKEN: &str = "x-grid-backup-taken-at";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -172,6 +177,9 @@ pub struct ConfirmBody {
     /// The phase that is meant; without it, whichever waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<u32>,
+    /// Only a job that is held after a restore is meant, no phase.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 /// `POST …/resume` and `…/retry`; the body may be left out.

@@ -63,7 +63,8 @@ pub struct DevArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "The same command line starts it again on its own data: --bootstrap acts on an empty folder only.\n\
+    after_help = "The same command line starts it again on its own data: --bootstrap and --restore act on an empty folder \
+                        only.\n\
                         stdout says \"grid ready api=… grpc=… node=…\" when it serves. SIGTERM stops it in order; nothing \
                         acknowledged is lost by kill -9 either."
 )]
@@ -89,6 +90,10 @@ pub struct ServerArgs {
     /// Found a new cluster in an empty folder
     #[arg(long)]
     pub bootstrap: bool,
+    /// Go on from a backup, in an empty folder; jobs that had not ended are held until they are confirmed. Of a damaged
+    /// controller also its data folder, or a snapshot or state.sqlite in it
+    #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
+    pub restore: Option<PathBuf>,
     #[command(flatten)]
     pub tuning: Tuning,
     /// Serve other machines without TLS and tokens
@@ -220,12 +225,14 @@ mod tests {
             "grid demo",
             "grid dev --workers 5 --data-dir d --api 127.0.0.1:0",
             "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3 --history 90d",
+            "grid server --node-id c1 --data-dir d --restore grid.backup",
             "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
         for line in [
             "grid server --node-id c --data-dir d --history 0s",
+            "grid server --node-id c --data-dir d --restore f --bootstrap",
             "grid server --node-id c --data-dir d --history 30days",
             "grid worker --data-dir d --labels k",
             "grid worker --data-dir d --slots 0",

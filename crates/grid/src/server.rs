@@ -1,10 +1,11 @@
 //! `grid server`, and the controller part of `grid dev`.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use grid_controller::{Controller, Opening, Settings};
+use grid_controller::{Controller, Opening, Restoring, Settings};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -35,6 +36,13 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         bootstrap: args.bootstrap,
         clock: Arc::new(SystemClock::new()),
     };
+    if let Some(source) = &args.restore
+        && let Err(why) = restore(&opening, source).await
+    {
+        // As any input that is refused: nothing was created or changed.
+        eprintln!("error: {why:#}");
+        return Ok(ExitCode::from(2));
+    }
     let serving = Serving::start(opening, api, grpc).await?;
     tokio::select! {
         () = serving.controller.leads() => {}
@@ -48,6 +56,33 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         }
         why = serving.controller.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
     }
+}
+
+/// Makes the data folder from a backup. On what was restored before it changes nothing, so that the same command line
+/// starts the process again; on any other data it is refused, because whoever names a backup wants that one.
+async fn restore(opening: &Opening, source: &Path) -> anyhow::Result<()> {
+    let restoring = Restoring {
+        data_dir: opening.data_dir.clone(),
+        node_id: opening.settings.node_id.clone(),
+        raft_addr: opening.raft_addr.clone(),
+        source: source.to_path_buf(),
+    };
+    let doing = || format!("cannot restore {} to {}", source.display(), opening.data_dir.display());
+    match grid_controller::restore(&restoring).await.with_context(doing)? {
+        Some(made) => {
+            tracing::info!(
+                index = made.info.applied.index,
+                jobs = made.info.jobs,
+                "restored; jobs that had not ended are held until `gridc job confirm`"
+            );
+        }
+        None if grid_controller::restored(&opening.data_dir).with_context(doing)?.is_some() => {}
+        None => anyhow::bail!(
+            "{}: it has data that does not come from a backup; restore into an empty folder, or leave --restore out",
+            doing()
+        ),
+    }
+    Ok(())
 }
 
 /// A controller with its two sockets.

@@ -1,4 +1,4 @@
-//! Puts the words of `job run` in order before clap reads them.
+//! Puts the words of `job run` in order before clap reads them (and of `cluster backup`, whose `-o` is a file).
 //!
 //! Parameters of an action look like options (`--package curl`), and options of gridc may stand anywhere between
 //! them. So everything after `job run` is split in two: what gridc knows as its own goes first, the words of the task
@@ -16,7 +16,10 @@ use grid_types::decl::{self, ParamType};
 
 /// `root` must be built.
 pub fn arrange(argv: Vec<OsString>, root: &Command) -> Vec<OsString> {
-    let Some((run, start)) = find_run(&argv, root) else { return argv };
+    if let Some((_, start)) = find(&argv, root, ["cluster", "backup"]) {
+        return with_output_as_file(argv, start);
+    }
+    let Some((run, start)) = find(&argv, root, ["job", "run"]) else { return argv };
     let known = Known::of(run);
     let mut arranged: Vec<_> = argv[..start].to_vec();
     let mut words: Vec<OsString> = Vec::new();
@@ -46,11 +49,29 @@ pub fn arrange(argv: Vec<OsString>, root: &Command) -> Vec<OsString> {
     arranged
 }
 
-/// The `run` command and the index after its word.
-fn find_run<'a>(argv: &[OsString], root: &'a Command) -> Option<(&'a Command, usize)> {
+/// A backup goes into a file, and whoever writes `-o` there means that file, not the format of what is printed.
+fn with_output_as_file(mut argv: Vec<OsString>, start: usize) -> Vec<OsString> {
+    for word in &mut argv[start..] {
+        let Some(text) = word.to_str() else { continue };
+        let file = match text {
+            "-o" | "--output" => Some("--to".to_owned()),
+            _ => {
+                let attached = text.strip_prefix("--output=").or_else(|| text.strip_prefix("-o"));
+                attached.map(|file| format!("--to={}", file.trim_start_matches('=')))
+            }
+        };
+        if let Some(file) = file {
+            *word = file.into();
+        }
+    }
+    argv
+}
+
+/// The command of two words, and the index after them.
+fn find<'a>(argv: &[OsString], root: &'a Command, words: [&str; 2]) -> Option<(&'a Command, usize)> {
     let mut command = root;
     let mut index = 1;
-    for word in ["job", "run"] {
+    for word in words {
         let known = Known::of(command);
         loop {
             let text = argv.get(index)?.to_str()?;
@@ -190,6 +211,16 @@ mod tests {
             arranged("job run -t all -- ping echo --message=--wait"),
             "job run -t all -- ping echo --message=--wait"
         );
+    }
+
+    #[test]
+    fn a_backup_is_written_to_what_o_names() {
+        for given in ["-o f", "--output f"] {
+            assert_eq!(arranged(&format!("-n x cluster backup {given} --force")), "-n x cluster backup --to f --force");
+        }
+        for given in ["-of", "-o=f", "--output=f"] {
+            assert_eq!(arranged(&format!("-o json cluster backup {given}")), "-o json cluster backup --to=f");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod events;
 mod job;
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -98,8 +99,11 @@ pub enum Verb {
     /// See what a task may ask for: backends, their actions and parameters
     #[command(subcommand, after_help = BACKEND_EXAMPLES, arg_required_else_help = true)]
     Backend(BackendVerb),
+    /// Look after the cluster itself
+    #[command(subcommand, after_help = CLUSTER_EXAMPLES, arg_required_else_help = true)]
+    Cluster(MemberVerb),
     #[command(flatten)]
-    Cluster(ClusterVerb),
+    Overview(ClusterVerb),
     /// Print a script that lets the shell complete commands, backends, actions and parameters
     #[command(after_help = "\
 Examples:
@@ -118,6 +122,36 @@ pub enum ShellName {
     Bash,
     Zsh,
     Fish,
+}
+
+const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  gridc cluster backup -o grid.backup";
+
+#[derive(Debug, Subcommand)]
+pub enum MemberVerb {
+    /// Write everything the cluster knows to a file
+    #[command(after_help = BACKUP_EXAMPLES, override_usage = "gridc cluster backup [OPTIONS] -o FILE")]
+    Backup(BackupArgs),
+}
+
+const BACKUP_EXAMPLES: &str = "\
+Any controller answers, a standby too. The file is checked and on disk before it gets its name.
+`grid server --restore FILE` starts a new cluster from it, in an empty folder; jobs that had not
+ended are held there until `gridc job confirm`.
+
+Examples:
+  gridc cluster backup -o grid.backup
+  gridc --server http://c2:8765 cluster backup --output /backups/grid.backup --force";
+
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// Where to write it; here also -o FILE and --output FILE
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
 }
 
 const JOB_EXAMPLES: &str = "\

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use grid_client::JobsQuery;
 use grid_types::api::{JobStateDoc, PlanDoc};
-use grid_types::{NodeId, StepIndex};
+use grid_types::{Code, JobStatus, NodeId, StepIndex};
 
 use crate::cli::{Format, Global, RerunArgs, Verdict};
 use crate::failure::Failure;
@@ -14,6 +15,39 @@ use crate::text::{named, one_line};
 pub async fn confirm(global: &Global, id: &str, phase: Option<u32>) -> Result<u8, Failure> {
     let (client, job) = (crate::connect(global)?, job_id(id)?);
     print_state(global, &client.confirm(global.namespace.as_str(), job, phase).await?)
+}
+
+/// Each by its own word: one that has ended meanwhile does not keep the others waiting.
+pub async fn confirm_held(global: &Global) -> Result<u8, Failure> {
+    const PAGE: u32 = 1_000;
+    let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
+    let mut held = Vec::new();
+    for status in [JobStatus::Running, JobStatus::Pending] {
+        let mut query = JobsQuery { status: Some(status), after: None, limit: Some(PAGE) };
+        loop {
+            let page = client.jobs(namespace, &query).await?;
+            held.extend(page.items.into_iter().filter(|job| job.held.is_some()).map(|job| job.id));
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+    }
+    if held.is_empty() {
+        tell(&format!("hint: no job of namespace {namespace} is held"));
+    }
+    // Oldest first, as they were submitted.
+    held.sort_unstable();
+    for id in held {
+        match client.release(namespace, job_id(&id)?).await {
+            Ok(done) => drop(print_state(global, &done)?),
+            Err(error) if matches!(error.code(), Some(Code::Conflict | Code::NotFound)) => {
+                tell(&format!("{}: {}", one_line(&id), one_line(&error.to_string())));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(0)
 }
 
 pub async fn resolve(

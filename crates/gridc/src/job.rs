@@ -191,7 +191,7 @@ fn list_text(jobs: &[JobDoc], terminal: bool) -> String {
     for job in jobs {
         table.row([
             one_line(&job.id),
-            job.status.to_string(),
+            format!("{}{}", job.status, if job.held.is_some() { " (held)" } else { "" }),
             target(&job.target),
             job.node_count().to_string(),
             job.steps.len().to_string(),

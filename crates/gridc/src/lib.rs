@@ -4,12 +4,13 @@
 //! - Exit codes: 0 done, 1 the job ended other than completed, 2 usage or refused input, 3 no controller reachable,
 //!   4 not found, 5 conflict or denied, 124 the wait timed out, 130 interrupted while waiting.
 //!
-//! One module a verb group (`run`, `job`, `decide`, `node`, `backend`, `cluster`, `completion`); `watch` and `live` are also what `grid demo` shows.
+//! One module a verb group (`run`, `job`, `decide`, `node`, `backend`, `cluster`, `backup`, `completion`); `watch` and `live` are also what `grid demo` shows.
 //! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes
 //! (`grid_types::decl`).
 
 mod args;
 mod backend;
+mod backup;
 mod cli;
 mod cluster;
 mod completion;
@@ -40,7 +41,7 @@ use clap::{CommandFactory, FromArgMatches};
 use grid_client::{Client, Options};
 use grid_types::StepIndex;
 
-use cli::{BackendVerb, Cli, ClusterVerb, Global, JobVerb, NodeVerb, Verb};
+use cli::{BackendVerb, Cli, ClusterVerb, Global, JobVerb, MemberVerb, NodeVerb, Verb};
 use failure::Failure;
 
 pub use live::{LiveView, live_view};
@@ -88,7 +89,8 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Plan { file }) => decide::plan(global, &file).await,
         Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args, false).await,
         Verb::Job(JobVerb::Retry(args)) => decide::resume(global, &args, true).await,
-        Verb::Job(JobVerb::Confirm { id, phase }) => decide::confirm(global, &id, phase).await,
+        Verb::Job(JobVerb::Confirm { id: Some(id), phase, .. }) => decide::confirm(global, &id, phase).await,
+        Verb::Job(JobVerb::Confirm { id: None, .. }) => decide::confirm_held(global).await,
         Verb::Job(JobVerb::Resolve { id, step, node, verdict }) => {
             decide::resolve(global, &id, StepIndex(step), &node, verdict).await
         }
@@ -99,8 +101,9 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Backend(BackendVerb::List) => backend::list(global).await,
         Verb::Backend(BackendVerb::Describe { name }) => backend::describe(global, &name).await,
         Verb::Completion { shell } => completion::print(shell),
-        Verb::Cluster(ClusterVerb::Status) => cluster::status(global).await,
-        Verb::Cluster(ClusterVerb::Role) => cluster::role(global).await,
+        Verb::Cluster(MemberVerb::Backup(args)) => backup::backup(global, &args.to, args.force).await,
+        Verb::Overview(ClusterVerb::Status) => cluster::status(global).await,
+        Verb::Overview(ClusterVerb::Role) => cluster::role(global).await,
     }
 }
 

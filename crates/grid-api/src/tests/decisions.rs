@@ -16,9 +16,13 @@ fn paths(verb: &str) -> [String; 2] {
 async fn confirm_is_200_with_id_and_status_and_needs_no_body() {
     for path in paths("confirm") {
         let fake = Fake::leader();
-        for (body, phase) in
-            [("", "None"), ("{}", "None"), (r#"{"phase":null}"#, "None"), (r#"{"phase":2}"#, "Some(2)")]
-        {
+        for (body, phase) in [
+            ("", "None"),
+            ("{}", "None"),
+            (r#"{"phase":null}"#, "None"),
+            (r#"{"phase":2}"#, "Some(2)"),
+            (r#"{"held":true}"#, "None held"),
+        ] {
             let answer = fake.post(&path, body).await;
             assert_eq!(answer.status, 200, "{path} {body}");
             assert_eq!(answer.json(), json!({"id": JOB, "status": "running"}));

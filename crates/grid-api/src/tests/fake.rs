@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
-use grid_controller::{Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
+use grid_controller::{
+    Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+};
 use grid_types::api::{
     EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc,
     OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
@@ -222,8 +224,15 @@ impl Control for Fake {
         Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Pending, note: None })
     }
 
-    async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Refusal> {
-        self.called(format!("confirm {namespace} {job} {phase:?}"))?;
+    async fn confirm(
+        &self,
+        namespace: &str,
+        job: JobId,
+        phase: Option<u32>,
+        held: bool,
+    ) -> Result<JobStateDoc, Refusal> {
+        let held = if held { " held" } else { "" };
+        self.called(format!("confirm {namespace} {job} {phase:?}{held}"))?;
         Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None })
     }
 
@@ -276,6 +285,16 @@ impl Control for Fake {
         self.called(format!("outputs {namespace} {job} {step}"))?;
         let nodes = vec!["web-01".to_owned(), "web-02".to_owned()];
         Ok(vec![OutputGroupDoc { count: 2, nodes, output: "ok\n".to_owned(), total_bytes: 3 }])
+    }
+
+    async fn backup(&self) -> Result<Backup, Refusal> {
+        self.called("backup".to_owned())?;
+        let (pieces, taken) = mpsc::channel(4);
+        for piece in [&b"GRID"[..], b"BKUP"] {
+            pieces.send(piece.into()).await.unwrap();
+        }
+        let (blake3, taken_at) = ("ab".repeat(32), "2026-02-12T10:30:00.000Z".to_owned());
+        Ok(Backup { bytes: 8, blake3, index: 812, jobs: 3, taken_at, pieces: taken })
     }
 
     async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {

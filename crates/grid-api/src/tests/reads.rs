@@ -2,6 +2,8 @@
 
 use axum::body::Body;
 use axum::http::Request;
+use grid_controller::Refusal;
+use grid_types::Code;
 use serde_json::{Value, json};
 
 use super::fake::{EPOCH, Fake, JOB, job, node, refused};
@@ -215,4 +217,26 @@ async fn backends_are_told_as_they_are_declared_by_any_role() {
         assert_eq!(fake.get("/api/v1/backends?x=1").await.error(), refused(400, "BAD_REQUEST"));
         assert_eq!(fake.post("/api/v1/backends", "{}").await.error(), refused(405, "METHOD_NOT_ALLOWED"));
     }
+}
+
+#[tokio::test]
+async fn a_backup_says_how_long_it_is_and_what_it_must_hash_to() {
+    for fake in [Fake::leader(), Fake::standby()] {
+        let answer = fake.get("/api/v1/cluster/backup").await;
+        assert_eq!((answer.status.as_u16(), answer.bytes.as_slice()), (200, &b"GRIDBKUP"[..]));
+        for (name, value) in [
+            ("content-length", "8"),
+            ("content-type", "application/octet-stream"),
+            ("x-grid-backup-blake3", "ab".repeat(32).as_str()),
+            ("x-grid-backup-index", "812"),
+            ("x-grid-backup-jobs", "3"),
+            ("x-grid-backup-taken-at", "2026-02-12T10:30:00.000Z"),
+        ] {
+            assert_eq!(answer.headers[name], value, "{name}");
+        }
+        assert_eq!(fake.get("/api/v1/cluster/backup?fast=1").await.error(), refused(400, "BAD_REQUEST"));
+    }
+    let busy = Fake::leader();
+    busy.inner().refusal = Some(Refusal::new(Code::Conflict, "another backup is being taken"));
+    assert_eq!(busy.get("/api/v1/cluster/backup").await.error(), refused(409, "CONFLICT"));
 }

@@ -15,8 +15,8 @@ fn once() -> grid_types::job::Phase {
     leaf("test", "record")
 }
 
-fn committed(reply: Result<Reply, Rejection>) {
-    assert_eq!(reply, Ok(Reply::Answered(Answer::Committed)));
+fn committed(reply: &Result<Reply, Rejection>) {
+    assert_eq!(*reply, Ok(Reply::Answered(Answer::Committed)));
 }
 
 fn said(world: &World, job: JobId) -> String {
@@ -92,8 +92,8 @@ fn e2_outstanding_once_leases_are_unknown_and_their_journal_settles_them() {
     let leases = world.offered();
     world.restore(1);
     assert_eq!(world.count(job, 0, Outcome::Unknown), 2);
-    committed(world.report(leases[0], Outcome::Success));
-    committed(world.report(leases[1], Outcome::Success));
+    committed(&world.report(leases[0], Outcome::Success));
+    committed(&world.report(leases[1], Outcome::Success));
     assert_eq!((world.count(job, 0, Outcome::Success), world.status(job)), (2, JobStatus::Running));
     assert!(world.offered().is_empty(), "what follows waits for the person");
     world.confirm(job, None).unwrap();
@@ -131,9 +131,9 @@ fn e2_results_are_taken_while_a_job_is_held_and_may_end_it() {
     let leases = world.offered();
     world.restore(1);
     assert_eq!(world.count(job, 0, Outcome::Pending), 2, "to be offered again");
-    committed(world.report(leases[0], Outcome::Success));
+    committed(&world.report(leases[0], Outcome::Success));
     assert!(world.offered().is_empty());
-    committed(world.report(leases[1], Outcome::Success));
+    committed(&world.report(leases[1], Outcome::Success));
     assert_eq!(world.status(job), JobStatus::Completed, "nothing was left to ask for");
 }
 
@@ -181,7 +181,7 @@ fn e2_a_lease_that_was_revoked_after_the_backup_ends_unknown() {
     let lease = world.offered()[0];
     world.restore(1);
     world.confirm(job, None).unwrap();
-    committed(world.confirm_revoked(lease));
+    committed(&world.confirm_revoked(lease));
     assert_eq!((world.status(job), world.rows_of(job)[&(0, 1)]), (JobStatus::Failed, Outcome::Unknown));
 }
 
@@ -208,7 +208,7 @@ fn e2_a_cancel_that_was_under_way_goes_on() {
     world.cancel(job).unwrap();
     world.restore(1);
     assert_eq!((world.revoked(), world.job(job).head.held.clone()), (vec![lease], None));
-    committed(world.confirm_revoked(lease));
+    committed(&world.confirm_revoked(lease));
     assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Cancelled);
 }
 

@@ -231,6 +231,7 @@ impl Rig {
             grpc_addr: "127.0.0.1:2".to_owned(),
             quotas: self.state.meta.quotas,
             cluster_id: "cluster".to_owned(),
+            restored: None,
         });
         self.apply(head, &[command]).replies.remove(0).unwrap();
     }

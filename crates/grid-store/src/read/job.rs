@@ -76,6 +76,7 @@ impl JobRow {
             on_unknown: spec.on_unknown.word().to_owned(),
             status: head.status,
             reason: head.reason.clone(),
+            held: head.held.clone(),
             step: spec.first_step(phase).0,
             expected: if self.expected.len() <= most {
                 Some(Roster::new(conn, &self.expected)?.names()?)

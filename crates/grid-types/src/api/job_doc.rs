@@ -37,6 +37,9 @@ pub struct JobDoc {
     pub on_unknown: String,
     pub status: JobStatus,
     pub reason: Option<String>,
+    /// It was restored from a backup of this time and waits for a person to confirm it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
     /// The first step of the phase it is in.
     pub step: u32,
     /// Left out of lists above 1,000 names.

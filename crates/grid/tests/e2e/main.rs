@@ -26,6 +26,7 @@ mod pruning;
 mod real_apt;
 mod refusals;
 mod restarts;
+mod restore;
 mod retries;
 mod retry_failed;
 mod seed_jobs;

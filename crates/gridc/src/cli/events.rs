@@ -10,9 +10,10 @@ With -o json each line is one event.
 
 Kinds:
   JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed
+  JobRetried JobHeld JobReleased
   ConfirmationWanted PhaseConfirmed StepUnknown StepResolved
   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead
-  NodeDraining NodeDrained NodeLeft TermBegun
+  NodeDraining NodeDrained NodeLeft TermBegun HistoryPruned
 
 Examples:
   gridc events

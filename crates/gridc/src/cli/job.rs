@@ -97,21 +97,28 @@ Examples:
   gridc job retry job-0c5t9v3k2m7qa --wait --wait-timeout 10m
   gridc job retry job-0c5t9v3k2m7qa --rerun-once")]
     Retry(RerunArgs),
-    /// Let a phase begin that waits for a person
+    /// Let a phase begin that waits for a person, or a job go on that is held
     #[command(after_help = "\
 A phase with `confirm: true` begins only after this. Without --phase it is whichever phase waits;
 with it, a job that waits for another phase is left alone. A job that does not wait is a conflict
 (exit 5).
+After a restore from a backup every job that had not ended is held until it is confirmed: look at
+`gridc job why` and at the machines first. --all-held confirms all of them, and no phase.
 
 Examples:
   gridc job confirm job-0c5t9v3k2m7qa
-  gridc job confirm job-0c5t9v3k2m7qa --phase 1")]
+  gridc job confirm job-0c5t9v3k2m7qa --phase 1
+  gridc job confirm --all-held")]
     Confirm {
         /// Id of the job
-        id: String,
+        #[arg(required_unless_present = "all_held")]
+        id: Option<String>,
         /// The phase that is meant, counted from 0 [default: the one that waits]
         #[arg(long, value_name = "N")]
         phase: Option<u32>,
+        /// Every job of the namespace that is held after a restore
+        #[arg(long, conflicts_with_all = ["id", "phase"])]
+        all_held: bool,
     },
     /// Say how a step ended on a node that nobody knows
     #[command(after_help = "\

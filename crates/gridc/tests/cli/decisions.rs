@@ -107,3 +107,35 @@ async fn job_status_says_why_a_job_is_not_further() {
     let text = status(refusal(404, "NOT_FOUND", "no such path")).await;
     assert!(text.contains("status     running\ntarget     group:web\n"), "an older controller: {text}");
 }
+
+#[tokio::test]
+async fn e2_all_held_jobs_are_confirmed_and_no_phase_is() {
+    const OTHER: &str = "job-0c5t9v3k2m7qb";
+    let list = "/api/v1/namespaces/default/jobs?status=";
+    let server = Fake::start(move |_, seen| {
+        let held = |id: &str, status: &str| {
+            let mut doc = job(status, &[("pending", 2)], None);
+            doc["id"] = json!(id);
+            doc["held"] = json!("2026-02-12T10:30:00.000Z");
+            doc
+        };
+        match seen.line.as_str() {
+            line if line.starts_with(&format!("GET {list}running")) => {
+                let waits = job("running", &[("pending", 2)], None);
+                (200, json!({"items": [held(OTHER, "running"), waits], "next": null}))
+            }
+            line if line.starts_with("GET") => (200, json!({"items": [held(JOB, "pending")], "next": null})),
+            line if line.contains(OTHER) => refusal(409, "CONFLICT", "it has ended"),
+            _ => (200, json!({"id": JOB, "status": "pending"})),
+        }
+    })
+    .await;
+    let ran = run(&server.url(), "job confirm --all-held").await.exits(0);
+    assert_eq!(ran.stdout, format!("{JOB} pending\n"));
+    assert_eq!(ran.stderr, format!("{OTHER}: it has ended (CONFLICT)\n"));
+    let posted: Vec<_> = server.seen().into_iter().filter(|s| s.line.starts_with("POST")).map(|s| s.body).collect();
+    assert_eq!(posted, [json!({"held": true}), json!({"held": true})]);
+    for line in ["job confirm", &format!("job confirm {JOB} --all-held"), "job confirm --all-held --phase 1"] {
+        run(&server.url(), line).await.exits(2);
+    }
+}

@@ -5,6 +5,7 @@
 //! is tested in `crates/grid/tests`.
 
 mod backends;
+mod backups;
 mod completion;
 mod decisions;
 mod fake;

@@ -27,6 +27,7 @@ async fn help_is_data_and_reads_as_agreed() {
         ("job why --help", "job-why-help.txt"),
         ("node list --help", "node-list-help.txt"),
         ("role --help", "role-help.txt"),
+        ("cluster backup --help", "cluster-backup-help.txt"),
         ("events --help", "events-help.txt"),
         ("backend list --help", "backend-list-help.txt"),
         ("backend describe --help", "backend-describe-help.txt"),

@@ -1,0 +1,44 @@
+//! `GET /api/v1/cluster/backup`: the whole state as one file, from any controller.
+//!
+//! Its length and hash stand in the head of the answer: a receiver that has less, or other bytes, has no backup. So they
+//! are known before the first byte, and the answer may take as long as writing the file does.
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use grid_controller::Control;
+use grid_types::Code;
+use grid_types::api::{HEADER_BACKUP_BLAKE3, HEADER_BACKUP_INDEX, HEADER_BACKUP_JOBS, HEADER_BACKUP_TAKEN};
+
+use crate::query::Params;
+use crate::refused::Refused;
+use crate::streams::{self, Closing};
+
+pub async fn backup<C: Control>(
+    State(control): State<C>,
+    closing: Closing,
+    params: Params,
+) -> Result<Response, Refused> {
+    params.finish()?;
+    let backup = control.backup().await?;
+    let named = format!("attachment; filename=\"grid-{}.backup\"", backup.index);
+    let head = [
+        (CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (CACHE_CONTROL, "no-store".to_owned()),
+        (CONTENT_LENGTH, backup.bytes.to_string()),
+        (CONTENT_DISPOSITION, named),
+        (HeaderName::from_static(HEADER_BACKUP_BLAKE3), backup.blake3),
+        (HeaderName::from_static(HEADER_BACKUP_INDEX), backup.index.to_string()),
+        (HeaderName::from_static(HEADER_BACKUP_JOBS), backup.jobs.to_string()),
+        (HeaderName::from_static(HEADER_BACKUP_TAKEN), backup.taken_at),
+    ];
+    let mut response = Response::new(streams::body(backup.pieces, closing, Bytes::new(), "", |piece| piece));
+    for (name, value) in head {
+        let value = HeaderValue::try_from(value);
+        let value = value.map_err(|e| Refused::new(Code::Internal, format!("the backup cannot be named: {e}")))?;
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}

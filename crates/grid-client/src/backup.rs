@@ -1,0 +1,91 @@
+//! A backup on its way here, checked as it comes.
+//!
+//! Any controller has one. It is whole only if its length and its BLAKE3 are those in the head of the answer: a stream
+//! that ends early looks like one that ends.
+
+use std::time::Duration;
+
+use grid_types::api::{HEADER_BACKUP_BLAKE3, HEADER_BACKUP_INDEX, HEADER_BACKUP_JOBS, HEADER_BACKUP_TAKEN};
+
+use crate::call::{Call, Journey, unexpected};
+use crate::client::Client;
+use crate::error::Error;
+use crate::server::ServerUrl;
+
+/// The controller writes the whole file before it answers.
+const LONGEST_START: Duration = Duration::from_secs(600);
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What a backup holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupHead {
+    pub bytes: u64,
+    pub blake3: String,
+    /// The last entry of the log that is in it.
+    pub index: u64,
+    pub jobs: u64,
+    pub taken_at: String,
+}
+
+pub struct BackupStream {
+    pub head: BackupHead,
+    server: ServerUrl,
+    response: reqwest::Response,
+    hasher: blake3::Hasher,
+    received: u64,
+}
+
+impl Client {
+    /// Asks for a backup of everything; its first byte comes when the controller has written it.
+    ///
+    /// # Errors
+    /// `CONFLICT` while another one is taken, or nobody could answer.
+    pub async fn backup(&self) -> Result<BackupStream, Error> {
+        let path = ["api", "v1", "cluster", "backup"];
+        let call =
+            Call { slow: Some(LONGEST_START), ..Call::get(&path, Vec::new()).streamed("application/octet-stream") };
+        let answer = self.transport.carry(&call, &mut Journey::default()).await?;
+        let response = answer.stream.ok_or_else(|| unexpected(&answer.server, "no stream".to_owned()))?;
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
+        let head = (|| {
+            Some(BackupHead {
+                bytes: number("content-length")?,
+                blake3: text(HEADER_BACKUP_BLAKE3)?.to_owned(),
+                index: number(HEADER_BACKUP_INDEX)?,
+                jobs: number(HEADER_BACKUP_JOBS)?,
+                taken_at: text(HEADER_BACKUP_TAKEN)?.to_owned(),
+            })
+        })();
+        let head = head.ok_or_else(|| unexpected(&answer.server, "the backup does not say what it is".to_owned()))?;
+        Ok(BackupStream { head, server: answer.server, response, hasher: blake3::Hasher::new(), received: 0 })
+    }
+}
+
+impl BackupStream {
+    /// The next piece. `None`: that was all, and it is whole.
+    ///
+    /// # Errors
+    /// When it breaks off or is not what was announced; what was received is no backup then.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let broken = |problem: &str| {
+            let (received, all) = (self.received, self.head.bytes);
+            unexpected(&self.server, format!("{problem} after {received} of {all} bytes of the backup"))
+        };
+        let piece = match tokio::time::timeout(SILENCE, self.response.chunk()).await {
+            Ok(Ok(piece)) => piece,
+            Ok(Err(_)) => return Err(broken("the connection broke off")),
+            Err(_) => return Err(broken("it fell silent")),
+        };
+        let Some(piece) = piece else {
+            if self.received != self.head.bytes {
+                return Err(broken("the stream ended"));
+            }
+            let is_whole = self.hasher.finalize().to_hex().as_str() == self.head.blake3;
+            return if is_whole { Ok(None) } else { Err(broken("other bytes than announced")) };
+        };
+        self.hasher.update(&piece);
+        self.received += u64::try_from(piece.len()).unwrap_or(u64::MAX);
+        Ok(Some(piece.to_vec()))
+    }
+}

@@ -1,0 +1,90 @@
+//! Backups for whoever asks: written under the data folder, then handed out piece by piece.
+//!
+//! The file has lost its name before its first byte goes out, so that it goes with whoever reads it, however that ends. One
+//! at a time: each needs the room of the whole state on disk. A slow reader holds up only the next backup: at most
+//! [`AHEAD`] pieces are ready for it.
+//! Not here: what a backup is (`grid-store`), what can be made of it (`restore`).
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use grid_store::{Reader, time_text};
+use grid_types::Code;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use crate::control::{Backup, Refusal};
+
+const PIECE_BYTES: usize = 256 * 1024;
+const AHEAD: usize = 4;
+const FILE: &str = "backup.part";
+
+/// Where backups are made.
+pub struct BackupDesk {
+    path: PathBuf,
+    /// One at a time.
+    place: Arc<Semaphore>,
+}
+
+impl BackupDesk {
+    pub fn new(data_dir: &std::path::Path) -> Self {
+        Self { path: data_dir.join(FILE), place: Arc::new(Semaphore::new(1)) }
+    }
+
+    pub async fn take(&self, reader: Reader, wall_ms: u64) -> Result<Backup, Refusal> {
+        let Ok(place) = Arc::clone(&self.place).try_acquire_owned() else {
+            return Err(Refusal::new(Code::Conflict, "another backup is being taken; try again when it is done"));
+        };
+        let path = self.path.clone();
+        let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot take a backup: {e}"));
+        let made = tokio::task::spawn_blocking(move || make(&path, &reader, wall_ms)).await.map_err(|e| failed(&e))?;
+        let (file, written) = made.map_err(|e| failed(&e))?;
+        let (pieces, taken) = mpsc::channel(AHEAD);
+        tokio::task::spawn_blocking(move || hand_out(file, &pieces, place));
+        Ok(Backup {
+            bytes: written.file_bytes,
+            blake3: written.file_blake3,
+            index: written.info.applied.index,
+            jobs: written.info.jobs,
+            taken_at: time_text(written.info.taken_wall_ms),
+            pieces: taken,
+        })
+    }
+}
+
+fn make(
+    path: &std::path::Path,
+    reader: &Reader,
+    wall_ms: u64,
+) -> Result<(File, grid_store::WrittenBackup), Box<dyn std::error::Error + Send + Sync>> {
+    // Of a process that was killed in the middle.
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
+        _ => {}
+    }
+    let written = reader.write_backup(path, wall_ms)?;
+    let file = File::open(path)?;
+    std::fs::remove_file(path)?;
+    Ok((file, written))
+}
+
+/// What cannot be read ends the stream too early, and the receiver sees that by its length.
+fn hand_out(mut file: File, pieces: &mpsc::Sender<Bytes>, _place: OwnedSemaphorePermit) {
+    loop {
+        let mut piece = vec![0; PIECE_BYTES];
+        let length = match file.read(&mut piece) {
+            Ok(0) => return,
+            Ok(length) => length,
+            Err(e) => {
+                tracing::error!("a backup breaks off: {e}");
+                return;
+            }
+        };
+        piece.truncate(length);
+        if pieces.blocking_send(Bytes::from(piece)).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `gridc cluster backup`: the whole state of the cluster, as one file that is there whole or not at all.
+//!
+//! Received under another name, checked against the controller's hash, fsynced, and only then named.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use grid_client::{BackupHead, BackupStream};
+use serde::Serialize;
+
+use crate::cli::{Format, Global};
+use crate::failure::Failure;
+use crate::out::{self, tell};
+use crate::table::facts;
+use crate::text::one_line;
+
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Serialize)]
+struct BackupDoc<'a> {
+    file: String,
+    bytes: u64,
+    index: u64,
+    jobs: u64,
+    taken_at: &'a str,
+    blake3: &'a str,
+}
+
+pub async fn backup(global: &Global, to: &Path, force: bool) -> Result<u8, Failure> {
+    check(to, force)?;
+    let mut stream = crate::connect(global)?.backup().await?;
+    let part = part_of(to)?;
+    let written = receive(&mut stream, &part).await;
+    let written = written.and_then(|()| publish(&part, to, force));
+    if let Err(failure) = written {
+        // What is there is no backup; the failure is what matters.
+        let _ = std::fs::remove_file(&part);
+        return Err(failure);
+    }
+    let BackupHead { bytes, blake3, index, jobs, taken_at } = &stream.head;
+    let doc = BackupDoc { file: to.display().to_string(), bytes: *bytes, index: *index, jobs: *jobs, taken_at, blake3 };
+    out::print(global.output.unwrap_or(Format::Table), &doc, |_| {
+        facts(&[
+            ("file", one_line(&doc.file)),
+            ("size", size(*bytes)),
+            ("taken", one_line(taken_at)),
+            ("log index", index.to_string()),
+            ("jobs", jobs.to_string()),
+            ("blake3", one_line(blake3)),
+        ])
+    })?;
+    Ok(0)
+}
+
+fn check(to: &Path, force: bool) -> Result<(), Failure> {
+    let named = to.display();
+    if to.is_dir() {
+        return Err(Failure::usage(format!("{named} is a folder; name a file in it"), None));
+    }
+    if to.symlink_metadata().is_ok() && !force {
+        return Err(Failure::usage(format!("{named} is there already"), Some("--force replaces it".to_owned())));
+    }
+    Ok(())
+}
+
+/// In the same folder, so that it can take the name in one step.
+fn part_of(to: &Path) -> Result<PathBuf, Failure> {
+    let name = to.file_name().ok_or_else(|| Failure::usage(format!("{} names no file", to.display()), None))?;
+    let mut part = name.to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    Ok(to.with_file_name(part))
+}
+
+async fn receive(stream: &mut BackupStream, part: &Path) -> Result<(), Failure> {
+    let unwritable = |e: io::Error| Failure::usage(format!("cannot write {}: {e}", part.display()), None);
+    let mut file = File::create_new(part).map_err(unwritable)?;
+    let (mut told, mut received, all) = (Instant::now(), 0u64, stream.head.bytes);
+    while let Some(piece) = stream.next().await? {
+        file.write_all(&piece).map_err(unwritable)?;
+        received += u64::try_from(piece.len()).unwrap_or(u64::MAX);
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            tell(&format!("{} of {}", size(received), size(all)));
+        }
+    }
+    file.sync_all().map_err(unwritable)
+}
+
+fn publish(part: &Path, to: &Path, force: bool) -> Result<(), Failure> {
+    // Somebody else may have been quicker.
+    check(to, force)?;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = std::fs::rename(part, to).and_then(|()| File::open(folder)?.sync_all());
+    named.map_err(|e| Failure::usage(format!("cannot write {}: {e}", to.display()), None))
+}
+
+fn size(bytes: u64) -> String {
+    const MIB: u64 = 1024 * 1024;
+    if bytes < MIB {
+        format!("{} KiB", bytes.div_ceil(1024))
+    } else {
+        format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB)
+    }
+}
