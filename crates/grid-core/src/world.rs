@@ -77,23 +77,6 @@ impl World {
         }
     }
 
-    pub fn head(&self) -> EntryHead {
-        let leadership = &self.state.meta.leadership;
-        EntryHead {
-            epoch: leadership.epoch,
-            term: leadership.term,
-            now_ms: self.now_ms,
-            wall_ms: self.wall_ms(),
-            commands: 0,
-        }
-    }
-
-    fn wall_ms(&self) -> u64 {
-        const YEAR_MS: u64 = 365 * 24 * 3_600_000;
-        let years = if self.wild_wall { (self.now_ms + self.history.len() as u64) % 3 } else { 1 };
-        1_790_000_000_000 + self.now_ms + years * YEAR_MS
-    }
-
     pub fn apply(&mut self, commands: Vec<Command>) -> Applied {
         self.apply_raw(self.head(), commands)
     }

@@ -317,6 +317,7 @@ fn the_other_changes_of_a_job_name_their_faults_too() {
         ("confirm", json!({"phase": 1.5}), vec!["phase"]),
         ("confirm", json!({"phase": 99_999_999_999_u64}), vec!["phase"]),
         ("resume", json!({"rerun_once": "yes", "steps": []}), vec!["rerun_once", "steps"]),
+        ("retry", json!({"rerun_once": 1, "nodes": "web-01"}), vec!["rerun_once", "nodes"]),
         ("resolve", json!({}), vec!["step", "node", "as"]),
         ("resolve", json!({"step": -1, "node": "UP", "as": "maybe", "y": 0}), vec!["step", "node", "as", "y"]),
         ("cancel", json!({"reason": "because"}), vec!["reason"]),
@@ -328,7 +329,7 @@ fn the_other_changes_of_a_job_name_their_faults_too() {
         assert_eq!(answer.status, 422, "{verb} {body}: {answer:?}");
         names_all(&details(&answer), &expected, &body.to_string());
     }
-    for verb in ["confirm", "resume", "resolve", "cancel"] {
+    for verb in ["confirm", "resume", "retry", "resolve", "cancel"] {
         for (body, status) in [("{", 400), ("{\"phase\":1,\"phase\":2}", 400), ("\u{0}", 400)] {
             let path = format!("/job/{held}/{verb}");
             let answer = api.request(Method::POST, &path, &[], Some(body.to_owned())).expect("answered");

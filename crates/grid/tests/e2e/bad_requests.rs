@@ -58,6 +58,11 @@ fn bad_queries_are_400_that_name_each_parameter() {
     let rows = "/job/job-0c5t9v3k2m7qa/results?limit=0&after=x&step=-1&status=no&x=1";
     let named: Vec<_> = details(&api.get(rows)).into_iter().map(|(field, _)| field).collect();
     assert_eq!(named, ["limit", "after", "step", "status", "x"]);
+    let events = api.get("/v1/events?limit=0&after=x&before=-1&w=1");
+    let named: Vec<_> = details(&events).into_iter().map(|(field, _)| field).collect();
+    assert_eq!((events.status, named), (400, ["limit", "after", "before", "w"].map(str::to_owned).to_vec()));
+    let last = api.request(Method::GET, "/v1/events", &[("last-event-id", "yesterday")], None).expect("answered");
+    assert_eq!(last.status, 400, "{last:?}");
     for (path, field) in [("/job?plan=xyz", "plan"), ("/job?dry=1", "dry"), ("/job/plan?plan=1", "plan")] {
         let answer = api.post(path, &job("all", [echo()]));
         assert_eq!((answer.status, details(&answer)[0].0.as_str()), (400, field), "{path}: {answer:?}");
