@@ -98,6 +98,7 @@ impl<'a> Turn<'a> {
                 self.start_job(job);
             } else if let Some(node) = self.wake.pop_first() {
                 if self.state.nodes.get(&node).is_some_and(|node| node.status.is_online()) {
+                    self.refuse_what_it_lacks(node);
                     self.serve.insert(node);
                 } else {
                     self.fill_slots(node);

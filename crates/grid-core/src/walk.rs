@@ -12,10 +12,10 @@
 use std::sync::Arc;
 
 use grid_types::job::{Condition, Phase, Task};
-use grid_types::{Attempt, JobId, JobStatus, LeaseKey, Outcome, StepIndex};
+use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::apply::Turn;
-use crate::report::Report;
+use crate::report::{Facts, Report};
 use crate::skip::len;
 use crate::state::{Cell, CellState, Job, Revoked, Timer, Trip};
 
@@ -135,7 +135,6 @@ impl Turn<'_> {
         let spec = Arc::clone(&job.spec);
         let Some(phase) = usize::try_from(job.head.phase).ok().and_then(|p| spec.phases.get(p)) else { return };
         let first = job.first_step();
-        let ord = job.expected[position];
         let from = job.cells[position].sub + ahead;
         for (sub, task) in (0u32..).zip(&phase.tasks).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
             let Some(job) = self.state.jobs.get_mut(&id) else { return };
@@ -148,30 +147,45 @@ impl Turn<'_> {
             }
             if let Some(reason) = job.skips(position, task) {
                 self.skip_steps(id, position, StepIndex(first.0 + sub), 1, &reason);
-            } else if self.state.nodes.get(&ord).is_some_and(|node| node.runs(&task.backend, &task.action)) {
-                return self.queue(id, position);
             } else {
-                self.refuse(id, position, StepIndex(first.0 + sub), task);
+                return self.queue(id, position);
             }
         }
         self.close_cell(id, position);
     }
 
-    /// The node cannot run the task at all: failed without a lease.
-    fn refuse(&mut self, id: JobId, position: usize, step: StepIndex, task: &Task) {
-        let Some(job) = self.state.jobs.get(&id) else { return };
-        let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step, attempt: Attempt(0) };
-        let report = Report {
-            outcome: Outcome::Failed,
-            reason: Some(format!("the worker does not run {} {}", task.backend, task.action)),
-            error: None,
-            duration_ms: 0,
-            started_wall_ms: self.state.meta.wall_ms,
-            output_tail: Vec::new(),
-            output_bytes: 0,
+    /// Who is there and cannot run the task it waits for has failed it without a lease. Asked of nodes that are there only:
+    /// of one that is away nobody knows what it will run when it is back (J4).
+    pub fn refuse_what_it_lacks(&mut self, ord: NodeOrd) {
+        let Some(node) = self.state.nodes.get(&ord) else { return };
+        let lacks = |id: &JobId| {
+            let job = self.state.jobs.get(id)?;
+            let position = job.position(ord)?;
+            let task = job.task_of(&job.cells[position])?;
+            (!node.runs(&task.backend, &task.action)).then_some((*id, position))
         };
-        self.push_result(job.expected[position], lease, report);
+        for (id, position) in node.waiting.iter().filter_map(lacks).collect::<Vec<_>>() {
+            self.refuse(id, position);
+        }
+    }
+
+    fn refuse(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let (ord, cell) = (job.expected[position], &mut job.cells[position]);
+        cell.state = CellState::Idle;
+        let attempt = Attempt(cell.attempt.saturating_sub(1));
+        let cell = &job.cells[position];
+        let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step: job.step_of(cell), attempt };
+        let wanted = job.task_of(cell).map_or_else(String::new, |task| format!("{} {}", task.backend, task.action));
+        let reason = Some(format!("the worker does not run {wanted}"));
+        let facts = Facts { started_wall_ms: self.state.meta.wall_ms, ..Facts::default() };
+        if let Some(node) = self.state.nodes.get_mut(&ord) {
+            node.waiting.remove(&id);
+        }
+        self.touch_cell(id, position);
+        self.push_result(ord, lease, Report::said(Outcome::Failed, reason, facts));
         self.fail_for_good(id, position, Outcome::Pending, Outcome::Failed);
+        self.step_over(id, position);
     }
 
     /// The cell's step is settled: on to the next, unless the job has ended meanwhile.

@@ -285,20 +285,20 @@ fn a_job_that_succeeded_nowhere_has_not_completed() {
     assert_eq!(world.status(job), JobStatus::Failed, "one failed, the other was offline: no node is left");
 }
 
+/// A worker like `node-1`, but for one backend.
+fn register_lacking(world: &mut World, id: &str, backend: &str, boot: u64) {
+    let mut facts = world.state.nodes.values().next().unwrap().facts.clone();
+    facts.backends.remove(backend);
+    let (id, journal_id, nonce) = (id.parse().unwrap(), id.as_bytes().to_vec(), boot.to_be_bytes().to_vec());
+    let command = crate::RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives: false };
+    world.apply(vec![Command::RegisterNode(command)]).replies.remove(0).unwrap();
+}
+
 #[test]
 fn a_node_that_does_not_run_the_backend_fails_the_step_with_the_reason() {
     let mut world = World::with_nodes(1);
     world.next_strategy_continue();
-    let mut facts = world.state.nodes.values().next().unwrap().facts.clone();
-    facts.backends.remove("test");
-    world.apply(vec![Command::RegisterNode(crate::RegisterNode {
-        id: "bare".parse().unwrap(),
-        facts,
-        journal_id: b"bare".to_vec(),
-        boot: 1,
-        nonce: b"n".to_vec(),
-        known_session_lives: false,
-    })]);
+    register_lacking(&mut world, "bare", "test", 1);
     let job = world.submit("all", vec![leaf("test", "succeed")]);
     world.finish_all();
     let row = world.results_of(job).into_iter().find(|row| row.node.0 == 2).unwrap();
@@ -445,4 +445,22 @@ fn j1_a_retry_that_cannot_be_is_counted_before_any_offer_of_the_same_entry() {
         "node-2 has failed for good: {effects:?}"
     );
     assert_eq!(world.status(job), JobStatus::Failed);
+}
+
+#[test]
+fn j4_an_offline_node_is_skipped_or_waited_for_whatever_it_runs() {
+    let mut world = World::with_nodes(1);
+    register_lacking(&mut world, "bare", "test", 1);
+    world.drain(2);
+    let lacked = || vec![pipeline(vec![echo(), leaf("test", "succeed")])];
+    let skips = world.submit("all", lacked());
+    world.finish_all();
+    assert_eq!(world.status(skips), JobStatus::Completed, "{}", world.reason(skips));
+    assert_eq!(world.count(skips, 1, Outcome::Skipped), 1, "offline, not failed");
+    world.next_job(|spec| spec.offline = grid_types::job::Offline::Wait);
+    let waits = world.submit("node:bare", vec![leaf("test", "succeed")]);
+    assert_eq!(world.status(waits), JobStatus::Running, "it may come back with the backend");
+    register_lacking(&mut world, "bare", "nothing", 2);
+    world.finish_all();
+    assert_eq!(world.status(waits), JobStatus::Completed);
 }

@@ -10,11 +10,14 @@ use grid_types::job::Offline;
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, Outcome};
 
+use crate::dice::RARE;
 use crate::job::{At, Job, Trip};
 
 pub struct Node {
     pub status: NodeStatus,
     pub slots: usize,
+    /// Does not run every action.
+    pub lacking: bool,
 }
 
 /// One lease as both sides name it: job, job epoch, step, attempt, node.
@@ -63,6 +66,7 @@ impl Cluster {
     /// Follows from the entry and from what was chosen: to the end, where every choice is used up.
     pub fn settle(&mut self, seen: &Seen) {
         while self.advance_phases()
+            || self.see_all(Self::refuse, seen)
             || self.see_all(Self::see_backoff_end, seen)
             || self.see_all(Self::see_window, seen)
             || self.see_all(Self::see_offline_skip, seen)
@@ -72,7 +76,7 @@ impl Cluster {
         {}
         self.check_leases(seen);
         for (id, node) in self.turns() {
-            self.check_wait(id, node);
+            self.check_wait(id, node, seen);
         }
         let admitted = self.admitted_now();
         let waiting = self.jobs.values().any(|job| job.status == JobStatus::Pending);
@@ -131,7 +135,9 @@ impl Cluster {
             return false;
         }
         let earliest = since_ms + plain_backoff_ms(job.walks[&node].attempt) * 8 / 10;
-        assert!(self.now_ms >= earliest, "the retry of {id} on {node} came at {}, before {earliest}", self.now_ms);
+        if self.now_ms < earliest {
+            return false;
+        }
         self.jobs.get_mut(&id).unwrap().walk(node).at = At::Waiting;
         true
     }
@@ -164,6 +170,17 @@ impl Cluster {
         }
         self.jobs.get_mut(&id).unwrap().skip_offline(node);
         true
+    }
+
+    /// Who is there and cannot run its step at all has failed without an attempt: before anything else is offered (J1).
+    fn refuse(&mut self, id: JobId, node: u32, _: &Seen) -> bool {
+        let job = &self.jobs[&id];
+        let walk = job.walks[&node];
+        let lacks = walk.at == At::Waiting && self.nodes[&node].lacking && job.task_of(&walk).action == RARE;
+        if lacks && self.is_online(node) {
+            self.jobs.get_mut(&id).unwrap().settle(node, Outcome::Failed, 0);
+        }
+        lacks && self.is_online(node)
     }
 
     fn see_offer(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
@@ -211,11 +228,11 @@ impl Cluster {
     }
 
     /// Whoever still waits must have a reason.
-    fn check_wait(&self, id: JobId, node: u32) {
+    fn check_wait(&self, id: JobId, node: u32, seen: &Seen) {
         let job = &self.jobs[&id];
         let walk = job.walks[&node];
         if let At::Backoff { .. } = walk.at {
-            return;
+            return assert!(seen.backoff.contains(&(id, node)), "{id} on {node}: its backoff is not over: {walk:?}");
         }
         let has_reason = !job.has_place(node)
             || (!self.has_free_slot(node) && walk.at == At::Waiting)
@@ -288,6 +305,13 @@ impl Cluster {
         let status = &mut self.nodes.get_mut(&node).unwrap().status;
         if matches!(status, NodeStatus::Warning | NodeStatus::Unhealthy) {
             *status = NodeStatus::Ready;
+        }
+    }
+
+    /// The node holds nothing: what is out to it never arrived.
+    pub fn take_back_leases(&mut self, node: u32) {
+        for job in self.jobs.values_mut().filter(|job| job.in_phase && job.walks.contains_key(&node)) {
+            job.take_back(node);
         }
     }
 

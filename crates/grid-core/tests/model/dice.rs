@@ -6,6 +6,9 @@ use grid_types::decl::EffectClass;
 use grid_types::ids::mix64;
 use grid_types::job::{Condition, JobSpec, Offline, OnUnknown, Phase, Strategy, Target, Task, Tolerance};
 
+/// An action that not every node runs.
+pub const RARE: &str = "hostname";
+
 pub struct Dice(u64);
 
 /// What kind of jobs are made.
@@ -14,6 +17,8 @@ pub struct Flavour {
     pub nodes: u32,
     pub gates: bool,
     pub timeouts: bool,
+    /// Some nodes do not run every action.
+    pub lacking: bool,
 }
 
 impl Dice {
@@ -49,10 +54,10 @@ impl Dice {
         ])
     }
 
-    fn task(&mut self) -> Task {
+    fn task(&mut self, flavour: Flavour) -> Task {
         Task {
             backend: "ping".to_owned(),
-            action: "echo".to_owned(),
+            action: if flavour.lacking && self.one_in(6) { RARE } else { "echo" }.to_owned(),
             params: BTreeMap::new(),
             condition: Condition::Always,
             max_retries: self.pick(&[0, 0, 0, 1, 2]),
@@ -64,9 +69,9 @@ impl Dice {
 
     fn phase(&mut self, flavour: Flavour) -> Phase {
         let phase = if self.one_in(2) {
-            Phase::leaf(self.task())
+            Phase::leaf(self.task(flavour))
         } else {
-            let tasks = (0..=self.roll(4)).map(|_| Task { condition: self.condition(), ..self.task() });
+            let tasks = (0..=self.roll(4)).map(|_| Task { condition: self.condition(), ..self.task(flavour) });
             Phase::pipeline(tasks.collect())
         };
         let concurrency = self.one_in(3).then(|| 1 + self.roll(flavour.nodes));

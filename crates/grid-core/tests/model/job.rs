@@ -80,7 +80,6 @@ pub struct Job {
     pub excluded: BTreeSet<u32>,
     pub tripped: Option<Trip>,
     pub unreached: bool,
-    reached: bool,
     missed: bool,
     /// Some node was offline when its turn came, in any phase.
     was_missed: bool,
@@ -108,7 +107,6 @@ impl Job {
             excluded: BTreeSet::new(),
             tripped: None,
             unreached: false,
-            reached: false,
             missed: false,
             was_missed: false,
             unknown: BTreeMap::new(),
@@ -207,7 +205,7 @@ impl Job {
             self.phase += 1;
             return;
         }
-        (self.in_phase, self.reached, self.missed) = (true, false, false);
+        (self.in_phase, self.missed) = (true, false);
         let at = if self.phase().concurrency.is_some() { At::Parked } else { At::Waiting };
         let fresh = Walk { sub: 0, attempt: 1, last: None, broken: false, entered: false, begun: false, at };
         self.walks = active.iter().map(|node| (*node, fresh)).collect();
@@ -248,9 +246,7 @@ impl Job {
                 return;
             }
             let step = self.step_of(&walk);
-            if self.done.contains(&(step, node)) {
-                self.reached = true;
-            } else {
+            if !self.done.contains(&(step, node)) {
                 let condition = self.task_of(&walk).condition;
                 let wanted = match condition {
                     Condition::Always => !walk.broken,
@@ -289,7 +285,6 @@ impl Job {
     }
 
     pub fn take(&mut self, node: u32) {
-        self.reached = true;
         let epoch = self.epoch;
         let walk = self.walk(node);
         (walk.entered, walk.begun, walk.at) = (true, true, At::Leased { epoch, revoked: None });
@@ -308,9 +303,18 @@ impl Job {
         }
     }
 
+    /// Whether anything of the current phase has been done or tried, in this run or before.
+    fn was_reached(&self) -> bool {
+        let first = self.first_step(self.phase);
+        let steps = first..first + u32::try_from(self.phase().tasks.len()).unwrap();
+        let tried = |key: &(u32, u32)| self.rows.get(key).is_some_and(|row| row.0 != Outcome::Skipped);
+        let mut keys = steps.flat_map(|step| self.expected.iter().map(move |node| (step, *node)));
+        keys.any(|key| self.done.contains(&key) || tried(&key))
+    }
+
     fn decide_phase(&mut self) {
         self.in_phase = false;
-        self.unreached |= self.missed && !self.reached;
+        self.unreached |= self.missed && !self.was_reached();
         self.phase += 1;
     }
 

@@ -33,7 +33,12 @@ fn seeds(runs: u64) -> std::ops::Range<u64> {
 fn model_agrees_on_random_jobs_and_random_events() {
     for seed in seeds(1_000) {
         let mut dice = Dice::new(!seed);
-        let flavour = Flavour { nodes: 1 + dice.roll(5), gates: dice.one_in(2), timeouts: dice.one_in(2) };
+        let flavour = Flavour {
+            nodes: 1 + dice.roll(5),
+            gates: dice.one_in(2),
+            timeouts: dice.one_in(2),
+            lacking: dice.one_in(3),
+        };
         let mut player = Player::new(seed, flavour);
         player.submit();
         player.rig.agree();
@@ -48,7 +53,7 @@ fn model_agrees_on_random_jobs_and_random_events() {
 #[test]
 fn model_agrees_on_wide_jobs() {
     for seed in seeds(3) {
-        let mut player = Player::new(seed, Flavour { nodes: 300, gates: false, timeouts: false });
+        let mut player = Player::new(seed, Flavour { nodes: 300, gates: false, timeouts: false, lacking: false });
         player.submit();
         player.rig.agree();
         for _ in 0..12 {
@@ -101,7 +106,8 @@ fn brief(spec: &JobSpec) -> String {
     let phase = |phase: &Phase| {
         let tasks = phase.tasks.iter().map(|task| {
             let retries = if task.max_retries > 0 { format!(" retries {}", task.max_retries) } else { String::new() };
-            format!("{:?} {}{retries}", task.effect, task.condition.word())
+            let rare = if task.action == dice::RARE { "rare " } else { "" };
+            format!("{rare}{:?} {}{retries}", task.effect, task.condition.word())
         });
         let tasks: Vec<_> = tasks.collect();
         let window = phase.concurrency.map_or(String::new(), |n| format!(" window {n}"));

@@ -32,7 +32,8 @@ pub struct Player {
 impl Player {
     pub fn new(seed: u64, flavour: Flavour) -> Self {
         let mut dice = Dice::new(seed);
-        let slots: Vec<u32> = (0..flavour.nodes).map(|_| dice.pick(&[1, 1, 2])).collect();
+        let slots: Vec<_> =
+            (0..flavour.nodes).map(|_| (dice.pick(&[1, 1, 2]), flavour.lacking && dice.one_in(4))).collect();
         let max_concurrent = dice.pick(&[1, 2, 5]);
         let rig = Rig::new(seed, &slots, max_concurrent);
         Self { rig, dice, flavour, doom: BTreeSet::new(), next_job: 100, sent: Vec::new() }
@@ -56,7 +57,7 @@ impl Player {
             35 => self.resolve(),
             36 => self.resume(),
             38 => self.journal(),
-            37 if self.dice.one_in(4) => self.rig.join(1),
+            37 if self.dice.one_in(4) => self.rig.join(1, false),
             _ => self.stale(),
         }
         self.rig.agree();

@@ -131,7 +131,7 @@ fn successes(player: &Player, job: JobId) -> BTreeMap<(u32, u32), u32> {
 
 pub fn interrupted_and_resumed_is_one_uninterrupted_run(seed: u64) {
     let mut dice = Dice::new(!seed);
-    let flavour = Flavour { nodes: 1 + dice.roll(5), gates: false, timeouts: false };
+    let flavour = Flavour { nodes: 1 + dice.roll(5), gates: false, timeouts: false, lacking: false };
     let (spec, doom) = job_and_doom(&mut dice, flavour);
     let mut plain = Player::new(seed, flavour);
     plain.doom.clone_from(&doom);

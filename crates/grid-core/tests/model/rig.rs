@@ -11,6 +11,7 @@ use grid_types::node::{Capacity, NodeFacts};
 use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::cluster::{Cluster, Lease, Seen};
+use crate::dice::RARE;
 
 pub struct Rig {
     pub state: State,
@@ -50,7 +51,7 @@ pub fn name_of(lease: (NodeOrd, LeaseKey)) -> Lease {
 }
 
 impl Rig {
-    pub fn new(seed: u64, slots: &[u32], max_concurrent: u32) -> Self {
+    pub fn new(seed: u64, slots: &[(u32, bool)], max_concurrent: u32) -> Self {
         let mut rig = Self {
             state: State::default(),
             model: Cluster { max_concurrent: max_concurrent as usize, ..Cluster::default() },
@@ -67,8 +68,8 @@ impl Rig {
         };
         rig.state.meta.quotas.max_concurrent = max_concurrent;
         rig.begin_term();
-        for slots in slots {
-            rig.join(*slots);
+        for (slots, lacking) in slots {
+            rig.join(*slots, *lacking);
         }
         rig
     }
@@ -236,13 +237,14 @@ impl Rig {
         self.apply(head, &[command]).replies.remove(0).unwrap();
     }
 
-    pub fn register_command(&mut self, node: u32, slots: u32) -> Command {
+    pub fn register_command(&mut self, node: u32, slots: u32, lacking: bool) -> Command {
+        let actions = if lacking { &["echo"][..] } else { &["echo", RARE] };
         let boot = self.boots.entry(node).or_default();
         *boot += 1;
         Command::RegisterNode(RegisterNode {
             id: format!("node-{node}").parse().unwrap(),
             facts: NodeFacts {
-                backends: [("ping".to_owned(), ["echo".to_owned()].into())].into(),
+                backends: [("ping".to_owned(), actions.iter().map(ToString::to_string).collect())].into(),
                 capacity: Capacity { slots, ..Capacity::default() },
                 ..NodeFacts::default()
             },
@@ -254,12 +256,14 @@ impl Rig {
     }
 
     /// A further node.
-    pub fn join(&mut self, slots: u32) {
+    pub fn join(&mut self, slots: u32, lacking: bool) {
         let node = self.state.meta.next_ord + 1;
-        let command = self.register_command(node, slots);
+        let command = self.register_command(node, slots, lacking);
         self.one(command).unwrap();
         let slots = slots as usize;
-        self.model.nodes.insert(node, crate::cluster::Node { status: grid_types::node::NodeStatus::Ready, slots });
+        self.model
+            .nodes
+            .insert(node, crate::cluster::Node { status: grid_types::node::NodeStatus::Ready, slots, lacking });
     }
 
     /// Rows of the next run: what is done stays, the rest is open again.

@@ -127,6 +127,23 @@ impl Job {
         }
     }
 
+    /// The lease never reached its worker: as if it had not been offered; new work again, if there may be any.
+    pub fn take_back(&mut self, node: u32) {
+        let walk = self.walks[&node];
+        match (walk.at, walk.last) {
+            (At::Leased { revoked: Some(_), .. }, _) => self.confirm_revoke(node, None),
+            (At::Leased { .. }, last) => {
+                self.walk(node).at = At::Waiting;
+                match last {
+                    _ if self.may_run(Condition::Always) => {}
+                    Some(last) => self.settle(node, last, walk.attempt - 1),
+                    None => self.skip_forward(node),
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// W9: the worker says how a revoked lease ended.
     pub fn confirm_revoke(&mut self, node: u32, ended: Option<Outcome>) {
         let walk = self.walks[&node];

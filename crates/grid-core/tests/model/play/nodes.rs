@@ -55,7 +55,8 @@ impl Player {
         self.rig.note(format!("node {node} registers{}", if new_journal { " with a new journal" } else { "" }));
         *self.rig.journals.entry(node).or_default() += u64::from(new_journal);
         let slots = u32::try_from(self.rig.model.nodes[&node].slots).unwrap();
-        let command = self.rig.register_command(node, slots);
+        let lacking = self.rig.model.nodes[&node].lacking;
+        let command = self.rig.register_command(node, slots, lacking);
         self.rig.one(command).unwrap();
         if new_journal {
             self.rig.model.lose_leases(node, true);
@@ -73,10 +74,15 @@ impl Player {
             self.rig.one(Command::DrainNode(DrainNode { node: ord, session })).unwrap();
             self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Draining;
         } else if !matches!(status, NodeStatus::Dead | NodeStatus::Left) {
-            self.rig.note(format!("node {node} leaves with what it holds"));
-            self.rig.one(Command::LeaveNode(LeaveNode { node: ord, session, holds_nothing: false })).unwrap();
+            let holds_nothing = self.dice.one_in(2);
+            self.rig.note(format!("node {node} leaves, holds nothing: {holds_nothing}"));
+            self.rig.one(Command::LeaveNode(LeaveNode { node: ord, session, holds_nothing })).unwrap();
             self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Left;
-            self.rig.model.lose_leases(node, false);
+            if holds_nothing {
+                self.rig.model.take_back_leases(node);
+            } else {
+                self.rig.model.lose_leases(node, false);
+            }
         }
     }
 
