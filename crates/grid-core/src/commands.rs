@@ -12,9 +12,11 @@ mod expire_lease;
 mod fire_timers;
 mod leave_node;
 mod mark_node;
+mod order_drain;
 mod prune_history;
 mod record_result;
 mod register_node;
+mod remove_node;
 mod resolve_step;
 mod resume_job;
 mod submit_job;
@@ -32,9 +34,11 @@ pub use expire_lease::ExpireLease;
 pub use fire_timers::FireTimers;
 pub use leave_node::LeaveNode;
 pub use mark_node::MarkNode;
+pub use order_drain::OrderDrain;
 pub use prune_history::{MAX_PRUNED, PruneHistory};
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
+pub use remove_node::RemoveNode;
 pub use resolve_step::{ResolveStep, Verdict};
 pub use resume_job::ResumeJob;
 pub use submit_job::SubmitJob;
@@ -74,6 +78,10 @@ pub enum Command {
     ResumeJob(#[n(0)] ResumeJob),
     #[n(14)]
     PruneHistory(#[n(0)] PruneHistory),
+    #[n(15)]
+    OrderDrain(#[n(0)] OrderDrain),
+    #[n(16)]
+    RemoveNode(#[n(0)] RemoveNode),
 }
 
 impl Command {
@@ -94,6 +102,8 @@ impl Command {
             Self::ResolveStep(command) => command.handle(turn),
             Self::ResumeJob(command) => command.handle(turn),
             Self::PruneHistory(command) => command.handle(turn),
+            Self::OrderDrain(command) => command.handle(turn),
+            Self::RemoveNode(command) => command.handle(turn),
         }
     }
 }
@@ -173,4 +183,7 @@ pub enum Rejection {
     StatusMoved { status: NodeStatus },
     #[error("{0}")]
     DuplicateNode(String),
+    /// A person asked something of a node that its state forbids.
+    #[error("{0}")]
+    NodeStands(String),
 }

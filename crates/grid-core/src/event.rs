@@ -4,6 +4,7 @@
 //!   job    JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed JobRetried
 //!          ConfirmationWanted PhaseConfirmed StepUnknown StepResolved JobHeld JobReleased
 //!   node   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead NodeDraining NodeDrained NodeLeft
+//!          NodeRemoved
 //!   term   TermBegun
 //!   history HistoryPruned
 //! ```

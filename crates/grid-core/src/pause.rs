@@ -76,7 +76,7 @@ impl Turn<'_> {
     /// A node has come or gone: jobs that wait for it stall or go on.
     pub fn node_turned(&mut self, ord: NodeOrd, was: NodeStatus) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
-        if was.is_online() == node.status.is_online() {
+        if was.is_away() == node.status.is_away() {
             return;
         }
         self.window_turned(ord);

@@ -135,6 +135,8 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             0 => world.leave(node),
             _ => world.leave_holding(node),
         },
+        15 => drop(world.order_drain(node, dice.roll(3) > 0)),
+        16 => drop(world.remove(node, dice.roll(2) == 0)),
         3 => {
             let from = world.state.nodes[&NodeOrd(node)].status;
             let to = dice.pick(&[NodeStatus::Ready, NodeStatus::Warning, NodeStatus::Unhealthy, NodeStatus::Dead]);
@@ -175,6 +177,7 @@ fn let_it_end(world: &mut World, boots: &mut u64) {
     for node in 1..=NODES {
         *boots += 1;
         world.register(&format!("node-{node}"), b"the end", *boots, &boots.to_le_bytes(), false).unwrap();
+        world.order_drain(node, false).unwrap();
     }
     for _ in 0..500 {
         for lease in world.revoked() {

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::job::{JobSpec, Target};
 use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_PENDING};
+use grid_types::node::NodeStatus;
 use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd};
 use minicbor::{Decode, Encode};
 
@@ -139,17 +140,20 @@ impl State {
 
     /// Known nodes of a target, whatever their status: offline ones are never dropped in silence.
     pub fn matching(&self, target: &Target) -> Vec<NodeOrd> {
+        let known = || self.nodes.values().filter(|node| node.status != NodeStatus::Removed);
         match target {
-            Target::All | Target::Any => self.nodes.keys().copied().collect(),
-            Target::Node(id) => self.node_ids.get(id).copied().into_iter().collect(),
+            Target::All | Target::Any => known().map(|node| node.ord).collect(),
+            Target::Node(id) => {
+                let node = self.node_by_id(id).filter(|node| node.status != NodeStatus::Removed);
+                node.map(|node| node.ord).into_iter().collect()
+            }
             Target::Group(group) => {
-                let in_group = self.nodes.values().filter(|node| node.facts.groups.contains(group));
-                in_group.map(|node| node.ord).collect()
+                known().filter(|node| node.facts.groups.contains(group)).map(|node| node.ord).collect()
             }
             Target::Labels(wanted) => {
                 let carries =
                     |node: &&Node| wanted.iter().all(|(key, value)| node.facts.labels.get(key) == Some(value));
-                self.nodes.values().filter(carries).map(|node| node.ord).collect()
+                known().filter(carries).map(|node| node.ord).collect()
             }
         }
     }

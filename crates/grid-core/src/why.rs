@@ -43,7 +43,7 @@ pub fn why(state: &State, job: &Job) -> String {
         );
     }
     let away = |cell: &Cell, node: &Node| {
-        cell.state != CellState::Idle && cell.state != CellState::Parked && !node.status.is_online()
+        cell.state != CellState::Idle && cell.state != CellState::Parked && node.status.is_away()
     };
     if let Some((cell, node, more)) = examples(state, job, away) {
         return format!("step {} waits for {}, {} for {}{more}", at(cell), node.id, node.status, since(node));

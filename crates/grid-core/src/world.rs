@@ -12,8 +12,8 @@ use crate::apply::{Applied, apply};
 use crate::changes::{History, ResultRow};
 use crate::commands::{
     BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    PruneHistory, RecordResult, RegisterNode, Rejection, Reply, ResolveStep, RestoredFrom, ResumeJob, SubmitJob,
-    Verdict,
+    OrderDrain, PruneHistory, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom,
+    ResumeJob, SubmitJob, Verdict,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
@@ -307,6 +307,14 @@ impl World {
     pub fn drain(&mut self, node: u32) {
         let session = SessionId(self.session(node));
         self.one(Command::DrainNode(DrainNode { node: NodeOrd(node), session })).unwrap();
+    }
+
+    pub fn order_drain(&mut self, node: u32, drain: bool) -> Result<Reply, Rejection> {
+        self.one(Command::OrderDrain(OrderDrain { node: NodeOrd(node), drain }))
+    }
+
+    pub fn remove(&mut self, node: u32, force: bool) -> Result<Reply, Rejection> {
+        self.one(Command::RemoveNode(RemoveNode { node: NodeOrd(node), force }))
     }
 
     pub fn leave(&mut self, node: u32) {

@@ -117,7 +117,7 @@ impl Liveness {
 fn is_watched(status: NodeStatus) -> bool {
     match status {
         NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy | NodeStatus::Draining => true,
-        NodeStatus::Dead | NodeStatus::Left => false,
+        NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed => false,
     }
 }
 
@@ -141,6 +141,7 @@ mod tests {
             registered_wall_ms: 0,
             changed_wall_ms: 0,
             leader_epoch: LeaderEpoch::default(),
+            drained: false,
             held: Default::default(),
             waiting: Default::default(),
         });

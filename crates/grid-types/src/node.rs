@@ -59,7 +59,8 @@ pub fn is_label(key: &str, value: &str) -> bool {
 ///   Ready --15 s--> Warning --30 s--> Unhealthy --60 s--> Dead
 ///     ^----------- heard again ---------'                  |
 ///     '------------------ registers again -----------------'
-///   any --drain--> Draining --leave--> Left --registers--> Ready
+///   any --drain--> Draining --leave--> Left --registers--> Ready (Draining, if a person ordered it)
+///   Dead, Left, Draining with nothing left (or any, by force) --remove--> Removed --registers--> Ready, as new
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cbor(index_only)]
@@ -77,6 +78,9 @@ pub enum NodeStatus {
     Draining,
     #[n(5)]
     Left,
+    /// By a person. What is left of it gives old results their node's name; it counts as a node again when it registers.
+    #[n(6)]
+    Removed,
 }
 
 impl NodeStatus {
@@ -84,6 +88,12 @@ impl NodeStatus {
     #[must_use]
     pub fn is_online(self) -> bool {
         matches!(self, Self::Ready | Self::Warning)
+    }
+
+    /// Away, and may come back: a job can wait for it.
+    #[must_use]
+    pub fn is_away(self) -> bool {
+        !self.is_online() && self != Self::Removed
     }
 
     #[must_use]
@@ -95,6 +105,7 @@ impl NodeStatus {
             Self::Dead => "dead",
             Self::Draining => "draining",
             Self::Left => "left",
+            Self::Removed => "removed",
         }
     }
 }

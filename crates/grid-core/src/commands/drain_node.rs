@@ -23,7 +23,9 @@ impl DrainNode {
         }
         match node.status {
             NodeStatus::Draining => {}
-            NodeStatus::Dead | NodeStatus::Left => return Err(Rejection::StatusMoved { status: node.status }),
+            NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed => {
+                return Err(Rejection::StatusMoved { status: node.status });
+            }
             NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy => {
                 turn.set_node_status(self.node, NodeStatus::Draining, "drain requested");
                 turn.tell_if_drained(self.node);

@@ -24,7 +24,7 @@ impl LeaveNode {
         if node.session != self.session {
             return Err(Rejection::StaleSession { current: node.session });
         }
-        if node.status != NodeStatus::Left {
+        if !matches!(node.status, NodeStatus::Left | NodeStatus::Removed) {
             turn.set_node_status(self.node, NodeStatus::Left, "left in order");
             if self.holds_nothing {
                 turn.take_back_leases(self.node);

@@ -29,7 +29,7 @@ impl MarkNode {
             return Err(Rejection::StaleSession { current: node.session });
         }
         // A worker that is Dead, or left, comes back only by registering.
-        let gone = matches!(node.status, NodeStatus::Dead | NodeStatus::Left);
+        let gone = matches!(node.status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed);
         if node.status != self.from || gone {
             return Err(Rejection::StatusMoved { status: node.status });
         }
@@ -67,6 +67,7 @@ impl Turn<'_> {
             NodeStatus::Dead => "NodeDead",
             NodeStatus::Draining => "NodeDraining",
             NodeStatus::Left => "NodeLeft",
+            NodeStatus::Removed => "NodeRemoved",
         };
         self.changes.nodes.insert(ord);
         self.wake.insert(ord);

@@ -48,22 +48,25 @@ impl RegisterNode {
             meta.next_ord += 1;
             NodeOrd(meta.next_ord)
         });
-        let (held, waiting, registered_wall_ms, was) = match turn.state.nodes.remove(&ord) {
-            Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status),
-            None => (Default::default(), Default::default(), turn.state.meta.wall_ms, NodeStatus::Ready),
+        let wall_ms = turn.state.meta.wall_ms;
+        let (held, waiting, registered_wall_ms, was, drained) = match turn.state.nodes.remove(&ord) {
+            Some(old) if old.status == NodeStatus::Removed => (old.held, old.waiting, wall_ms, old.status, false),
+            Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status, old.drained),
+            None => (Default::default(), Default::default(), wall_ms, NodeStatus::Ready, false),
         };
         let node = Node {
             ord,
             id: self.id.clone(),
             facts: self.facts.clone(),
-            status: NodeStatus::Ready,
+            status: if drained { NodeStatus::Draining } else { NodeStatus::Ready },
             session,
             journal_id: self.journal_id.clone(),
             boot: self.boot,
             nonce: self.nonce.clone(),
             registered_wall_ms,
-            changed_wall_ms: turn.state.meta.wall_ms,
+            changed_wall_ms: wall_ms,
             leader_epoch: turn.state.meta.leadership.epoch,
+            drained,
             held,
             waiting,
         };
@@ -81,7 +84,8 @@ impl RegisterNode {
     }
 
     fn check(&self, node: &Node) -> Result<(), Rejection> {
-        if node.nonce == self.nonce {
+        // What was removed is no node any more: whoever takes the name is new.
+        if node.nonce == self.nonce || node.status == NodeStatus::Removed {
             return Ok(());
         }
         let way_out = "if it is a copy of that machine, start it with another --node-id or with --reset-journal";

@@ -270,7 +270,7 @@ impl Job {
     /// Whether a cell queued on this node waits for it to come back: not after the job's time is over.
     pub(crate) fn waits_for(&self, node: &Node) -> bool {
         let has_time = self.head.tripped != Some(Trip::JobTimeout);
-        self.spec.offline == Offline::Wait && has_time && !node.status.is_online()
+        self.spec.offline == Offline::Wait && has_time && node.status.is_away()
     }
 
     /// Whether what is queued there may become a lease, or be passed over.

@@ -33,6 +33,10 @@ pub struct Node {
     /// That wrote it last.
     #[n(10)]
     pub leader_epoch: LeaderEpoch,
+    /// A person wants no new work here, until a person says otherwise: a worker that starts again does not change it.
+    #[n(11)]
+    #[cbor(default)]
+    pub drained: bool,
     /// Derived: jobs that have a lease out here. At most one lease of a job at once (W7).
     #[cbor(skip)]
     pub held: BTreeSet<JobId>,

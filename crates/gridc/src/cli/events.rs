@@ -13,7 +13,7 @@ Kinds:
   JobRetried JobHeld JobReleased
   ConfirmationWanted PhaseConfirmed StepUnknown StepResolved
   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead
-  NodeDraining NodeDrained NodeLeft TermBegun HistoryPruned
+  NodeDraining NodeDrained NodeLeft NodeRemoved TermBegun HistoryPruned
 
 Examples:
   gridc events
