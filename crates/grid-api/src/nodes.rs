@@ -6,9 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use grid_controller::Control;
 use grid_types::NodeId;
-use grid_types::api::{ListDoc, NodeDoc};
+use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
 use grid_types::node::NodeStatus;
 
+use crate::body::{Fields, JsonBody};
 use crate::path::OfNode;
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::refused::Refused;
@@ -44,6 +45,41 @@ pub async fn get_alias<C: Control>(
 ) -> Result<Json<NodeDoc>, Refused> {
     params.finish()?;
     Ok(Json(with_seed_status(control.node(node).await?)))
+}
+
+/// `POST …/drain`: no new work there, until it is taken back. The body is optional.
+pub async fn drain<C: Control>(
+    State(control): State<C>,
+    OfNode(node): OfNode,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<NodeDoc>, Refused> {
+    params.finish()?;
+    Fields::of(&control, body, &[])?.finish()?;
+    Ok(Json(control.order_drain(node, true).await?))
+}
+
+/// `POST …/undrain`: takes it back.
+pub async fn undrain<C: Control>(
+    State(control): State<C>,
+    OfNode(node): OfNode,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<NodeDoc>, Refused> {
+    params.finish()?;
+    Fields::of(&control, body, &[])?.finish()?;
+    Ok(Json(control.order_drain(node, false).await?))
+}
+
+/// `DELETE …/{id}?force=true`: it is no node any more.
+pub async fn remove<C: Control>(
+    State(control): State<C>,
+    OfNode(node): OfNode,
+    mut params: Params,
+) -> Result<Json<NodeStateDoc>, Refused> {
+    let force = params.word("force", &[("true", true), ("false", false)]);
+    params.finish()?;
+    Ok(Json(control.remove_node(node, force.unwrap_or(false)).await?))
 }
 
 fn page(mut params: Params, default_limit: u32) -> Result<(u32, Option<NodeId>), Refused> {

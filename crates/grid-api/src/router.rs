@@ -5,7 +5,7 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -22,6 +22,9 @@ pub fn router<C: Control>(control: C) -> Router {
     let confirm = || guards.leader(post(decisions::confirm::<C>));
     let resume = || guards.leader(post(decisions::resume::<C>));
     let retry = || guards.leader(post(decisions::retry::<C>));
+    let drain = || guards.leader(post(nodes::drain::<C>));
+    let undrain = || guards.leader(post(nodes::undrain::<C>));
+    let remove = || guards.leader(delete(nodes::remove::<C>));
     let resolve = || guards.leader(post(decisions::resolve::<C>));
 
     let canonical = Router::new()
@@ -42,7 +45,9 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/api/v1/backends/{id}", read(get(backends::get)))
         .route("/api/v1/cluster/backup", read(get(backup::backup::<C>)))
         .route("/api/v1/nodes", read(get(nodes::list::<C>)))
-        .route("/api/v1/nodes/{id}", read(get(nodes::get::<C>)));
+        .route("/api/v1/nodes/{id}", remove().merge(read(get(nodes::get::<C>))))
+        .route("/api/v1/nodes/{id}/drain", drain())
+        .route("/api/v1/nodes/{id}/undrain", undrain());
 
     let aliases = Router::new()
         .route("/job", submit())
@@ -59,11 +64,14 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/job/{id}/outputs/{step}", read(get(results::outputs::<C>)))
         .route("/jobs", read(get(jobs::list_bare::<C>)))
         .route("/nodes", read(get(nodes::list_bare::<C>)))
-        .route("/node/{id}", read(get(nodes::get_alias::<C>)))
+        .route("/node/{id}", remove().merge(read(get(nodes::get_alias::<C>))))
+        .route("/node/{id}/drain", drain())
+        .route("/node/{id}/undrain", undrain())
         .route("/v1/jobs", submit().merge(read(get(jobs::list_bare::<C>))))
         .route("/v1/jobs/{id}", read(get(jobs::get::<C>)))
         .route("/v1/events", read(get(events::events::<C>)))
-        .route("/v1/agents", read(get(nodes::list_bare::<C>)));
+        .route("/v1/agents", read(get(nodes::list_bare::<C>)))
+        .route("/v1/agents/{id}", remove().merge(read(get(nodes::get_alias::<C>))));
 
     let open = Router::new()
         .route("/role", get(introspect::role::<C>))

@@ -18,6 +18,7 @@ use reqwest::Method;
 use crate::error::{Error, Refusal};
 use crate::key::IdempotencyKey;
 use crate::server::ServerUrl;
+use crate::token::Token;
 
 const MAX_HOPS: u32 = 4;
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
@@ -63,6 +64,10 @@ impl<'a> Call<'a> {
         Self { method: Method::POST, body: Some(body), ..Self::get(path, Vec::new()) }
     }
 
+    pub fn delete(path: &'a [&'a str], query: Vec<(&'static str, String)>) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path, query) }
+    }
+
     fn may_change(&self) -> bool {
         self.method != Method::GET && !self.streamed
     }
@@ -94,6 +99,7 @@ pub(crate) struct Transport {
     http: reqwest::Client,
     servers: Vec<ServerUrl>,
     patience: Duration,
+    pub token: Option<Token>,
     /// Who answered last: asked first.
     preferred: Mutex<Option<ServerUrl>>,
 }
@@ -124,7 +130,7 @@ impl Transport {
             .user_agent(concat!("grid-client/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| Error::Setup(root_cause(&e)))?;
-        Ok(Self { http, servers, patience, preferred: Mutex::new(None) })
+        Ok(Self { http, servers, patience, token: None, preferred: Mutex::new(None) })
     }
 
     /// Carries a call to its end.
@@ -197,6 +203,9 @@ impl Transport {
         request = request.header("accept", call.accept);
         if !call.streamed {
             request = request.timeout(limit);
+        }
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.secret());
         }
         if let Some(key) = call.key {
             request = request.header(HEADER_KEY, key.as_str());

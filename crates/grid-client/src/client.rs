@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use grid_types::api::{
-    BackendDoc, ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, PlanDoc, Resolution, ResolveBody, ResultRowDoc,
-    ResumeBody, RoleDoc, StatusDoc, WhyDoc,
+    BackendDoc, ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, PlanDoc, Resolution, ResolveBody,
+    ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use crate::call::{Answer, Call, Journey, Transport, unexpected};
 use crate::error::{Error, Refusal};
 use crate::key::IdempotencyKey;
 use crate::server::ServerUrl;
+use crate::token::Token;
 
 /// Talks to a cluster through any of its controllers.
 pub struct Client {
@@ -59,6 +60,13 @@ impl Client {
     /// When `servers` is empty.
     pub fn new(servers: Vec<ServerUrl>, options: Options) -> Result<Self, Error> {
         Ok(Self { transport: Transport::new(servers, options.patience)? })
+    }
+
+    /// Every call then carries it.
+    #[must_use]
+    pub fn with_token(mut self, token: Option<Token>) -> Self {
+        self.transport.token = token;
+        self
     }
 
     /// Submits a job under a key of its own: sent again as often as needed, it becomes one job.
@@ -249,6 +257,39 @@ impl Client {
     /// `NOT_FOUND`, or nobody could answer.
     pub async fn backend(&self, name: &str) -> Result<BackendDoc, Error> {
         self.get(&["api", "v1", "backends", name], Vec::new()).await
+    }
+
+    /// No new work there, until it is taken back.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn drain(&self, node: &str) -> Result<NodeDoc, Error> {
+        let path = ["api", "v1", "nodes", node, "drain"];
+        decode(&self.transport.carry(&Call::post(&path, b"{}".to_vec()), &mut Journey::default()).await?)
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` if its worker leaves by itself, or nobody could answer.
+    pub async fn undrain(&self, node: &str) -> Result<NodeDoc, Error> {
+        let path = ["api", "v1", "nodes", node, "undrain"];
+        decode(&self.transport.carry(&Call::post(&path, b"{}".to_vec()), &mut Journey::default()).await?)
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` while work may run there and it is not forced, or nobody could answer.
+    pub async fn remove_node(&self, node: &str, force: bool) -> Result<NodeStateDoc, Error> {
+        let path = ["api", "v1", "nodes", node];
+        let mut query = Vec::new();
+        push(&mut query, "force", force.then_some(true));
+        let mut journey = Journey::default();
+        match self.transport.carry(&Call::delete(&path, query), &mut journey).await {
+            Ok(answer) => decode(&answer),
+            // After a lost answer, "it is not there" is what was asked for.
+            Err(error) if journey.maybe_done && error.code() == Some(Code::NotFound) => {
+                Ok(NodeStateDoc { id: node.to_owned(), status: "removed".to_owned() })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// How the first controller that answers stands.

@@ -10,7 +10,7 @@
 //!   `OUTCOME_UNKNOWN` is safe (E4).
 //! - [`Error::exit_code`] follows the one table of refusals, `grid_types::Code`.
 //!
-//! Not here: anything that prints or asks (`gridc`), TLS and tokens.
+//! Not here: anything that prints or asks (`gridc`), TLS.
 //! Proxies named in the environment are ignored: a controller is a machine of one's own network, and a proxy that
 //! answers for a dead one would look like a controller that refuses.
 
@@ -22,6 +22,7 @@ mod events;
 mod key;
 mod lines;
 mod server;
+mod token;
 
 pub use backup::{BackupHead, BackupStream};
 pub use client::{Client, JobsQuery, Options, ResultsQuery};
@@ -29,3 +30,4 @@ pub use error::{Error, Refusal};
 pub use events::{EventStream, EventsQuery};
 pub use key::IdempotencyKey;
 pub use server::{ServerUrl, parse_servers};
+pub use token::Token;

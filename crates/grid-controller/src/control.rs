@@ -5,8 +5,8 @@
 use std::future::Future;
 
 use grid_types::api::{
-    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc,
-    RoleDoc, StatusDoc, WhyDoc,
+    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution,
+    ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
@@ -205,5 +205,9 @@ pub trait Control: Clone + Send + Sync + 'static {
     fn node(&self, node: NodeId) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
     /// Everything that is applied here, as one file.
     fn backup(&self) -> impl Future<Output = Result<Backup, Refusal>> + Send;
+    /// A person wants no new work on a node, or (`drain` false) wants it again.
+    fn order_drain(&self, node: NodeId, drain: bool) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
+    /// The node is none any more. Refused while work may run there, unless it is forced.
+    fn remove_node(&self, node: NodeId, force: bool) -> impl Future<Output = Result<NodeStateDoc, Refusal>> + Send;
     fn status(&self) -> impl Future<Output = Result<StatusDoc, Refusal>> + Send;
 }

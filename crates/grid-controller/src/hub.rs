@@ -98,10 +98,7 @@ impl FabricHub {
             session.node
         };
         let state = self.shared.state();
-        let current = state
-            .nodes
-            .get(&node)
-            .is_some_and(|known| known.session == id && !matches!(known.status, NodeStatus::Dead | NodeStatus::Left));
+        let current = state.nodes.get(&node).is_some_and(|known| known.session == id && !is_gone(known.status));
         drop(state);
         if current {
             self.shared.soft().liveness.heard(node, id);
@@ -287,6 +284,11 @@ impl Hub for FabricHub {
     async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
         self.shared.output_desk.deliver(chunk).await
     }
+}
+
+/// Nothing it says counts until it registers again.
+fn is_gone(status: NodeStatus) -> bool {
+    matches!(status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed)
 }
 
 fn answer_kind(reply: &Result<Reply, NoReply>) -> v1::AnswerKind {

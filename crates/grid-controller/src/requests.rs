@@ -6,15 +6,18 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use grid_core::{CancelJob, Command, ConfirmJob, Planned, Rejection, Reply, ResolveStep, SubmitJob, Verdict};
+use grid_core::{
+    CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, SubmitJob, Verdict,
+};
 use grid_proto::v1;
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
-    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc,
-    RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution,
+    ResultRowDoc, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
-use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, StepIndex};
+use grid_types::node::NodeStatus;
+use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, NodeOrd, SessionId, StepIndex};
 use tokio::sync::mpsc;
 
 use crate::control::{Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
@@ -65,6 +68,12 @@ impl Controller {
         doc
     }
 
+    fn known_node(&self, id: &NodeId) -> Result<(NodeOrd, SessionId), Refusal> {
+        let state = self.shared.state();
+        let node = state.node_by_id(id).filter(|node| node.status != NodeStatus::Removed);
+        node.map(|node| (node.ord, node.session)).ok_or_else(|| no_node(id))
+    }
+
     /// Proposes what moves a job and answers how it stands then.
     async fn moved(&self, namespace: &str, job: JobId, command: Command) -> Result<JobStateDoc, Refusal> {
         let replied = self.shared.proposer.propose(&command).await;
@@ -105,6 +114,7 @@ fn refused(no_reply: NoReply) -> Refusal {
         Rejection::PlanChanged
         | Rejection::Forgotten(_)
         | Rejection::NotWaiting(_)
+        | Rejection::NodeStands(_)
         | Rejection::Ended { .. }
         | Rejection::StaleSession { .. }
         | Rejection::StatusMoved { .. } => Refusal::new(Code::Conflict, message),
@@ -120,6 +130,10 @@ fn declarations(spec: &JobSpec) -> [u8; 32] {
         hasher.update(&serde_json::to_vec(&declared).unwrap_or_default());
     }
     *hasher.finalize().as_bytes()
+}
+
+fn no_node(id: &NodeId) -> Refusal {
+    Refusal::new(Code::NotFound, format!("node {id} is not known"))
 }
 
 fn no_job(job: JobId) -> Refusal {
@@ -304,9 +318,23 @@ impl Control for Controller {
     }
 
     async fn node(&self, node: NodeId) -> Result<NodeDoc, Refusal> {
-        let none = format!("node {node} is not known");
+        let id = node.clone();
         let found = self.read(move |reader| reader.node(&node)).await?;
-        found.map(|doc| self.freshen(doc)).ok_or_else(|| Refusal::new(Code::NotFound, none))
+        found.map(|doc| self.freshen(doc)).ok_or_else(|| no_node(&id))
+    }
+
+    async fn order_drain(&self, node: NodeId, drain: bool) -> Result<NodeDoc, Refusal> {
+        let ord = self.known_node(&node)?.0;
+        self.shared.proposer.propose(&Command::OrderDrain(OrderDrain { node: ord, drain })).await.map_err(refused)?;
+        self.node(node).await
+    }
+
+    async fn remove_node(&self, node: NodeId, force: bool) -> Result<NodeStateDoc, Refusal> {
+        let (ord, session) = self.known_node(&node)?;
+        self.shared.proposer.propose(&Command::RemoveNode(RemoveNode { node: ord, force })).await.map_err(refused)?;
+        // Whoever has registered since is another session, and new.
+        self.shared.sessions().end(session, grid_fabric::closing::REMOVED);
+        Ok(NodeStateDoc { id: node.into(), status: NodeStatus::Removed.word().to_owned() })
     }
 
     async fn backup(&self) -> Result<Backup, Refusal> {

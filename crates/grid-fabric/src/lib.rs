@@ -24,6 +24,8 @@ pub mod closing {
     pub const SHUTDOWN: &str = "SHUTDOWN";
     /// The worker read too slowly; it opens a new session and is told again what is still true.
     pub const OVERFLOW: &str = "OVERFLOW";
+    /// A person removed the node: the worker ends, and is a new node if it is started again.
+    pub const REMOVED: &str = "REMOVED";
 }
 
 /// Largest message either side accepts.

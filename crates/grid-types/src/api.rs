@@ -89,12 +89,23 @@ pub struct NodeDoc {
     pub state: String,
     pub ordinal: u32,
     pub session: u64,
+    /// A person wants no new work there.
+    #[serde(default)]
+    pub drained: bool,
     /// Leases it holds now.
     pub leases: u32,
     /// When it was last heard, as the leader knows it; otherwise its last change of state.
     pub last_seen: String,
     pub registered_at: String,
     pub leader_epoch: u64,
+}
+
+/// Answer to a removal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStateDoc {
+    pub id: String,
+    /// `removed`.
+    pub status: String,
 }
 
 /// A canonical list.

@@ -74,4 +74,6 @@ pub enum WorkerError {
     /// The leader's own words.
     #[error("the controller refuses this worker: {0}")]
     Refused(String),
+    #[error("this node was removed from the cluster; a worker that is started again registers as a new node")]
+    Removed,
 }

@@ -25,6 +25,8 @@ const HEARTBEAT_BOUNDS_MS: std::ops::RangeInclusive<u64> = 50..=60_000;
 pub(crate) enum SessionEnd {
     /// As it was told to.
     Left,
+    /// A person removed the node.
+    Removed,
     Broken {
         reason: String,
         leader_url: Option<String>,
@@ -138,6 +140,9 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
     }
 
     fn hear(&mut self, link: &D::Link, mut message: grid_proto::v1::ToWorker) -> Option<SessionEnd> {
+        if message.closing.as_ref().is_some_and(|closing| closing.reason == grid_fabric::closing::REMOVED) {
+            return Some(SessionEnd::Removed);
+        }
         let log_request = message.log_request.take();
         match self.book.receive(&message, self.now()) {
             Heard::Go => {

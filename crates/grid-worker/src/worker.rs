@@ -83,6 +83,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             let began = Instant::now();
             match self.session(connected).await? {
                 SessionEnd::Left => return Ok(()),
+                SessionEnd::Removed => return Err(WorkerError::Removed),
                 SessionEnd::Broken { reason, leader_url } => {
                     tracing::warn!("session ended: {reason}");
                     hint = leader_url;

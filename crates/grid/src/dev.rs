@@ -35,10 +35,17 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     eprintln!("hint: try it in another terminal:");
     eprintln!("  gridc --server {} node list", dev.api_url);
     eprintln!("  gridc --server {} job run --target all ping echo --wait", dev.api_url);
-    let ended = tokio::select! {
-        () = signals::first(signals) => Ok(ExitCode::SUCCESS),
-        why = dev.serving.controller.stopped() => Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
-        Some(ended) = dev.workers.join_next() => Err(worker_error(ended)),
+    let mut asked = Box::pin(signals::first(signals));
+    let ended = loop {
+        tokio::select! {
+            () = &mut asked => break Ok(ExitCode::SUCCESS),
+            why = dev.serving.controller.stopped() => break Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
+            Some(ended) = dev.workers.join_next() => match ended {
+                // As somebody asked for; the others go on.
+                Ok(Err(WorkerError::Removed)) => tracing::info!("a worker has ended: its node was removed"),
+                ended => break Err(worker_error(ended)),
+            },
+        }
     };
     dev.stop().await;
     ended

@@ -6,16 +6,18 @@
 
 mod events;
 mod job;
+mod node;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use grid_client::ServerUrl;
+use grid_client::{ServerUrl, Token};
 use grid_types::{Name, Span};
 
 pub use events::EventsArgs;
 pub use job::{JobVerb, RerunArgs, RunArgs, StatusWord, Verdict};
+pub use node::{DrainArgs, NodeVerb};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -50,12 +52,15 @@ pub struct Cli {
     pub verb: Verb,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
     /// Controllers to ask; any of them will do, the leader is found
     #[arg(long, global = true, env = "GRID_SERVER", default_value = "http://127.0.0.1:8765", value_name = "URL[,URL]")]
     pub server: Servers,
+    /// What to prove oneself with; better given as GRID_TOKEN, which others on this machine do not see
+    #[arg(long, global = true, env = "GRID_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub token: Option<Token>,
     /// Namespace of the jobs
     #[arg(short, long, global = true, default_value = "default", value_name = "NAME")]
     pub namespace: Name,
@@ -90,8 +95,8 @@ pub enum Verb {
     /// Run jobs and look at them
     #[command(subcommand, after_help = JOB_EXAMPLES, arg_required_else_help = true)]
     Job(JobVerb),
-    /// Look at the machines
-    #[command(subcommand, after_help = NODE_EXAMPLES, arg_required_else_help = true)]
+    /// Look at the machines, drain and remove them
+    #[command(subcommand, after_help = node::EXAMPLES, arg_required_else_help = true)]
     Node(NodeVerb),
     /// Show what happened, and what happens next
     #[command(after_help = events::EXAMPLES)]
@@ -160,30 +165,6 @@ Examples:
   gridc job list --status running
   gridc job why job-0c5t9v3k2m7qa
   gridc job cancel job-0c5t9v3k2m7qa";
-
-const NODE_EXAMPLES: &str = "\
-Examples:
-  gridc node list
-  gridc node info web-01 -o yaml";
-
-#[derive(Debug, Subcommand)]
-pub enum NodeVerb {
-    /// List every node the cluster knows
-    #[command(after_help = "\
-Examples:
-  gridc node list
-  gridc node list -o json | jq -r '.items[] | select(.status != \"ready\") | .id'")]
-    List,
-    /// Show everything known about one node
-    #[command(after_help = "\
-Examples:
-  gridc node info web-01
-  gridc node info web-01 -o json")]
-    Info {
-        /// Id of the node
-        id: String,
-    },
-}
 
 const BACKEND_EXAMPLES: &str = "\
 Examples:

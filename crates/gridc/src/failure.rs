@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use grid_types::api::FaultDoc;
-use grid_types::{JobId, Span};
+use grid_types::{JobId, NodeId, Span};
 
-use crate::text::one_line;
+use crate::text::{number, one_line};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -23,6 +23,8 @@ pub enum Failure {
     Runtime(#[source] io::Error),
     #[error("{job} has not ended after {after}")]
     WaitTimedOut { job: JobId, after: Span },
+    #[error("{node} still has {} after {after}; it stays drained", number(*.leases as usize, "lease"))]
+    StillBusy { node: NodeId, leases: u32, after: Span },
     #[error("interrupted; {job} goes on")]
     Interrupted { job: JobId },
 }
@@ -37,7 +39,7 @@ impl Failure {
             Self::Client(error) => error.exit_code(),
             Self::Usage { .. } | Self::Invalid { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::NotFound(_) => 4,
-            Self::WaitTimedOut { .. } => 124,
+            Self::WaitTimedOut { .. } | Self::StillBusy { .. } => 124,
             Self::Interrupted { .. } => 130,
         }
     }
@@ -86,6 +88,7 @@ impl Failure {
                 format!("see what it is at: gridc job why {job}"),
                 format!("stop it:           gridc job cancel {job}"),
             ],
+            Self::StillBusy { node, .. } => vec![format!("gridc node info {node} shows what it holds")],
             Self::Invalid { .. } | Self::NotFound(_) | Self::Output(_) | Self::Runtime(_) => Vec::new(),
         }
     }

@@ -18,6 +18,7 @@ mod decide;
 mod events;
 mod failure;
 mod fit;
+mod hint;
 mod job;
 mod jobfile;
 mod live;
@@ -75,7 +76,17 @@ pub fn main(argv: Vec<OsString>) -> u8 {
 
 fn begin(cli: Cli) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(execute(cli))
+    runtime.block_on(async {
+        let (global, named) = (cli.global.clone(), hint::named(&cli.verb));
+        let done = execute(cli).await;
+        let (Err(failure), Some(named)) = (&done, named) else { return done };
+        // Told here, in the order of an error: what failed, then what may have been meant.
+        let code = failure.report();
+        if let Some(near) = hint::meant(&global, &named, failure).await {
+            out::tell(&format!("hint: did you mean {near}?"));
+        }
+        Ok(code)
+    })
 }
 
 async fn execute(cli: Cli) -> Result<u8, Failure> {
@@ -97,6 +108,8 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Why { id }) => decide::why(global, &id).await,
         Verb::Node(NodeVerb::List) => node::list(global).await,
         Verb::Node(NodeVerb::Info { id }) => node::info(global, &id).await,
+        Verb::Node(NodeVerb::Drain(args)) => node::drain(global, &args).await,
+        Verb::Node(NodeVerb::Remove { id, force }) => node::remove(global, &id, force).await,
         Verb::Events(args) => events::events(global, &args).await,
         Verb::Backend(BackendVerb::List) => backend::list(global).await,
         Verb::Backend(BackendVerb::Describe { name }) => backend::describe(global, &name).await,
@@ -109,5 +122,5 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
 
 fn connect(global: &Global) -> Result<Client, Failure> {
     let options = Options { patience: std::time::Duration::from_millis(global.patience.ms()) };
-    Ok(Client::new(global.server.0.clone(), options)?)
+    Ok(Client::new(global.server.0.clone(), options)?.with_token(global.token.clone()))
 }

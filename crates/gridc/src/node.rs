@@ -1,15 +1,18 @@
-//! `gridc node list|info`.
+//! `gridc node list|info|drain|remove`.
+
+use std::time::{Duration, Instant};
 
 use grid_types::NodeId;
 use grid_types::api::{ListDoc, NodeDoc};
 
-use crate::cli::{Format, Global};
+use crate::cli::{DrainArgs, Format, Global};
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::table::{Table, facts};
-use crate::text::one_line;
+use crate::text::{number, one_line};
 
 const PAGE: u32 = 1_000;
+const POLL: Duration = Duration::from_millis(250);
 
 pub async fn list(global: &Global) -> Result<u8, Failure> {
     let client = crate::connect(global)?;
@@ -32,11 +35,49 @@ pub async fn list(global: &Global) -> Result<u8, Failure> {
 }
 
 pub async fn info(global: &Global, id: &str) -> Result<u8, Failure> {
-    // What cannot be a name names no node.
-    let id: NodeId = id.parse().map_err(|e| Failure::NotFound(format!("no such node: {e}")))?;
+    let id = node_id(id)?;
     let node = crate::connect(global)?.node(id.as_str()).await?;
     out::print(global.output.unwrap_or(Format::Table), &node, |_| info_text(&node))?;
     Ok(0)
+}
+
+pub async fn drain(global: &Global, args: &DrainArgs) -> Result<u8, Failure> {
+    let (client, id) = (crate::connect(global)?, node_id(&args.id)?);
+    let mut node = if args.undo { client.undrain(id.as_str()).await? } else { client.drain(id.as_str()).await? };
+    let begun = Instant::now();
+    let mut told = None;
+    while args.wait && node.leases > 0 {
+        if told != Some(node.leases) {
+            told = Some(node.leases);
+            tell(&format!("{id} {}: {} left", one_line(&node.state), number(node.leases as usize, "lease")));
+        }
+        if let Some(after) = args.wait_timeout.filter(|limit| u128::from(limit.ms()) <= begun.elapsed().as_millis()) {
+            return Err(Failure::StillBusy { node: id, leases: node.leases, after });
+        }
+        tokio::time::sleep(POLL).await;
+        node = client.node(id.as_str()).await?;
+    }
+    let format = global.output.unwrap_or(Format::Table);
+    out::print(format, &node, |_| format!("{id} {}\n", one_line(&node.state)))?;
+    if format == Format::Table && !args.undo && node.leases > 0 {
+        tell(&format!(
+            "hint: {} run there still; gridc node drain {id} --wait stays until they have ended",
+            number(node.leases as usize, "lease")
+        ));
+    }
+    Ok(0)
+}
+
+pub async fn remove(global: &Global, id: &str, force: bool) -> Result<u8, Failure> {
+    let id = node_id(id)?;
+    let done = crate::connect(global)?.remove_node(id.as_str(), force).await?;
+    out::print(global.output.unwrap_or(Format::Table), &done, |_| format!("{id} {}\n", one_line(&done.status)))?;
+    Ok(0)
+}
+
+/// What cannot be a name names no node.
+fn node_id(text: &str) -> Result<NodeId, Failure> {
+    text.parse().map_err(|e| Failure::NotFound(format!("no such node: {e}")))
 }
 
 fn list_text(nodes: &[NodeDoc], terminal: bool) -> String {
@@ -60,7 +101,7 @@ fn info_text(node: &NodeDoc) -> String {
     let cpu = format!("{}.{:02} cores", node.capacity.cpu_milli / 1_000, node.capacity.cpu_milli % 1_000 / 10);
     let mut rows = vec![
         ("id", node.id.clone()),
-        ("status", node.state.clone()),
+        ("status", if node.drained { format!("{} (by a person)", node.state) } else { node.state.clone() }),
         ("hostname", node.hostname.clone()),
         ("address", node.address.clone()),
         ("groups", node.groups.join(",")),

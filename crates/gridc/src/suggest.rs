@@ -22,6 +22,7 @@ mod tests {
         assert_eq!(nearest("mesage", ["message", "delay"]), Some("message"));
         assert_eq!(nearest("tagret", ["timeout", "target"]), Some("target"));
         assert_eq!(nearest("atp", ["ping", "apt"]), Some("apt"));
+        assert_eq!(nearest("wbe", ["db", "web", "prod"]), Some("web"));
         assert_eq!(nearest("package", ["message", "delay"]), None);
     }
 }

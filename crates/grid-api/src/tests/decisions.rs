@@ -1,9 +1,10 @@
 //! Confirm, resolve, why.
 
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{Method, Request};
 use grid_controller::Refusal;
 use grid_types::Code;
+use grid_types::api::Role;
 use serde_json::{Value, json};
 
 use super::fake::{Fake, JOB, refused};
@@ -173,4 +174,50 @@ async fn a_job_or_namespace_that_cannot_be_is_404() {
         assert_eq!(fake.get(&format!("{base}/why")).await.error(), refused(404, "NOT_FOUND"), "{base}");
     }
     assert_eq!(fake.calls(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_node_is_drained_taken_back_and_removed() {
+    let fake = Fake::leader();
+    for (path, call) in [
+        ("/node/node-ready/drain", "order_drain node-ready true"),
+        ("/api/v1/nodes/node-ready/undrain", "order_drain node-ready false"),
+    ] {
+        let answer = fake.send(request(&Method::POST, path)).await;
+        assert_eq!((answer.status.as_u16(), answer.json()["id"].clone()), (200, json!("node-ready")), "{path}");
+        assert!(fake.inner().calls.contains(&call.to_owned()), "{path}");
+    }
+    for (path, call) in [
+        ("/node/node-ready", "remove_node node-ready false"),
+        ("/v1/agents/node-ready?force=false", "remove_node node-ready false"),
+        ("/api/v1/nodes/node-ready?force=true", "remove_node node-ready true"),
+    ] {
+        fake.inner().calls.clear();
+        let answer = fake.send(request(&Method::DELETE, path)).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.json()),
+            (200, json!({"id": "node-ready", "status": "removed"})),
+            "{path}"
+        );
+        assert_eq!(fake.inner().calls, [call], "{path}");
+    }
+    for (path, status) in [("/node/No_Such", 404), ("/node/node-ready?force=yes", 400), ("/node/node-ready?x=1", 400)] {
+        assert_eq!(fake.send(request(&Method::DELETE, path)).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn i14_a_standby_removes_nothing() {
+    let fake = Fake::leader();
+    fake.inner().role.role = Role::Standby;
+    let answer = fake.send(request(&Method::DELETE, "/node/node-ready?nonsense=1")).await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.json()["error"].clone()),
+        (409, json!("NOT_LEADER")),
+        "before the query is read"
+    );
+}
+
+fn request(method: &Method, path: &str) -> Request<Body> {
+    Request::builder().method(method).uri(path).body(Body::empty()).unwrap()
 }

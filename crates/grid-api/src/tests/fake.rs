@@ -9,7 +9,7 @@ use grid_controller::{
     Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
 };
 use grid_types::api::{
-    EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc,
+    EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc,
     OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
@@ -320,6 +320,16 @@ impl Control for Fake {
         self.called(format!("node {id}"))?;
         let found = self.inner().nodes.iter().find(|n| n.id == id.as_str()).cloned();
         found.ok_or_else(|| Refusal::new(Code::NotFound, format!("no node {id}")))
+    }
+
+    async fn order_drain(&self, id: NodeId, drain: bool) -> Result<NodeDoc, Refusal> {
+        self.called(format!("order_drain {id} {drain}"))?;
+        self.node(id).await
+    }
+
+    async fn remove_node(&self, id: NodeId, force: bool) -> Result<NodeStateDoc, Refusal> {
+        self.called(format!("remove_node {id} {force}"))?;
+        Ok(NodeStateDoc { id: id.into(), status: "removed".to_owned() })
     }
 
     async fn status(&self) -> Result<StatusDoc, Refusal> {

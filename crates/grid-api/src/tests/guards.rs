@@ -16,13 +16,16 @@ fn mutations() -> Vec<String> {
     for job in [format!("{JOBS}/{JOB}"), format!("/job/{JOB}")] {
         paths.extend(["cancel", "confirm", "resume", "retry", "resolve"].map(|verb| format!("{job}/{verb}")));
     }
+    for node in ["/node/node-ready", "/api/v1/nodes/node-ready"] {
+        paths.extend(["drain", "undrain"].map(|verb| format!("{node}/{verb}")));
+    }
     paths
 }
 
 /// A body that the mutation takes, and the status it then has.
 fn good_body(path: &str) -> (Value, u16) {
     match path.rsplit('/').next() {
-        Some("cancel" | "confirm" | "resume" | "retry") => (json!({}), 200),
+        Some("cancel" | "confirm" | "resume" | "retry" | "drain" | "undrain") => (json!({}), 200),
         Some("resolve") => (json!({"step": 0, "node": "web-01", "as": "failed"}), 200),
         _ => (job_body(), 201),
     }
@@ -31,7 +34,7 @@ fn good_body(path: &str) -> (Value, u16) {
 fn reads() -> Vec<String> {
     let mut paths: Vec<String> =
         [JOBS, "/jobs", "/v1/jobs", "/nodes", "/v1/agents", "/api/v1/nodes"].map(str::to_owned).to_vec();
-    paths.extend(["/node/node-ready", "/api/v1/nodes/node-ready"].map(str::to_owned));
+    paths.extend(["/node/node-ready", "/v1/agents/node-ready", "/api/v1/nodes/node-ready"].map(str::to_owned));
     for job in [format!("{JOBS}/{JOB}"), format!("/job/{JOB}")] {
         paths.extend(["", "/why", "/results", "/output/0/web-01", "/outputs/0"].map(|rest| format!("{job}{rest}")));
     }

@@ -1,4 +1,6 @@
 //! Node documents, and totals.
+//!
+//! A removed node is none: its row stays only to give old results its name.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,8 @@ const JOB_WORDS: [JobStatus; 5] =
 
 pub(super) fn page(conn: &Connection, limit: u32, after: Option<&NodeId>) -> Result<ListDoc<NodeDoc>, Fault> {
     let after = after.map_or("", NodeId::as_str);
-    let mut list = conn.prepare_cached("SELECT node FROM nodes WHERE id > ?1 ORDER BY id LIMIT ?2")?;
+    let mut list =
+        conn.prepare_cached("SELECT node FROM nodes WHERE id > ?1 AND status <> 'removed' ORDER BY id LIMIT ?2")?;
     let mut rows = list.query(params![after, i64::from(limit) + 1])?;
     let mut found: Vec<Node> = Vec::new();
     while let Some(row) = rows.next()? {
@@ -41,7 +44,7 @@ pub(super) fn page(conn: &Connection, limit: u32, after: Option<&NodeId>) -> Res
 }
 
 pub(super) fn node(conn: &Connection, id: &NodeId) -> Result<Option<NodeDoc>, Fault> {
-    let mut find = conn.prepare_cached("SELECT node FROM nodes WHERE id = ?1")?;
+    let mut find = conn.prepare_cached("SELECT node FROM nodes WHERE id = ?1 AND status <> 'removed'")?;
     let mut rows = find.query([id.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let found: Node = blob(row, 0)?;
@@ -97,6 +100,7 @@ fn document(node: Node, leases: u32) -> NodeDoc {
         state: node.status.word().to_owned(),
         ordinal: node.ord.0,
         session: node.session.0,
+        drained: node.drained,
         leases,
         last_seen: time_text(node.changed_wall_ms),
         registered_at: time_text(node.registered_wall_ms),
@@ -106,8 +110,9 @@ fn document(node: Node, leases: u32) -> NodeDoc {
 
 pub(super) fn totals(conn: &Connection) -> Result<Totals, Fault> {
     let index: Option<i64> = conn.prepare_cached("SELECT log_index FROM meta")?.query_one([], |row| row.get(0))?;
+    let known = "SELECT status, count(*) FROM nodes WHERE status <> 'removed' GROUP BY status";
     Ok(Totals {
-        nodes: by_word(conn, "SELECT status, count(*) FROM nodes GROUP BY status", &NODE_WORDS.map(NodeStatus::word))?,
+        nodes: by_word(conn, known, &NODE_WORDS.map(NodeStatus::word))?,
         jobs: by_word(conn, "SELECT status, jobs FROM job_totals", &JOB_WORDS.map(JobStatus::word))?,
         applied_index: index.unwrap_or(0).cast_unsigned(),
     })

@@ -88,3 +88,70 @@ fn v1_a_silent_node_turns_dead_and_a_returning_one_ready() {
     cluster.worker("c").restart();
     api.wait_node("c", "ready");
 }
+
+#[test]
+fn a_drained_node_finishes_takes_nothing_new_and_stays_drained_until_it_is_taken_back() {
+    let mut cluster = two_web_nodes();
+    let (api, gridc) = (cluster.api(), cluster.gridc());
+    let id = api.submit(&job("node:web-01", [sleep("2s")]));
+    api.wait_job(&id, "running", |j| j.outcome(0, "web-01") == "running");
+    let ran = gridc.run(&["node", "drain", "web-01", "--wait"]).exits(0);
+    assert_eq!(ran.stdout, "web-01 draining\n", "{ran:?}");
+    assert_eq!(api.wait_ended(&id).outcome(0, "web-01"), "success", "what ran there was finished");
+
+    cluster.worker("web-01").kill9();
+    cluster.worker("web-01").restart();
+    api.wait_node("web-01", "draining");
+    let skipped = api.submit(&job("all", [sleep("10ms")]));
+    let skipped = api.wait_ended(&skipped);
+    assert_eq!((skipped.outcome(0, "web-01"), skipped.outcome(0, "web-02")), ("skipped", "success"), "{skipped}");
+
+    gridc.run(&["node", "drain", "web-01", "--undo"]).exits(0);
+    api.wait_node("web-01", "ready");
+    let again = api.submit(&job("all", [sleep("10ms")]));
+    assert_eq!(api.wait_ended(&again).outcomes(0), ["success"; 2]);
+}
+
+#[test]
+fn a_removed_node_is_gone_its_worker_ends_and_started_again_it_is_new() {
+    let mut cluster = two_web_nodes();
+    let (api, gridc) = (cluster.api(), cluster.gridc());
+    let old = api.submit(&job("all", [sleep("10ms")]));
+    api.wait_ended(&old);
+    let refused = gridc.run(&["node", "remove", "web-01"]).exits(5);
+    assert!(refused.stderr.contains("gridc node drain web-01"), "it says what to do: {refused:?}");
+    gridc.run(&["node", "drain", "web-01", "--wait"]).exits(0);
+    gridc.run(&["node", "remove", "web-01"]).exits(0);
+    let status = cluster.worker("web-01").process().wait_exit(LIMIT);
+    assert!(!status.success(), "{status}");
+    let log = cluster.worker("web-01").process().log_text();
+    assert!(log.contains("was removed from the cluster"), "{log}");
+
+    gridc.run(&["node", "info", "web-01"]).exits(4);
+    gridc.run(&["node", "remove", "web-01"]).exits(4);
+    assert_eq!(api.get("/nodes").json().as_array().map(Vec::len), Some(1));
+    assert_eq!(api.job(&old).outcomes(0), ["success"; 2], "old results keep its name");
+    let id = api.submit(&job("group:web", [sleep("10ms")]));
+    assert_eq!(api.wait_ended(&id).expected(), ["web-02"]);
+
+    cluster.worker("web-01").restart();
+    let node = api.wait_node("web-01", "ready");
+    assert_eq!(node["drained"], false, "{node}");
+    let id = api.submit(&job("all", [sleep("10ms")]));
+    assert_eq!(api.wait_ended(&id).outcomes(0), ["success"; 2]);
+}
+
+#[test]
+fn force_removes_a_living_node_and_what_ran_there_is_unknown_and_ended() {
+    let mut cluster = two_web_nodes();
+    let (api, gridc) = (cluster.api(), cluster.gridc());
+    let id = api.submit(&job("node:web-01", [sleep("250s")]));
+    api.wait_job(&id, "running", |j| j.outcome(0, "web-01") == "running");
+    gridc.run(&["node", "remove", "web-01", "--force"]).exits(0);
+    let ended = api.wait_ended(&id);
+    assert_eq!((ended.status(), ended.outcome(0, "web-01")), ("failed", "unknown"), "{ended}");
+    assert!(!cluster.worker("web-01").process().wait_exit(LIMIT).success());
+    cluster.server.kill9();
+    cluster.server.restart();
+    gridc.run(&["node", "info", "web-01"]).exits(4);
+}

@@ -18,6 +18,7 @@ pub struct Seen {
     /// `POST /path?query`.
     pub line: String,
     pub body: Value,
+    pub authorization: Option<String>,
 }
 
 pub struct Fake {
@@ -40,6 +41,7 @@ impl Fake {
                 let request = Seen {
                     line: format!("{} {}", head.method, head.uri.path_and_query().unwrap()),
                     body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+                    authorization: head.headers.get("authorization").map(|v| v.to_str().unwrap().to_owned()),
                 };
                 let before = {
                     let mut log = log.lock().unwrap();

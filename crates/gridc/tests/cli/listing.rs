@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::fake::{Fake, JOB, boom, job, job_line};
 use crate::run;
 
-fn node(id: &str, state: &str) -> Value {
+pub fn node(id: &str, state: &str) -> Value {
     json!({
         "id": id, "hostname": format!("{id}.lan"), "address": "10.0.0.7:0", "groups": ["web", "prod"],
         "labels": {"rack": "a"}, "backends": {"ping": ["echo", "sleep"]}, "os": "linux", "arch": "x86_64",
         "capacity": {"cpu_milli": 2500, "memory_bytes": 8_589_934_592_u64, "disk_bytes": 1536, "slots": 8},
-        "version": "0.1.0", "status": state, "state": state, "ordinal": 1, "session": 7, "leases": 2,
+        "version": "0.1.0", "status": state, "state": state, "ordinal": 1, "session": 7, "drained": false, "leases": 2,
         "last_seen": "2026-02-12T10:30:00Z", "registered_at": "2026-02-12T10:00:00Z", "leader_epoch": 1,
     })
 }
@@ -153,7 +153,7 @@ backend     ping: echo, sleep
 ";
     assert_eq!(ran.stdout, want);
     let ran = run(&server.url(), "node info web-09").await.exits(4);
-    assert_eq!(ran.stderr, "error: no node \"web-09\" (NOT_FOUND)\n");
+    assert_eq!(ran.stderr, "error: no node \"web-09\" (NOT_FOUND)\nhint: did you mean web-01?\n");
     assert_eq!(run(&server.url(), "node info web-01 -o json").await.exits(0).json(), node("web-01", "ready"));
 }
 

@@ -11,6 +11,8 @@ mod decisions;
 mod fake;
 mod jobs;
 mod listing;
+mod names;
+mod nodes;
 mod usage;
 mod waiting;
 
@@ -47,6 +49,7 @@ fn gridc(server: &str, line: &str) -> Command {
         .args(line.split(' ').filter(|word| !word.is_empty()))
         .env_remove("GRID_PATIENCE")
         .env_remove("GRID_SERVER")
+        .env_remove("GRID_TOKEN")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
