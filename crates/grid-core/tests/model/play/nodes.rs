@@ -28,7 +28,7 @@ impl Player {
             NodeStatus::Ready => NodeStatus::Warning,
             NodeStatus::Warning => self.dice.pick(&[NodeStatus::Ready, NodeStatus::Unhealthy]),
             NodeStatus::Unhealthy => self.dice.pick(&[NodeStatus::Ready, NodeStatus::Dead]),
-            NodeStatus::Dead | NodeStatus::Draining | NodeStatus::Left => return,
+            NodeStatus::Dead | NodeStatus::Draining | NodeStatus::Left | NodeStatus::Removed => return,
         };
         self.mark_as(node, to);
     }
