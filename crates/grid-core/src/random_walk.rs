@@ -135,8 +135,8 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             0 => world.leave(node),
             _ => world.leave_holding(node),
         },
-        15 => drop(world.order_drain(node, dice.roll(3) > 0)),
-        16 => drop(world.remove(node, dice.roll(2) == 0)),
+        18 => drop(world.order_drain(node, dice.roll(3) > 0)),
+        19 => drop(world.remove(node, dice.roll(2) == 0)),
         3 => {
             let from = world.state.nodes[&NodeOrd(node)].status;
             let to = dice.pick(&[NodeStatus::Ready, NodeStatus::Warning, NodeStatus::Unhealthy, NodeStatus::Dead]);

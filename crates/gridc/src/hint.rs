@@ -35,10 +35,10 @@ pub fn named(verb: &Verb) -> Option<Named> {
             JobVerb::Status { id }
             | JobVerb::Get { id }
             | JobVerb::Cancel { id }
-            | JobVerb::Confirm { id, .. }
             | JobVerb::Resolve { id, .. }
             | JobVerb::Why { id },
         ) => job(id),
+        Verb::Job(JobVerb::Confirm { id, .. }) => id.as_ref().and_then(job),
         Verb::Job(JobVerb::Resume(args) | JobVerb::Retry(args)) => job(&args.id),
         Verb::Node(NodeVerb::Info { id } | NodeVerb::Remove { id, .. }) => Some(Named::Node(id.clone())),
         Verb::Node(NodeVerb::Drain(args)) => Some(Named::Node(args.id.clone())),
