@@ -32,7 +32,7 @@ pub async fn leader<C: Control>(State(control): State<C>, request: Request, next
     let role = control.role();
     match role.role {
         Role::Leader => next.run(request).await,
-        Role::Standby | Role::Draining => Refused::not_leader(role).into_response(),
+        Role::Standby | Role::Draining => not_here(&control, role).into_response(),
     }
 }
 
@@ -41,7 +41,16 @@ pub async fn leader_or_draining<C: Control>(State(control): State<C>, request: R
     let role = control.role();
     match role.role {
         Role::Leader | Role::Draining => next.run(request).await,
-        Role::Standby => Refused::not_leader(role).into_response(),
+        Role::Standby => not_here(&control, role).into_response(),
+    }
+}
+
+/// E4: a controller that would lead, but for the majority that does not answer it, says so.
+fn not_here<C: Control>(control: &C, role: RoleDoc) -> Refused {
+    if role.role == Role::Standby && control.is_cut_off() {
+        Refused::no_quorum(role)
+    } else {
+        Refused::not_leader(role)
     }
 }
 

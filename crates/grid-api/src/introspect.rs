@@ -26,9 +26,10 @@ pub async fn role<C: Control>(State(control): State<C>, params: Params) -> Resul
 }
 
 /// `GET /status`.
-pub async fn status<C: Control>(State(control): State<C>, params: Params) -> Result<Json<StatusDoc>, Refused> {
+pub async fn status<C: Control>(State(control): State<C>, mut params: Params) -> Result<Json<StatusDoc>, Refused> {
+    let hash = params.word("hash", &[("true", true), ("false", false)]).unwrap_or(false);
     params.finish()?;
-    Ok(Json(control.status().await?))
+    Ok(Json(control.status(hash).await?))
 }
 
 /// `GET /healthz`: it serves.

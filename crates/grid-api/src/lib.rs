@@ -14,6 +14,8 @@
 mod backends;
 mod backup;
 mod body;
+mod cluster;
+mod consistency;
 mod decisions;
 mod events;
 mod guard;

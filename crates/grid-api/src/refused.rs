@@ -58,6 +58,14 @@ impl Refused {
         Self::by_role(Refusal::new(Code::NotLeader, ""), role)
     }
 
+    pub fn no_quorum(role: RoleDoc) -> Self {
+        let message = format!(
+            "{} reaches no majority of the controllers and takes nothing; ask another one, or try again",
+            role.node_id
+        );
+        Self::by_role(Refusal::new(Code::NoQuorum, message), role)
+    }
+
     pub fn stale_leader(role: RoleDoc, given: u64) -> Self {
         let message = format!("the request is for leader epoch {given}, which is not the current one; read /role");
         let refusal = Refusal { stale: Some("leader"), ..Refusal::new(Code::StaleEpoch, message) };

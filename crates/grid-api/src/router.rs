@@ -9,7 +9,9 @@ use axum::routing::{MethodRouter, delete, get, post};
 use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{backends, backup, decisions, events, guard, introspect, jobs, nodes, refused, results};
+use crate::{
+    backends, backup, cluster, consistency, decisions, events, guard, introspect, jobs, nodes, refused, results,
+};
 
 /// The whole API over `control`.
 pub fn router<C: Control>(control: C) -> Router {
@@ -73,6 +75,18 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/v1/agents", read(get(nodes::list_bare::<C>)))
         .route("/v1/agents/{id}", remove().merge(read(get(nodes::get_alias::<C>))));
 
+    let members = "/api/v1/cluster/members";
+    let of_member = |rest: &str| format!("{members}/{{id}}{rest}");
+    let controllers = Router::new()
+        .route("/controllers", read(get(cluster::controllers::<C>)))
+        .route("/api/v1/controllers", read(get(cluster::controllers::<C>)))
+        .route("/api/v1/cluster", read(get(cluster::status::<C>)))
+        .route(members, guards.leader(post(cluster::join::<C>)))
+        .route(&of_member(""), guards.leader(delete(cluster::remove::<C>)))
+        .route(&of_member("/promote"), guards.leader(post(cluster::promote::<C>)))
+        .route(&of_member("/demote"), guards.leader(post(cluster::demote::<C>)))
+        .route("/api/v1/cluster/step-down", guards.leader(post(cluster::step_down::<C>)));
+
     let open = Router::new()
         .route("/role", get(introspect::role::<C>))
         .route("/status", get(introspect::status::<C>))
@@ -83,6 +97,7 @@ pub fn router<C: Control>(control: C) -> Router {
 
     canonical
         .merge(aliases)
+        .merge(controllers)
         .merge(open)
         .fallback(introspect::unknown_path)
         .method_not_allowed_fallback(introspect::wrong_method)
@@ -91,21 +106,25 @@ pub fn router<C: Control>(control: C) -> Router {
         .with_state(control)
 }
 
-/// Attaches guards. The last layer added runs first: role, then epoch.
+/// Attaches guards. The last layer added runs first: role, then epoch, then consistency.
 struct Guards<C> {
     control: C,
 }
 
 impl<C: Control> Guards<C> {
     fn read(&self, route: MethodRouter<C>) -> MethodRouter<C> {
+        self.fenced(route.route_layer(from_fn_with_state(self.control.clone(), consistency::wait::<C>)))
+    }
+
+    fn fenced(&self, route: MethodRouter<C>) -> MethodRouter<C> {
         route.route_layer(from_fn_with_state(self.control.clone(), guard::fence::<C>))
     }
 
     fn leader(&self, route: MethodRouter<C>) -> MethodRouter<C> {
-        self.read(route).route_layer(from_fn_with_state(self.control.clone(), guard::leader::<C>))
+        self.fenced(route).route_layer(from_fn_with_state(self.control.clone(), guard::leader::<C>))
     }
 
     fn leader_or_draining(&self, route: MethodRouter<C>) -> MethodRouter<C> {
-        self.read(route).route_layer(from_fn_with_state(self.control.clone(), guard::leader_or_draining::<C>))
+        self.fenced(route).route_layer(from_fn_with_state(self.control.clone(), guard::leader_or_draining::<C>))
     }
 }

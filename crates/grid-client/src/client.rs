@@ -1,5 +1,6 @@
 //! The calls, one method each, with the documents of `grid_types::api`.
 //!
+//! Not here: calls about the controllers (`cluster`).
 //! Paths are the canonical ones; the aliases of the API are for people and older programs.
 
 use std::time::Duration;
@@ -343,6 +344,6 @@ pub(crate) fn push(pairs: &mut Vec<(&'static str, String)>, name: &'static str, 
     pairs.extend(value.map(|value| (name, value.to_string())));
 }
 
-fn decode<T: DeserializeOwned>(answer: &Answer) -> Result<T, Error> {
+pub(crate) fn decode<T: DeserializeOwned>(answer: &Answer) -> Result<T, Error> {
     serde_json::from_slice(&answer.body).map_err(|e| unexpected(&answer.server, e.to_string()))
 }

@@ -17,6 +17,7 @@
 mod backup;
 mod call;
 mod client;
+mod cluster;
 mod error;
 mod events;
 mod key;

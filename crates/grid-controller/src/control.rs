@@ -5,8 +5,8 @@
 use std::future::Future;
 
 use grid_types::api::{
-    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution,
-    ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, NodeDoc, NodeStateDoc,
+    OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
@@ -120,10 +120,30 @@ pub struct Output {
     pub total_bytes: u64,
 }
 
+/// What may be done with a member of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberChange {
+    Promote,
+    Demote,
+    Remove,
+}
+
 pub trait Control: Clone + Send + Sync + 'static {
     fn role(&self) -> RoleDoc;
     /// Whether this controller is a member that knows the leader.
     fn is_ready(&self) -> bool;
+    /// E4: it would lead, but no majority answers it.
+    fn is_cut_off(&self) -> bool;
+    /// E6: returns when everything acknowledged before the call can be read here.
+    fn read_barrier(&self) -> impl Future<Output = Result<(), Refusal>> + Send;
+
+    fn cluster(&self) -> impl Future<Output = Result<ClusterDoc, Refusal>> + Send;
+    /// A controller asks to become a member.
+    fn join(&self, body: JoinBody) -> impl Future<Output = Result<JoinedDoc, Refusal>> + Send;
+    fn change_member(&self, id: &str, change: MemberChange)
+    -> impl Future<Output = Result<ClusterDoc, Refusal>> + Send;
+    /// E7; answers when another controller leads.
+    fn step_down(&self, to: Option<String>) -> impl Future<Output = Result<RoleDoc, Refusal>> + Send;
 
     fn submit(
         &self,
@@ -209,5 +229,6 @@ pub trait Control: Clone + Send + Sync + 'static {
     fn order_drain(&self, node: NodeId, drain: bool) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
     /// The node is none any more. Refused while work may run there, unless it is forced.
     fn remove_node(&self, node: NodeId, force: bool) -> impl Future<Output = Result<NodeStateDoc, Refusal>> + Send;
-    fn status(&self) -> impl Future<Output = Result<StatusDoc, Refusal>> + Send;
+    /// `hash`: with the hash of the stored state (L7), which reads all of it.
+    fn status(&self, hash: bool) -> impl Future<Output = Result<StatusDoc, Refusal>> + Send;
 }

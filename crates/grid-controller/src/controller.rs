@@ -3,33 +3,57 @@
 //! Not here: what the API asks of it (`requests`).
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
 use grid_core::{RestoredFrom, State};
 use grid_plan::{Backstop, Liveness};
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
 use grid_store::StoreError;
 use grid_types::JobId;
-use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::backups::BackupDesk;
+use crate::control::Control;
 use crate::events::EventFeed;
 use crate::hub::FabricHub;
 use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
-use crate::{dispatch, folder, ground, leader, log_size, pruner, restore, ticker};
+use crate::{cluster, dispatch, folder, ground, hand_over, leader, log_size, pruner, restore, ticker};
+
+const READY_POLL: Duration = Duration::from_millis(50);
+
+/// The times and sizes of replication.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    pub heartbeat_ms: u64,
+    /// A follower stands for election after between one and two of these beyond its leader's lease, which is two.
+    pub election_ms: u64,
+    /// The log is cut behind a snapshot when it has grown by this.
+    pub snapshot_after_bytes: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { heartbeat_ms: 100, election_ms: 300, snapshot_after_bytes: 64 * 1024 * 1024 }
+    }
+}
 
 /// Where and how to start.
 pub struct Opening {
     pub settings: Settings,
     pub data_dir: PathBuf,
-    /// As peers reach this member.
+    /// As other controllers reach this one.
     pub raft_addr: String,
-    pub bootstrap: bool,
+    /// Where other controllers are answered; none: it stays alone.
+    pub peers: Option<TcpListener>,
+    pub start: Start,
+    pub pace: Pace,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -61,10 +85,8 @@ impl Controller {
     pub async fn open(opening: Opening) -> Result<Self, OpenError> {
         let dir = &opening.data_dir;
         std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
-        folder::check(dir, &opening.settings.node_id, opening.bootstrap)?;
-        let config = folder::raft_config(folder::raft_dir(dir), &opening.settings.node_id, &opening.raft_addr);
-        let start = if opening.bootstrap { Start::Bootstrap } else { Start::Existing };
-        let (ground, store, stored) = ground::take(dir, config, start)?;
+        folder::check(dir, &opening.settings.node_id, opening.start != Start::Existing)?;
+        let (ground, store, stored) = ground::take(dir, raft_config(&opening), opening.start)?;
         let reader = store.reader();
         let state = State::from_parts(stored.parts).map_err(OpenError::Contradiction)?;
         let state = Arc::new(RwLock::new(state));
@@ -84,14 +106,6 @@ impl Controller {
         let (term, term_out) = watch::channel(None);
         let proposer = Proposer::start(raft.clone(), term_out.clone());
         let soft = Soft { liveness: Liveness::new(opening.settings.thresholds), backstop: Backstop::default() };
-        let role = RoleDoc {
-            node_id: opening.settings.node_id.to_string(),
-            role: Role::Standby,
-            leader_epoch: None,
-            leader_id: None,
-            leader_url: None,
-            leader_grpc: None,
-        };
         let shared = Arc::new(Shared {
             settings: opening.settings,
             clock: opening.clock,
@@ -99,21 +113,31 @@ impl Controller {
             events: EventFeed::start(reader.clone(), bell_out),
             reader,
             proposer,
+            leadership: raft.leadership(),
+            raft: raft.clone(),
             term: term_out,
-            role: Mutex::new(role),
+            draining: AtomicBool::new(false),
             sessions: Mutex::default(),
             soft: Mutex::new(soft),
             output_desk: OutputDesk::default(),
             backups: BackupDesk::new(dir),
             restored,
         });
-        shared.publish_role(false);
+        cluster::describe(&shared);
+        if let Some(listener) = opening.peers {
+            let raft = raft.clone();
+            tokio::spawn(async move {
+                if let Err(e) = raft.serve_peers(listener).await {
+                    tracing::error!("{e}");
+                }
+            });
+        }
         let deposed = Arc::new(Notify::new());
         tokio::spawn(dispatch::dispatch(Arc::clone(&shared), effects_out, Arc::clone(&deposed)));
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
-        tokio::spawn(log_size::keep_short(raft.clone()));
+        tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
         Ok(Self { shared, raft, last_job: Arc::default() })
     }
 
@@ -123,11 +147,32 @@ impl Controller {
         FabricHub::new(Arc::clone(&self.shared))
     }
 
-    /// Resolves when this controller leads.
-    pub async fn leads(&self) {
-        let mut term = self.shared.term.clone();
-        // An ended channel means that the member has stopped; `stopped` says why.
-        let _ = term.wait_for(Option::is_some).await;
+    /// Resolves when this controller leads, or follows a leader with a vote of its own.
+    pub async fn serves(&self) {
+        let mut leadership = self.raft.leadership();
+        loop {
+            let me = self.raft.card().raft_id;
+            let is_voter = self.raft.roster().members.iter().any(|listed| listed.raft_id == me && listed.is_voter);
+            if is_voter && self.is_ready() {
+                return;
+            }
+            // An ended channel means that the member has stopped; `stopped` says why.
+            if leadership.has_changed().is_err() {
+                std::future::pending::<()>().await;
+            }
+            let _ = tokio::time::timeout(READY_POLL, leadership.changed()).await;
+        }
+    }
+
+    /// Hands leadership over, if this controller has it and there is somebody to take it: before an orderly end.
+    pub async fn leave_leadership(&self) {
+        let voters = self.raft.roster().members.iter().filter(|listed| listed.is_voter).count();
+        if voters < 2 || self.shared.open_term().is_none() {
+            return;
+        }
+        if let Err(e) = hand_over::hand_over(&self.shared, &self.raft, None).await {
+            tracing::warn!("leadership was not handed over: {e}");
+        }
     }
 
     /// Resolves with the reason when the log or the store can go on no more; the process must end (L2).
@@ -139,4 +184,15 @@ impl Controller {
         self.shared.sessions().end_all(grid_fabric::closing::SHUTDOWN);
         self.raft.shutdown().await;
     }
+}
+
+fn raft_config(opening: &Opening) -> grid_raft::Config {
+    let dir = folder::raft_dir(&opening.data_dir);
+    let mut config = folder::raft_config(dir, &opening.settings.node_id, &opening.raft_addr);
+    config.cluster_id = folder::cluster_id_without_card(&opening.data_dir);
+    config.member.api_url.clone_from(&opening.settings.api_url);
+    config.member.grpc_addr.clone_from(&opening.settings.grpc_addr);
+    config.heartbeat_ms = opening.pace.heartbeat_ms;
+    config.election_ms = (opening.pace.election_ms, opening.pace.election_ms * 2);
+    config
 }

@@ -17,7 +17,7 @@ pub async fn dispatch(shared: Arc<Shared>, mut effects: mpsc::UnboundedReceiver<
         if batch.contains(&Effect::Deposed) {
             deposed.notify_one();
         }
-        if shared.current_term().is_some() {
+        if shared.open_term().is_some() {
             send(&shared, batch);
         }
     }

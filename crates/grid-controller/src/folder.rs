@@ -1,4 +1,4 @@
-//! A controller's data folder: whose it is.
+//! A controller's data folder: whose it is, and what it shows to a cluster that it wants to join.
 //!
 //! ```text
 //!   node-id                 whose folder it is
@@ -14,10 +14,13 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use grid_raft::{Card, Member};
 use grid_types::Name;
 
 use crate::controller::OpenError;
 
+/// L2: the newest behaviour this program knows.
+pub const FEATURE_LEVEL: u32 = 1;
 /// Which controller the folder belongs to: what an operator has to know when it is the wrong one.
 const OWNER_FILE: &str = "node-id";
 const OWNER_UNFINISHED: &str = "node-id.new";
@@ -30,34 +33,59 @@ pub(crate) fn state_path(dir: &Path) -> PathBuf {
     dir.join("state.sqlite")
 }
 
-/// Stable for a node id, so that a folder tells whose it is.
-pub(crate) fn raft_id(node: &Name) -> u64 {
-    let hash = node
-        .as_str()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    hash >> 1 | 1
+/// What an empty folder tells a cluster that it wants to join; the folder is this node's from now on.
+pub fn prepare_join(dir: &Path, node: &Name) -> Result<Card, OpenError> {
+    std::fs::create_dir_all(dir).map_err(|e| unreadable(dir, e))?;
+    check(dir, node, true)?;
+    Ok(Card::prepare(&raft_dir(dir), node.as_str())?)
+}
+
+/// Records that the cluster has accepted it.
+pub fn accept_join(dir: &Path, card: Card, cluster_id: &str) -> Result<(), OpenError> {
+    card.accepted_by(cluster_id, &raft_dir(dir))?;
+    Ok(())
+}
+
+/// Whether the folder already belongs to a cluster; `--bootstrap` and `--join` change nothing there.
+#[must_use]
+pub fn has_cluster(dir: &Path) -> bool {
+    grid_raft::is_initialised(&raft_dir(dir))
+}
+
+/// Of a folder that was made before controllers had cards: the state knows it.
+pub(crate) fn cluster_id_without_card(dir: &Path) -> Option<String> {
+    match Card::read(&raft_dir(dir)) {
+        Ok(None) => grid_store::peek(&state_path(dir)).ok().map(|info| info.cluster_id),
+        _ => None,
+    }
 }
 
 pub(crate) fn raft_config(dir: PathBuf, node: &Name, raft_addr: &str) -> grid_raft::Config {
-    grid_raft::Config::new(raft_id(node), raft_addr, dir)
+    let member = Member {
+        address: raft_addr.to_owned(),
+        node_id: node.to_string(),
+        feature_level: FEATURE_LEVEL,
+        ..Member::default()
+    };
+    grid_raft::Config::of_folder(member, dir)
 }
 
 /// A folder is this node's own, or empty; anything else is left alone.
-pub(crate) fn check(dir: &Path, node: &Name, bootstrap: bool) -> Result<(), OpenError> {
+pub(crate) fn check(dir: &Path, node: &Name, may_begin: bool) -> Result<(), OpenError> {
     if owned_by(dir, node)? {
         return Ok(());
     }
     // A crash in the middle of the very first start leaves the unfinished file behind.
     refuse_content(dir, &[OWNER_UNFINISHED])?;
-    if !bootstrap {
-        return Err(not_ours(dir, "is empty; start once with --bootstrap to found a cluster here".to_owned()));
+    if !may_begin {
+        let problem = "is empty; start once with --bootstrap to found a cluster here, or with --join to enter one";
+        return Err(not_ours(dir, problem.to_owned()));
     }
     write_owner(dir, node).map_err(|e| unreadable(dir, e))
 }
 
 /// Whether the folder is this node's own; another's is an error. `node-id` is for people: where it was lost or damaged,
-/// the log knows better, and it is written again.
+/// the member's card knows better, and it is written again.
 pub(crate) fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
     let owner = match std::fs::read(dir.join(OWNER_FILE)) {
         Ok(owner) => Some(String::from_utf8_lossy(&owner).trim().to_owned()),
@@ -67,8 +95,7 @@ pub(crate) fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
     if owner.as_deref() == Some(node.as_str()) {
         return Ok(true);
     }
-    if grid_raft::identity(&raft_dir(dir)).is_ok_and(|found| found.is_some_and(|found| found.raft_id == raft_id(node)))
-    {
+    if Card::read(&raft_dir(dir)).is_ok_and(|card| card.is_some_and(|card| card.node_id == node.as_str())) {
         tracing::warn!("{}: the file {OWNER_FILE} was lost or damaged; it is written again", dir.display());
         write_owner(dir, node).map_err(|e| unreadable(dir, e))?;
         return Ok(true);

@@ -185,7 +185,7 @@ impl Hub for FabricHub {
         request: v1::RegisterNodeRequest,
         peer: Option<SocketAddr>,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
-        let Some(term) = self.shared.current_term() else { return Err(self.not_leader()) };
+        let Some(term) = self.shared.open_term() else { return Err(self.not_leader()) };
         let command = self.registration(request, peer)?;
         let reply = self.shared.proposer.propose(&Command::RegisterNode(command)).await;
         let Reply::Registered { node, session } = reply.map_err(|no_reply| self.refusal(no_reply))? else {

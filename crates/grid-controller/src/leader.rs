@@ -2,10 +2,15 @@
 //!
 //! ```text
 //!   STANDBY --Raft: leader in term T--> BeginTerm(T) proposed --applied--> LEADER --Raft: not any more--> STANDBY
+//!                                                                          |    ^
+//!                                                   no majority answers (E5) |    | it answers again, same term
+//!                                                                          v    |
+//!                                                                         STANDBY
 //! ```
 //!
 //! E1: `BeginTerm` is proposed once per Raft term; mutations and dispatch open only when it is applied. What is watched
 //! is the term, not the name of the leader: the watch coalesces, and A→B→A must not look like A.
+//! Not here: handing leadership over (`hand_over`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use grid_core::{BeginTerm, Command, EntryHead, Reply, encode_command, encode_entry};
 use grid_fabric::closing;
-use grid_raft::Raft;
+use grid_raft::{Leadership, Raft};
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
@@ -21,63 +26,100 @@ use crate::machine::Replies;
 use crate::shared::Shared;
 use crate::term::Term;
 
-/// Before a term that could not begin is begun again.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How often a leader looks whether a majority is behind it, and tries again to begin its term.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs until the member ends.
 pub async fn follow(shared: Arc<Shared>, raft: Raft<Replies>, term: watch::Sender<Option<Term>>, deposed: Arc<Notify>) {
     let mut leadership = raft.leadership();
+    let mut held: Option<Term> = None;
     loop {
         let now = leadership.borrow_and_update().clone();
-        let held = term.borrow().as_ref().map(|term| term.term);
-        if held.is_some() && (!now.is_leader || held != Some(now.term)) {
-            step_down(&shared, &term);
+        if held.as_ref().is_some_and(|held| !now.is_leader || held.term != now.term) {
+            held = None;
         }
-        if now.is_leader && held != Some(now.term) {
-            match begin(&shared, &raft, now.term).await {
-                Ok(begun) => {
-                    info!(epoch = %begun.epoch, term = now.term, "leader");
-                    {
-                        let state = shared.state();
-                        let mut soft = shared.soft();
-                        soft.liveness.new_term();
-                        soft.backstop.new_term(&state, shared.clock.mono_ms());
-                    }
-                    term.send_replace(Some(begun));
-                    shared.publish_role(true);
-                }
-                Err(why) => warn!(term = now.term, "could not begin the term: {why}"),
-            }
+        if now.is_leader && held.is_none() {
+            close(&shared, &raft, &term, "a new term begins");
+            held = begin(&shared, &raft, &now).await;
         }
-        let begun = term.borrow().is_some();
+        match &held {
+            Some(held) if shared.is_draining() || raft.has_majority() => open(&shared, &raft, &term, held),
+            Some(_) => close(&shared, &raft, &term, "no majority of the controllers answers"),
+            None => close(&shared, &raft, &term, "another controller leads"),
+        }
         tokio::select! {
             changed = leadership.changed() => if changed.is_err() { break },
             () = deposed.notified() => {}
-            () = tokio::time::sleep(TRY_AGAIN), if now.is_leader && !begun => {}
+            () = tokio::time::sleep(LOOK_EVERY), if now.is_leader => {}
         }
     }
-    step_down(&shared, &term);
+    close(&shared, &raft, &term, "this controller ends");
 }
 
-fn step_down(shared: &Shared, term: &watch::Sender<Option<Term>>) {
-    if term.send_replace(None).is_some() {
-        info!("standby");
+/// Takes up the work of the term, if that is not done yet.
+fn open(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term>>, held: &Term) {
+    if term.borrow().is_some() {
+        return;
     }
-    shared.publish_role(false);
+    info!(epoch = %held.epoch, term = held.term, "leader");
+    {
+        let state = shared.state();
+        let mut soft = shared.soft();
+        // V1: whoever was away only because of the change gets a fresh grace period.
+        soft.liveness.new_term();
+        soft.backstop.new_term(&state, shared.clock.mono_ms());
+    }
+    term.send_replace(Some(held.clone()));
+    raft.open_reads(held.term);
+}
+
+fn close(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term>>, why: &str) {
+    if term.borrow().is_none() {
+        return;
+    }
+    raft.open_reads(0);
+    term.send_replace(None);
+    info!("standby: {why}");
     shared.sessions().end_all(closing::NOT_LEADER);
 }
 
-async fn begin(shared: &Arc<Shared>, raft: &Raft<Replies>, raft_term: u64) -> Result<Term, String> {
+/// `None`: it is tried again, or leadership is gone.
+async fn begin(shared: &Arc<Shared>, raft: &Raft<Replies>, now: &Leadership) -> Option<Term> {
+    if let Some(begun) = begun(shared, now.term) {
+        return Some(begun);
+    }
+    let mut leadership = raft.leadership();
+    let proposed = tokio::select! {
+        proposed = propose(shared, raft, now.term) => proposed,
+        // Without a majority the proposal waits for ever; another leader makes it pointless.
+        _ = leadership.wait_for(|current| !current.is_leader || current.term != now.term) => return None,
+    };
+    // The reply may be lost, the entry not.
+    let begun = begun(shared, now.term);
+    if let (None, Err(why)) = (&begun, proposed) {
+        warn!(term = now.term, "could not begin the term: {why}");
+    }
+    begun
+}
+
+/// The term, if its `BeginTerm` is applied here and was this controller's.
+fn begun(shared: &Arc<Shared>, raft_term: u64) -> Option<Term> {
+    let state = shared.state();
+    let leadership = &state.meta.leadership;
+    let is_ours = leadership.term == raft_term && leadership.leader.as_ref() == Some(&shared.settings.node_id);
+    // Leader time goes on from what is applied now.
+    is_ours.then(|| Term::new(leadership.epoch, raft_term, state.meta.now_ms, Arc::clone(&shared.clock)))
+}
+
+async fn propose(shared: &Arc<Shared>, raft: &Raft<Replies>, raft_term: u64) -> Result<(), String> {
     let settings = &shared.settings;
-    let mut id = [0u8; 16];
-    getrandom::fill(&mut id).map_err(|e| format!("no randomness: {e}"))?;
     let command = Command::BeginTerm(BeginTerm {
         term: raft_term,
         leader: settings.node_id.clone(),
         api_url: settings.api_url.clone(),
         grpc_addr: settings.grpc_addr.clone(),
         quotas: settings.quotas,
-        cluster_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        cluster_id: raft.card().cluster_id.clone(),
         restored: shared.restored.clone(),
     });
     let (now_ms, epoch) = {
@@ -88,11 +130,7 @@ async fn begin(shared: &Arc<Shared>, raft: &Raft<Replies>, raft_term: u64) -> Re
     let payload = encode_entry(head, [&encode_command(&command)]);
     let mut replies = raft.propose(Bytes::from(payload)).await.map_err(|e| e.to_string())?;
     match replies.pop() {
-        Some(Ok(Reply::TermBegun { epoch })) => {
-            // Leader time goes on from what is applied now, which may be past what was when this began.
-            let base_ms = shared.state().meta.now_ms;
-            Ok(Term::new(epoch, raft_term, base_ms, Arc::clone(&shared.clock)))
-        }
+        Some(Ok(Reply::TermBegun { .. })) => Ok(()),
         Some(Err(rejection)) => Err(rejection.to_string()),
         other => Err(format!("unexpected reply {other:?}")),
     }

@@ -11,12 +11,14 @@
 //! are gone with the term, and everything they lead to is a command again.
 
 mod backups;
+mod cluster;
 mod control;
 mod controller;
 mod dispatch;
 mod events;
 mod folder;
 mod ground;
+mod hand_over;
 mod hub;
 mod leader;
 mod log_size;
@@ -33,10 +35,14 @@ mod shared;
 mod term;
 mod ticker;
 
-pub use control::{Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
-pub use controller::{Controller, OpenError, Opening};
+pub use control::{
+    Backup, Control, EventQuery, JobQuery, MemberChange, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+};
+pub use controller::{Controller, OpenError, Opening, Pace};
+pub use folder::{FEATURE_LEVEL, accept_join, has_cluster, prepare_join};
 pub use grid_core::Quotas;
 pub use grid_plan::Thresholds;
+pub use grid_raft::Start;
 pub use hub::FabricHub;
 pub use restore::{RestoredFolder, Restoring, restore, restored};
 pub use shared::Settings;

@@ -9,16 +9,15 @@ use tracing::{info, warn};
 
 use crate::machine::Replies;
 
-const LIMIT_BYTES: u64 = 64 * 1024 * 1024;
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-pub async fn keep_short(raft: Raft<Replies>) {
+pub async fn keep_short(raft: Raft<Replies>, limit_bytes: u64) {
     // What a snapshot leaves behind (whole files, the newest entries) must not trigger the next one.
     let mut left_behind = 0;
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let bytes = raft.log_bytes();
-        if bytes <= left_behind + LIMIT_BYTES {
+        if bytes <= left_behind + limit_bytes {
             continue;
         }
         match raft.trigger_snapshot().await {

@@ -3,8 +3,10 @@
 //! openraft flushes once per write, so the number of entries is the number of fsyncs. While two entries are on their
 //! way, everything else gathers; an idle controller proposes at once and waits for nobody.
 //! The queue is bounded: a full one makes API and fabric wait, which is the back-pressure that clients and workers feel.
+//! E4: an entry whose fate is open for [`PATIENCE`] is answered OUTCOME_UNKNOWN; it may still take effect.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use grid_core::{Command, Rejection, Reply, encode_command, encode_entry};
@@ -17,6 +19,8 @@ use crate::term::Term;
 
 const QUEUE: usize = 16 * 1024;
 const IN_FLIGHT: usize = 2;
+/// Without a majority an entry waits for ever; nobody should wait with it.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Commands that wait or are on their way, in all.
 const MEMORY_KIB: usize = 64 * 1024;
 
@@ -47,13 +51,36 @@ struct Waiting {
 pub struct Proposer {
     queue: mpsc::Sender<Waiting>,
     memory: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    held: Arc<watch::Sender<bool>>,
+}
+
+/// While it lives, nothing is proposed; what comes waits.
+pub struct Hold(Arc<watch::Sender<bool>>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
 }
 
 impl Proposer {
     pub fn start(raft: Raft<Replies>, term: watch::Receiver<Option<Term>>) -> Self {
         let (queue, inbox) = mpsc::channel(QUEUE);
-        tokio::spawn(run(inbox, raft, term));
-        Self { queue, memory: Arc::new(Semaphore::new(MEMORY_KIB)) }
+        let places = Arc::new(Semaphore::new(IN_FLIGHT));
+        let held = Arc::new(watch::Sender::new(false));
+        tokio::spawn(run(inbox, raft, term, Arc::clone(&places), held.subscribe()));
+        Self { queue, memory: Arc::new(Semaphore::new(MEMORY_KIB)), places, held }
+    }
+
+    /// Holds back everything that is not in the log yet; returns when the fate of the rest is known (E7).
+    pub async fn hold(&self) -> Hold {
+        self.held.send_replace(true);
+        let hold = Hold(Arc::clone(&self.held));
+        let all = u32::try_from(IN_FLIGHT).unwrap_or(u32::MAX);
+        // Closed never.
+        drop(self.places.acquire_many(all).await);
+        hold
     }
 
     /// Proposes a command and waits for what became of it.
@@ -76,8 +103,13 @@ impl Proposer {
     }
 }
 
-async fn run(mut inbox: mpsc::Receiver<Waiting>, raft: Raft<Replies>, term: watch::Receiver<Option<Term>>) {
-    let places = Arc::new(Semaphore::new(IN_FLIGHT));
+async fn run(
+    mut inbox: mpsc::Receiver<Waiting>,
+    raft: Raft<Replies>,
+    term: watch::Receiver<Option<Term>>,
+    places: Arc<Semaphore>,
+    mut held: watch::Receiver<bool>,
+) {
     let mut left_over = None;
     loop {
         let first = match left_over.take() {
@@ -87,6 +119,9 @@ async fn run(mut inbox: mpsc::Receiver<Waiting>, raft: Raft<Replies>, term: watc
                 None => return,
             },
         };
+        if held.wait_for(|held| !held).await.is_err() {
+            return;
+        }
         // What arrives while both places are taken joins this entry.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let (batch, next) = gather(first, &mut inbox);
@@ -98,9 +133,10 @@ async fn run(mut inbox: mpsc::Receiver<Waiting>, raft: Raft<Replies>, term: watc
         let raft = raft.clone();
         let payload = encode_entry(current.head(batch.len()), batch.iter().map(|waiting| &waiting.bytes));
         tokio::spawn(async move {
-            let answered = raft.propose(Bytes::from(payload)).await;
+            let answered = tokio::time::timeout(PATIENCE, raft.propose(Bytes::from(payload))).await;
             drop(place);
-            answer(batch, answered);
+            let late = || ProposeError::OutcomeUnknown { reason: "no majority has confirmed it in time".to_owned() };
+            answer(batch, answered.unwrap_or_else(|_| Err(late())));
         });
     }
 }

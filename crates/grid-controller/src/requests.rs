@@ -7,20 +7,23 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use grid_core::{
-    CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, SubmitJob, Verdict,
+    CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, State, SubmitJob,
+    Verdict,
 };
 use grid_proto::v1;
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
-    EventDoc, EventFilter, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution,
-    ResultRowDoc, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, NodeDoc, NodeStateDoc,
+    OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::node::NodeStatus;
 use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, NodeOrd, SessionId, StepIndex};
 use tokio::sync::mpsc;
 
-use crate::control::{Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted};
+use crate::control::{
+    Backup, Control, EventQuery, JobQuery, MemberChange, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+};
 use crate::controller::Controller;
 use crate::proposer::NoReply;
 
@@ -146,7 +149,32 @@ impl Control for Controller {
     }
 
     fn is_ready(&self) -> bool {
-        self.raft.leadership().borrow().leader.is_some() && self.shared.role().leader_epoch.is_some()
+        let role = self.shared.role();
+        role.leader_id.is_some() && role.leader_epoch.is_some()
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.shared.is_cut_off()
+    }
+
+    async fn read_barrier(&self) -> Result<(), Refusal> {
+        self.raft.read_barrier().await.map_err(|e| Refusal::new(Code::NoQuorum, e.to_string()))
+    }
+
+    async fn cluster(&self) -> Result<ClusterDoc, Refusal> {
+        Ok(self.cluster_doc().await)
+    }
+
+    async fn join(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        self.admit(body).await
+    }
+
+    async fn change_member(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        self.change(id, change).await
+    }
+
+    async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Refusal> {
+        self.give_up_leadership(to.as_deref()).await
     }
 
     async fn submit(
@@ -341,8 +369,18 @@ impl Control for Controller {
         self.shared.backups.take(self.shared.reader.clone(), self.shared.clock.wall_ms()).await
     }
 
-    async fn status(&self) -> Result<StatusDoc, Refusal> {
-        let totals = self.read(Reader::totals).await?;
+    async fn status(&self, hash: bool) -> Result<StatusDoc, Refusal> {
+        let mut totals = self.read(Reader::totals).await?;
+        let state_hash = if hash {
+            let stored = self.read(Reader::stored).await?;
+            totals.applied_index = stored.applied.map_or(0, |at| at.index);
+            let contradiction =
+                |why| Refusal::new(Code::Internal, format!("the stored state contradicts itself: {why}"));
+            let state = State::from_parts(stored.parts).map_err(contradiction)?;
+            Some(state.hash().iter().map(|byte| format!("{byte:02x}")).collect())
+        } else {
+            None
+        };
         Ok(StatusDoc {
             cluster_id: self.shared.state().meta.cluster_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -350,6 +388,7 @@ impl Control for Controller {
             nodes: totals.nodes,
             jobs: totals.jobs,
             applied_index: totals.applied_index,
+            state_hash,
         })
     }
 }

@@ -86,7 +86,8 @@ async fn make(restoring: &Restoring) -> Result<Option<RestoredFolder>, OpenError
 }
 
 async fn found(restoring: &Restoring, unfinished: &Path) -> Result<RestoredFolder, OpenError> {
-    let config = raft_config(raft_dir(unfinished), &restoring.node_id, &restoring.raft_addr);
+    let mut config = raft_config(raft_dir(unfinished), &restoring.node_id, &restoring.raft_addr);
+    config.raft_id = Some(grid_raft::new_member_id()?);
     let copy = unfinished.join("copy.sqlite");
     let (source, unpack_to, for_config) = (restoring.source.clone(), copy.clone(), config.clone());
     let unpacking = tokio::task::spawn_blocking(move || {
@@ -104,6 +105,8 @@ async fn found(restoring: &Restoring, unfinished: &Path) -> Result<RestoredFolde
         taken_wall_ms: info.taken_wall_ms,
         index: info.applied.index,
     };
+    // Its first start cannot ask the state, which is not unpacked yet.
+    config.cluster_id = Some(info.cluster_id.clone());
     grid_raft::found(&config, &copy, position(&info), restored.clone()).await?;
     Ok(RestoredFolder { info, restored })
 }

@@ -1,9 +1,14 @@
-//! What the parts of a controller share.
+//! What the parts of a controller share, and the role it plays.
+//!
+//! E5: the role is worked out anew for every question: a leader whom no majority has answered within one election
+//! timeout is a STANDBY with that very question, whatever it was told last.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use grid_core::{Quotas, RestoredFrom, State};
 use grid_plan::{Backstop, Liveness, Thresholds};
+use grid_raft::{Leadership, Raft};
 use grid_store::Reader;
 use grid_types::Name;
 use grid_types::api::{Role, RoleDoc};
@@ -12,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::backups::BackupDesk;
 use crate::events::EventFeed;
+use crate::machine::Replies;
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::sessions::Sessions;
@@ -39,9 +45,12 @@ pub struct Shared {
     pub reader: Reader,
     pub events: Arc<EventFeed>,
     pub proposer: Proposer,
-    /// Set while this controller leads and its `BeginTerm` is applied.
+    pub raft: Raft<Replies>,
+    pub leadership: watch::Receiver<Leadership>,
+    /// Set while this controller leads and its `BeginTerm` is applied. Ask `current_term`.
     pub term: watch::Receiver<Option<Term>>,
-    pub role: Mutex<RoleDoc>,
+    /// E7: leadership is being handed over.
+    pub draining: AtomicBool,
     pub sessions: Mutex<Sessions>,
     pub soft: Mutex<Soft>,
     pub output_desk: OutputDesk,
@@ -69,27 +78,58 @@ impl Shared {
         self.soft.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn role(&self) -> RoleDoc {
-        self.role.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
+    /// The term of this leader, as long as a majority is behind it (E5); also while it hands over (E7).
     pub fn current_term(&self) -> Option<Term> {
-        self.term.borrow().clone()
+        let term = self.term.borrow().clone()?;
+        (self.is_draining() || self.raft.has_majority()).then_some(term)
     }
 
-    /// Recomputes what `/role` says, from the state and from whether this controller leads.
-    pub fn publish_role(&self, leads: bool) {
-        let leadership = self.state().meta.leadership.clone();
-        let known = leadership.leader.is_some();
-        let text = |text: &String| (known && !text.is_empty()).then(|| text.clone());
-        let doc = RoleDoc {
-            node_id: self.settings.node_id.to_string(),
-            role: if leads { Role::Leader } else { Role::Standby },
-            leader_epoch: known.then(|| leadership.epoch.wire()),
-            leader_id: if leads { leadership.leader.as_ref().map(ToString::to_string) } else { None },
-            leader_url: if leads { text(&leadership.api_url) } else { None },
-            leader_grpc: if leads { text(&leadership.grpc_addr) } else { None },
+    /// The term in which new work is taken and given out.
+    pub fn open_term(&self) -> Option<Term> {
+        self.current_term().filter(|_| !self.is_draining())
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Raft says that this controller leads, and no majority answers it.
+    pub fn is_cut_off(&self) -> bool {
+        self.leadership.borrow().is_leader && !self.is_draining() && !self.raft.has_majority()
+    }
+
+    /// What `/role` says.
+    pub fn role(&self) -> RoleDoc {
+        let applied = self.state().meta.leadership.clone();
+        let role = match self.current_term() {
+            Some(_) if self.is_draining() => Role::Draining,
+            Some(_) => Role::Leader,
+            None => Role::Standby,
         };
-        *self.role.lock().unwrap_or_else(PoisonError::into_inner) = doc;
+        let controllers = self.raft.roster().members.into_iter().map(|listed| listed.member.api_url);
+        let mut doc = RoleDoc {
+            node_id: self.settings.node_id.to_string(),
+            role,
+            leader_epoch: applied.leader.is_some().then(|| applied.epoch.wire()),
+            leader_id: None,
+            leader_url: None,
+            leader_grpc: None,
+            controllers: controllers.filter(|url| !url.is_empty()).collect(),
+        };
+        if role == Role::Leader {
+            doc.leader_id = Some(doc.node_id.clone());
+            doc.leader_url = Some(self.settings.api_url.clone());
+            doc.leader_grpc = Some(self.settings.grpc_addr.clone());
+        } else if role == Role::Standby {
+            // A leader whose term has not begun yet is none; so is one that is cut off.
+            let leadership = self.leadership.borrow().clone();
+            let other = leadership.leader.filter(|_| !leadership.is_leader).map(|leader| leader.member);
+            if let Some(other) = other.filter(|other| !other.node_id.is_empty()) {
+                doc.leader_id = Some(other.node_id);
+                doc.leader_url = Some(other.api_url).filter(|url| !url.is_empty());
+                doc.leader_grpc = Some(other.grpc_addr).filter(|addr| !addr.is_empty());
+            }
+        }
+        doc
     }
 }

@@ -19,7 +19,7 @@ pub async fn tick(shared: Arc<Shared>) {
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        let Some(term) = shared.current_term() else { continue };
+        let Some(term) = shared.open_term() else { continue };
         let commands = plan(&shared, term.now_ms());
         // Awaited, so that a slow log is not flooded with the same proposals.
         let replies = propose_all(&shared, &commands).await;

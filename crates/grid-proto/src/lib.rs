@@ -1,5 +1,7 @@
-//! The wire between controllers and workers: generated messages and their conversion to and from the words of
-//! `grid-types`. Nothing of the state machine is here, so that a worker never links it.
+//! The wire between controllers and workers, and between controllers: generated messages, and the conversion of the
+//! worker's to and from the words of `grid-types`. Nothing of the state machine is here, so that a worker never links it.
+//!
+//! Not here: what the messages between controllers mean (`grid-raft`).
 
 mod convert;
 mod digest;
@@ -11,4 +13,10 @@ pub use digest::held_digest;
 pub mod v1 {
     #![allow(clippy::all, clippy::pedantic)]
     tonic::include_proto!("grid.worker.v1");
+}
+
+/// Messages and services as generated from `proto/grid.peer.v1.proto`.
+pub mod peer {
+    #![allow(clippy::all, clippy::pedantic)]
+    tonic::include_proto!("grid.peer.v1");
 }

@@ -8,6 +8,9 @@
 //! of a few KiB to see one removed.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::group::Member;
 
 /// The largest payload [`crate::Raft::propose`] takes: the 2 MiB of L1 and
 /// 64 KiB for whatever the proposer wraps around them.
@@ -19,11 +22,14 @@ pub(crate) const MAX_REQUEST_BYTES: usize = (4 << 20) - (256 << 10);
 /// How a member runs.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// This member's id in the group; never changes for a data folder.
-    pub raft_id: u64,
-    /// Where other members reach this one.
-    pub address: String,
-    /// Holds `raft.lock`, `raft.json`, `raft-log/`, `raft-log.mark` and `snapshots/`; may be
+    /// Wanted of the folder; `None`: whatever it has, or a random one.
+    pub raft_id: Option<u64>,
+    /// What other members should know; its folder id is filled in.
+    pub member: Member,
+    /// Of a folder that was made before it kept one.
+    pub cluster_id: Option<String>,
+    /// Holds `raft.lock`, `raft.json`, `member.json`, `raft-log/`, `raft-log.mark` and
+    /// `snapshots/`; may be
     /// shared with the machine's own files.
     pub data_dir: PathBuf,
     pub heartbeat_ms: u64,
@@ -36,16 +42,32 @@ pub struct Config {
 }
 
 impl Config {
+    /// For a member with a given id; the address is where others reach it.
     pub fn new(raft_id: u64, address: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
+        let member = Member { address: address.into(), ..Member::default() };
+        Self { raft_id: Some(raft_id), ..Self::of_folder(member, data_dir) }
+    }
+
+    /// For the member that the folder belongs to.
+    pub fn of_folder(member: Member, data_dir: impl Into<PathBuf>) -> Self {
         Self {
-            raft_id,
-            address: address.into(),
+            raft_id: None,
+            member,
+            cluster_id: None,
             data_dir: data_dir.into(),
             heartbeat_ms: 100,
             election_ms: (300, 600),
             log_chunk_bytes: 16 << 20,
             log_cache_bytes: 16 << 20,
         }
+    }
+}
+
+impl Config {
+    /// How long a follower stays with a leader it no longer hears, and how long
+    /// a leader counts on a majority it no longer hears (E5).
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_millis(self.election_ms.1)
     }
 }
 
@@ -57,4 +79,7 @@ pub enum Start {
     Bootstrap,
     /// The folder must already belong to a group.
     Existing,
+    /// An empty folder whose [`Card`](crate::Card) a cluster has
+    /// accepted: waits for its leader, and never stands for election before.
+    Join,
 }

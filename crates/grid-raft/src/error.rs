@@ -43,6 +43,9 @@ pub enum OpenError {
     #[error("{}: {action}", .path.display())]
     Io { path: PathBuf, action: &'static str, source: std::io::Error },
 
+    #[error("{}: member {raft_id} was removed from its group; to join again, start with an empty data folder and --join", .folder.display())]
+    Removed { folder: PathBuf, raft_id: u64 },
+
     #[error("raft settings: {0}; correct the configuration")]
     Settings(String),
 
@@ -68,7 +71,7 @@ impl OpenError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
     /// Never handed to the log (E4).
-    #[error("not the leader{}", .leader.as_ref().map(|l| format!("; member {} at {} is", l.raft_id, l.address)).unwrap_or_default())]
+    #[error("not the leader{}", .leader.as_ref().map(|l| format!("; member {} at {} is", l.raft_id, l.member.address)).unwrap_or_default())]
     NotLeader { leader: Option<LeaderInfo> },
 
     /// Never handed to the log.
@@ -90,3 +93,40 @@ pub enum ProposeError {
 pub struct Stopped {
     pub reason: String,
 }
+
+/// Why membership did not change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    #[error("not the leader")]
+    NotLeader,
+
+    /// Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+
+    /// Nothing was changed.
+    #[error("member {0} is not known")]
+    Unknown(u64),
+
+    #[error("{0}; look at the membership before trying again")]
+    OutcomeUnknown(String),
+}
+
+/// Why a read cannot be promised to be current.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no leader with a majority confirmed the read: {0}")]
+pub struct ReadError(pub String);
+
+/// Why leadership stays here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HandOverError {
+    #[error("not the leader")]
+    NotLeader,
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Why other members are not answered any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the port for other controllers is not served any more: {0}")]
+pub struct PeerPortError(pub String);

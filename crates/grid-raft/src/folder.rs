@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A folder that is refused is left as it was, but for the lock file.
-//! Not here: the cluster id of E3, which belongs to membership.
+//! Not here: what the member shows to others (`card`).
 //! `raft.json` comes *after* the first entry is on disk, not before: a bootstrap
 //! that was cut short leaves a folder that can be bootstrapped again, and one
 //! whose log is already there is adopted.
@@ -122,9 +122,9 @@ impl Folder {
     }
 
     /// Records that the folder belongs to a group from now on.
-    pub fn mark_initialised(&self, raft_id: u64, restored: Option<Restored>) -> Result<(), OpenError> {
+    pub fn mark_initialised(&self, raft_id: u64, folder_id: &str, restored: Option<Restored>) -> Result<(), OpenError> {
         let path = self.root.join(IDENTITY);
-        let identity = Identity { raft_id, folder_id: random_id(&path)?, restored };
+        let identity = Identity { raft_id, folder_id: folder_id.to_owned(), restored };
         let check = identity.check().map_err(OpenError::io(&path, "cannot encode"))?;
         let text = serde_json::to_vec(&Marked { format: FORMAT, check, identity });
         let text = text.map_err(io::Error::from).map_err(OpenError::io(&path, "cannot encode"))?;
@@ -192,16 +192,6 @@ struct Marked {
 #[derive(Deserialize)]
 struct Format {
     format: u32,
-}
-
-fn random_id(path: &Path) -> Result<String, OpenError> {
-    let mut id = [0u8; 16];
-    getrandom::fill(&mut id).map_err(|e| OpenError::Io {
-        path: path.to_owned(),
-        action: "no random id for",
-        source: io::Error::other(e),
-    })?;
-    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Keeps other processes out. Shared by everything that touches the folder, so

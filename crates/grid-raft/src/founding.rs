@@ -16,10 +16,11 @@ use std::sync::Arc;
 
 use openraft::Vote;
 
+use crate::card::Card;
 use crate::config::Config;
 use crate::error::OpenError;
 use crate::folder::{Folder, Restored};
-use crate::group::{Member, Membership, StoredMembership, log_id_of};
+use crate::group::{Membership, StoredMembership, log_id_of};
 use crate::log_store::LogStore;
 use crate::machine::LogPosition;
 use crate::mark::Mark;
@@ -28,7 +29,7 @@ use crate::snapshots::Snapshots;
 
 /// The membership of a group that has only the member of `config`, as a machine at `position` keeps it.
 pub fn lone_membership(config: &Config, position: LogPosition) -> Result<Vec<u8>, OpenError> {
-    let encoded = encode_membership(Some(position), &alone(config));
+    let encoded = encode_membership(Some(position), &alone(config)?);
     encoded.map_err(OpenError::io(&config.data_dir, "cannot encode the membership for"))
 }
 
@@ -42,19 +43,27 @@ pub async fn found(config: &Config, copy: &Path, position: LogPosition, restored
     let lock = Arc::new(folder.lock()?);
     folder.create()?;
     let damaged = |e: std::io::Error| OpenError::damaged(folder.root(), e);
+    let mut card = Card::fresh(Some(member_id(config)?), None)?;
+    card.cluster_id = config.cluster_id.clone().unwrap_or_default();
     let mark = Mark::open(&folder.mark()).map_err(damaged)?;
-    let log = LogStore::open(config, &folder.log(), lock, mark).map_err(damaged)?;
+    let log = LogStore::open(config, card.raft_id, &folder.log(), lock, mark).map_err(damaged)?;
     // The next term must lie above that of the last entry there was.
-    let vote = Vote::new(position.term, config.raft_id);
+    let vote = Vote::new(position.term, card.raft_id);
     log.begin_after(position, vote).await.map_err(damaged)?;
     drop(log);
-    let membership = StoredMembership::new(Some(log_id_of(position)), alone(config));
+    let membership = StoredMembership::new(Some(log_id_of(position)), alone(config)?);
     let snapshots = Snapshots::new(folder.snapshots());
     snapshots.publish(copy, Some(position), membership).map_err(OpenError::io(copy, "cannot take the copy"))?;
-    folder.mark_initialised(config.raft_id, Some(restored))
+    card.save(folder.root())?;
+    folder.mark_initialised(card.raft_id, &card.folder_id, Some(restored))
 }
 
-fn alone(config: &Config) -> Membership {
-    let me = Member { address: config.address.clone() };
-    Membership::new(vec![BTreeSet::from([config.raft_id])], BTreeMap::from([(config.raft_id, me)]))
+fn alone(config: &Config) -> Result<Membership, OpenError> {
+    let me = member_id(config)?;
+    Ok(Membership::new(vec![BTreeSet::from([me])], BTreeMap::from([(me, config.member.clone())])))
+}
+
+/// Copy and folder must agree on it, so it cannot be made up here.
+fn member_id(config: &Config) -> Result<u64, OpenError> {
+    config.raft_id.ok_or_else(|| OpenError::Settings("a group is founded with a member id".into()))
 }

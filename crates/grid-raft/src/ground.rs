@@ -13,6 +13,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::card::Card;
 use crate::config::{Config, Start};
 use crate::error::OpenError;
 use crate::folder::{self, Folder, FolderLock};
@@ -24,6 +25,8 @@ use crate::snapshots::{Snapshot, Snapshots};
 /// A data folder that this process holds and whose log and snapshots can carry a member.
 pub struct Ground {
     pub(crate) config: Config,
+    pub(crate) start: Start,
+    pub(crate) card: Card,
     pub(crate) folder: Folder,
     pub(crate) lock: Arc<FolderLock>,
     pub(crate) log: LogStore,
@@ -57,10 +60,11 @@ impl Ground {
             return Err(not_initialised(&folder));
         }
         let lock = Arc::new(folder.lock()?);
-        folder.check(config.raft_id)?;
+        let card = Card::of_folder(&folder, &config, start)?;
+        folder.check(card.raft_id)?;
         let survey = survey(&folder, machine)?;
         folder.create()?;
-        let log = open_log(&config, &folder, &survey, lock.clone())?;
+        let log = open_log(&config, card.raft_id, &folder, &survey, lock.clone())?;
         let extent = log.extent();
         if extent.is_pristine && folder::is_initialised(folder.root()) {
             return Err(OpenError::damaged(folder.root(), "the raft log is empty"));
@@ -68,12 +72,16 @@ impl Ground {
         if extent.is_pristine && start == Start::Existing {
             return Err(not_initialised(&folder));
         }
+        if extent.is_pristine {
+            // Before the first entry, which names the member.
+            card.save(folder.root())?;
+        }
         if let Some(gap) = log.missing_at_begin().map_err(|e| OpenError::damaged(folder.root(), e))? {
             return Err(OpenError::damaged(folder.root(), gap));
         }
         let snapshots = Snapshots::new(folder.snapshots());
         let (sound, problems) = snapshots.look_over().map_err(|e| OpenError::damaged(folder.root(), e))?;
-        let ground = Self { config, folder, lock, log, extent, snapshots, sound, problems };
+        let ground = Self { config, start, card, folder, lock, log, extent, snapshots, sound, problems };
         if !machine.is_sound && ground.extent.purged.is_some() && ground.base().is_none() {
             return Err(ground.no_base());
         }
@@ -113,11 +121,17 @@ fn survey(folder: &Folder, machine: MachineKnown<'_>) -> Result<Survey, OpenErro
     Ok(survey)
 }
 
-fn open_log(config: &Config, folder: &Folder, survey: &Survey, lock: Arc<FolderLock>) -> Result<LogStore, OpenError> {
+fn open_log(
+    config: &Config,
+    raft_id: u64,
+    folder: &Folder,
+    survey: &Survey,
+    lock: Arc<FolderLock>,
+) -> Result<LogStore, OpenError> {
     let path: PathBuf = folder.mark();
     let mark = Mark::open(&path).map_err(OpenError::io(&path, "cannot open"))?;
     survey.cut_tear().map_err(OpenError::io(&folder.log(), "cannot cut off what a crash left incomplete in"))?;
-    LogStore::open(config, &folder.log(), lock, mark).map_err(|e| {
+    LogStore::open(config, raft_id, &folder.log(), lock, mark).map_err(|e| {
         let reason = survey.damage().unwrap_or_else(|| format!("raft-log: {e}"));
         OpenError::damaged(folder.root(), reason)
     })

@@ -31,10 +31,25 @@ pub type StoredMembership = openraft::StoredMembership<u64, Member>;
 pub type Metrics = openraft::RaftMetrics<u64, Member>;
 pub type SnapshotMeta = openraft::SnapshotMeta<u64, Member>;
 
-/// How the group knows a member.
+/// How the group knows a member. Part of the log and of snapshots: fields are
+/// only added, with a default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Member {
+    /// Where other members reach it.
     pub address: String,
+    /// What people call it.
+    #[serde(default)]
+    pub node_id: String,
+    #[serde(default)]
+    pub api_url: String,
+    #[serde(default)]
+    pub grpc_addr: String,
+    /// E3: of its data folder; empty in groups made before there was one.
+    #[serde(default)]
+    pub folder_id: String,
+    /// L2: the newest behaviour its program knows.
+    #[serde(default)]
+    pub feature_level: u32,
 }
 
 /// A payload on its way into the log. Cloning it copies no bytes.

@@ -28,7 +28,8 @@ pub struct Leadership {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderInfo {
     pub raft_id: u64,
-    pub address: String,
+    /// Empty if membership does not know it yet.
+    pub member: Member,
 }
 
 /// Follows `raft` until it ends. The second channel holds the reason, once
@@ -63,12 +64,7 @@ fn publish(channel: &watch::Sender<Leadership>, now: Leadership) {
 fn leadership_of(metrics: &RaftServerMetrics<u64, Member>) -> Leadership {
     let leader = metrics.current_leader.map(|raft_id| LeaderInfo {
         raft_id,
-        address: metrics
-            .membership_config
-            .membership()
-            .get_node(&raft_id)
-            .map(|member| member.address.clone())
-            .unwrap_or_default(),
+        member: metrics.membership_config.membership().get_node(&raft_id).cloned().unwrap_or_default(),
     });
     Leadership {
         term: metrics.vote.leader_id.term,

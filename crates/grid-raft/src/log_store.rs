@@ -68,7 +68,7 @@ pub struct LogExtent {
 }
 
 impl LogStore {
-    pub fn open(config: &Config, dir: &Path, lock: Arc<FolderLock>, mark: Mark) -> io::Result<Self> {
+    pub fn open(config: &Config, raft_id: u64, dir: &Path, lock: Arc<FolderLock>, mark: Mark) -> io::Result<Self> {
         let dir = dir.to_str().ok_or_else(|| io::Error::other("the path is not UTF-8"))?;
         let mut settings = raft_log::Config::new(dir);
         settings.wal.chunk_max_size = Some(config.log_chunk_bytes);
@@ -79,7 +79,7 @@ impl LogStore {
 
         let log = RwLock::new(RaftLog::open(Arc::new(settings))?);
         let shared = Shared { log, mark: Arc::new(mark), _lock: lock };
-        Ok(Self { shared: Arc::new(shared), raft_id: config.raft_id })
+        Ok(Self { shared: Arc::new(shared), raft_id })
     }
 
     pub fn size(&self) -> LogSize {

@@ -1,52 +1,82 @@
-//! How members talk to each other: they do not yet.
+//! openraft's calls to other members, over their peer port.
 //!
-//! A one-member group never calls this. Should a group have more members, each
-//! call answers that the peer cannot be reached, which openraft treats as a
-//! member that is down: safe, and visible.
-//! Not here: a transport. It replaces [`NoPeers`] and nothing else.
+//! L1: AppendEntries stays under 4 MiB, since the log store cuts it off. A
+//! snapshot goes from file to file in chunks; at most [`CHUNKS_AHEAD`] of them
+//! are in memory.
+//! Not here: connections (`peers`), the layout of messages (`wire`).
+//! An append runs on a task of its own: openraft drops the call after one
+//! heartbeat interval, and an answer that a slow disk made late is still proof
+//! that the member is there (E5), and often that it has the entries.
 
-use openraft::error::{InstallSnapshotError, RPCError, RaftError, Unreachable};
-use openraft::network::RPCOption;
-use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse, VoteRequest,
-    VoteResponse,
+use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use grid_proto::peer;
+use openraft::error::{
+    Fatal, InstallSnapshotError, NetworkError, RPCError, RaftError, ReplicationClosed, StreamingError, Unreachable,
 };
-use openraft::{RaftNetwork, RaftNetworkFactory};
+use openraft::network::{Backoff, RPCOption};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse, SnapshotResponse,
+    VoteRequest, VoteResponse,
+};
+use openraft::{AnyError, RaftNetwork, RaftNetworkFactory, Vote};
+use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status};
 
-use crate::group::{Group, Member};
+use crate::group::{Group, Member, StorageIoError};
+use crate::peers::{Lane, Peers, causes};
+use crate::wire;
 
-pub struct NoPeers;
+const CHUNK_BYTES: usize = 256 << 10;
+const CHUNKS_AHEAD: usize = 4;
+/// A receiver that takes no chunk for so long is given up.
+const STALLED: Duration = Duration::from_secs(10);
+/// For the receiver to check and install what it has got.
+const INSTALL_LIMIT: Duration = Duration::from_secs(300);
+/// For an answer to an append that openraft no longer waits for.
+const LATE_LIMIT: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-impl RaftNetworkFactory<Group> for NoPeers {
-    type Network = NoPeer;
+pub struct Network(pub Peers);
 
-    async fn new_client(&mut self, target: u64, member: &Member) -> NoPeer {
-        NoPeer { target, address: member.address.clone() }
+impl RaftNetworkFactory<Group> for Network {
+    type Network = Link;
+
+    async fn new_client(&mut self, target: u64, member: &Member) -> Link {
+        Link { peers: self.0.clone(), target, address: member.address.clone() }
     }
 }
 
-pub struct NoPeer {
+/// To one member.
+pub struct Link {
+    peers: Peers,
     target: u64,
     address: String,
 }
 
-impl NoPeer {
-    fn unreachable<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
-        let reason = NoTransport(format!(
-            "member {} at {} cannot be reached: this program runs one-member groups only",
-            self.target, self.address
-        ));
-        RPCError::Unreachable(Unreachable::new(&reason))
-    }
-}
-
-impl RaftNetwork<Group> for NoPeer {
+impl RaftNetwork<Group> for Link {
     async fn append_entries(
         &mut self,
-        _request: AppendEntriesRequest<Group>,
+        request: AppendEntriesRequest<Group>,
         _option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
-        Err(self.unreachable())
+        let message = wire::append(&request, self.peers.sender(self.target)).map_err(|e| network_error(&e))?;
+        let mut client = self.peers.client(self.target, &self.address, Lane::Log).map_err(rpc_error)?;
+        let (peers, target) = (self.peers.clone(), self.target);
+        let asked = tokio::spawn(async move {
+            let sent = Instant::now();
+            let answer = tokio::time::timeout(LATE_LIMIT, client.append(message)).await;
+            let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
+            peers.note(target, sent, &answer);
+            answer
+        });
+        let reply = asked.await.map_err(|e| network_error(&e))?.map_err(rpc_error)?;
+        wire::from_append_reply(reply.into_inner()).map_err(rpc_error)
     }
 
     async fn install_snapshot(
@@ -54,18 +84,113 @@ impl RaftNetwork<Group> for NoPeer {
         _request: InstallSnapshotRequest<Group>,
         _option: RPCOption,
     ) -> Result<InstallSnapshotResponse<u64>, RPCError<u64, Member, RaftError<u64, InstallSnapshotError>>> {
-        Err(self.unreachable())
+        // Never called: `full_snapshot` is implemented.
+        Err(RPCError::Unreachable(Unreachable::new(&AnyError::error("snapshots are streamed"))))
     }
 
     async fn vote(
         &mut self,
-        _request: VoteRequest<u64>,
-        _option: RPCOption,
+        request: VoteRequest<u64>,
+        option: RPCOption,
     ) -> Result<VoteResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
-        Err(self.unreachable())
+        let message = wire::vote(&request, self.peers.sender(self.target));
+        let mut client = self.peers.client(self.target, &self.address, Lane::Log).map_err(rpc_error)?;
+        let sent = Instant::now();
+        let answer = tokio::time::timeout(option.hard_ttl(), client.vote(message)).await;
+        let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
+        self.peers.note(self.target, sent, &answer);
+        wire::from_vote_reply(&answer.map_err(rpc_error)?.into_inner()).map_err(rpc_error)
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote<u64>,
+        snapshot: openraft::Snapshot<Group>,
+        cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<u64>, StreamingError<Group, Fatal<u64>>> {
+        tokio::select! {
+            sent = self.send_snapshot(vote, snapshot) => sent,
+            closed = pin!(cancel) => Err(StreamingError::Closed(closed)),
+        }
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::new(std::iter::repeat(RETRY_PAUSE))
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct NoTransport(String);
+impl Link {
+    async fn send_snapshot(
+        &self,
+        vote: Vote<u64>,
+        snapshot: openraft::Snapshot<Group>,
+    ) -> Result<SnapshotResponse<u64>, StreamingError<Group, Fatal<u64>>> {
+        let unreachable = |status: Status| StreamingError::Unreachable(unreachable(&status));
+        let header = wire::snapshot_header(&vote, &snapshot.meta, self.peers.sender(self.target));
+        let header = header
+            .map_err(|e| StreamingError::StorageError(StorageIoError::read_snapshot(None, AnyError::new(&e)).into()))?;
+        let mut client = self.peers.client(self.target, &self.address, Lane::Bulk).map_err(unreachable)?;
+        tracing::info!(member = self.target, snapshot = snapshot.meta.snapshot_id, "sending a snapshot");
+
+        let (parts, stream) = mpsc::channel(CHUNKS_AHEAD);
+        let reading = tokio::spawn(read_parts(header, *snapshot.snapshot, parts));
+        let answer = tokio::time::timeout(INSTALL_LIMIT, client.snapshot(ReceiverStream::new(stream))).await;
+        reading.abort();
+        let answer =
+            answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("the snapshot was not installed in time")));
+        if let Err(status) = &answer {
+            tracing::warn!(member = self.target, "the snapshot did not arrive: {}", causes(status));
+        }
+        let reply = answer.map_err(unreachable)?.into_inner();
+        Ok(SnapshotResponse::new(wire::from_ballot(reply.ballot).map_err(unreachable)?))
+    }
+}
+
+/// Ends early, and with it the stream, if the file cannot be read or nobody
+/// takes the chunks; the receiver finds the snapshot incomplete.
+async fn read_parts(header: peer::SnapshotHeader, mut file: tokio::fs::File, parts: mpsc::Sender<peer::SnapshotPart>) {
+    use peer::snapshot_part::Part;
+    let send = async |part| {
+        let sent = tokio::time::timeout(STALLED, parts.send(peer::SnapshotPart { part: Some(part) })).await;
+        matches!(sent, Ok(Ok(())))
+    };
+    if !send(Part::Header(header)).await {
+        return;
+    }
+    loop {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        match file.read(&mut chunk).await {
+            Ok(0) => return,
+            Ok(n) => {
+                chunk.truncate(n);
+                if !send(Part::Chunk(Bytes::from(chunk))).await {
+                    return;
+                }
+            }
+            Err(e) => {
+                tracing::error!("the snapshot cannot be read: {e}");
+                return;
+            }
+        }
+    }
+}
+
+fn unreachable(status: &Status) -> Unreachable {
+    Unreachable::new(&AnyError::error(causes(status)))
+}
+
+fn network_error<E: std::error::Error>(e: &(impl std::error::Error + 'static)) -> RPCError<u64, Member, E> {
+    RPCError::Network(NetworkError::new(e))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err passes")]
+fn rpc_error<E: std::error::Error>(status: Status) -> RPCError<u64, Member, E> {
+    match status.code() {
+        // Down, or a member of something else: pause before the next attempt.
+        Code::Unavailable | Code::FailedPrecondition | Code::InvalidArgument => {
+            RPCError::Unreachable(unreachable(&status))
+        }
+        _ => RPCError::Network(NetworkError::new(&AnyError::error(causes(&status)))),
+    }
+}

@@ -10,17 +10,23 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::error::{ClientWriteError, RaftError};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::card::Card;
 use crate::config::{Config, MAX_PAYLOAD_BYTES, Start};
-use crate::error::{OpenError, ProposeError, Stopped};
+use crate::error::{ChangeError, HandOverError, OpenError, PeerPortError, ProposeError, ReadError, Stopped};
 use crate::ground::{Ground, MachineKnown};
-use crate::group::{Metrics, Proposal};
+use crate::group::{Member, Metrics, Proposal};
 use crate::leadership::{LeaderInfo, Leadership, observe};
 use crate::machine::{LogPosition, Machine};
+use crate::membership::Roster;
+use crate::read::PeerState;
+use crate::service::serve;
 use crate::start::{Started, start};
 
 /// A handle to a running member; clones share it. `R` is what its machine
@@ -53,9 +59,83 @@ impl<R: Send + 'static> Raft<R> {
 
     /// The same on a folder that was taken before: for a machine that may have to be made anew from it.
     pub async fn run<M: Machine<Reply = R>>(ground: Ground, machine: M) -> Result<Self, OpenError> {
-        let member = start(ground, machine).await?;
+        let member = Arc::new(start(ground, machine).await?);
         let (leadership, reason) = observe(&member.raft);
-        Ok(Self { member: Arc::new(member), leadership, reason, reply: PhantomData })
+        let (elections, record, mark) = (Arc::clone(&member), Arc::clone(&member), Arc::clone(&member));
+        tokio::spawn(async move { elections.mind_elections().await });
+        tokio::spawn(async move { record.keep_record_current().await });
+        tokio::spawn(async move { mark.mark_when_it_holds_something().await });
+        Ok(Self { member, leadership, reason, reply: PhantomData })
+    }
+
+    /// Answers other members on `listener` until this one ends.
+    pub async fn serve_peers(&self, listener: TcpListener) -> Result<(), PeerPortError> {
+        serve(listener, Arc::clone(&self.member)).await.map_err(|e| PeerPortError(e.to_string()))
+    }
+
+    /// Ids of member, folder and cluster.
+    pub fn card(&self) -> &Card {
+        self.member.peers.me()
+    }
+
+    /// What other members hear when they ask how this one stands.
+    pub fn set_about(&self, about: impl Fn() -> Vec<u8> + Send + Sync + 'static) {
+        self.member.set_about(Box::new(about));
+    }
+
+    pub fn roster(&self) -> Roster {
+        self.member.roster()
+    }
+
+    /// E5, for a leader: whether a majority of voters has answered within one
+    /// election timeout.
+    pub fn has_majority(&self) -> bool {
+        self.member.has_majority()
+    }
+
+    /// Since when a member has not answered; `None` if it never did.
+    pub fn silence(&self, raft_id: u64) -> Option<Duration> {
+        self.member.peers.contact().silence(raft_id)
+    }
+
+    /// This member and the others that answer now, in the order of their ids.
+    pub async fn states(&self) -> Vec<PeerState> {
+        let mut states = self.member.peer_states().await;
+        states.push(self.member.own_state());
+        states.sort_by_key(|state| state.raft_id);
+        states
+    }
+
+    /// Adds a learner, or brings the record of a member up to date. `replace`: in the place of a member of that name.
+    pub async fn admit(&self, raft_id: u64, member: Member, replace: bool) -> Result<(), ChangeError> {
+        self.member.admit(raft_id, member, replace).await
+    }
+
+    pub async fn promote(&self, raft_id: u64) -> Result<(), ChangeError> {
+        self.member.promote(raft_id).await
+    }
+
+    pub async fn demote(&self, raft_id: u64) -> Result<(), ChangeError> {
+        self.member.demote(raft_id).await
+    }
+
+    pub async fn remove(&self, raft_id: u64) -> Result<(), ChangeError> {
+        self.member.remove(raft_id).await
+    }
+
+    /// E7. Propose nothing meanwhile.
+    pub async fn hand_over(&self, to: Option<u64>) -> Result<(), HandOverError> {
+        self.member.hand_over(to).await
+    }
+
+    /// E6: the leader may confirm reads in this term; 0 closes them.
+    pub fn open_reads(&self, term: u64) {
+        self.member.open_reads(term);
+    }
+
+    /// E6: returns when everything acknowledged before the call is applied here.
+    pub async fn read_barrier(&self) -> Result<(), ReadError> {
+        self.member.read_barrier().await
     }
 
     /// Resolves after the entry is committed, fsynced and applied (L3).
@@ -75,9 +155,7 @@ impl<R: Send + 'static> Raft<R> {
             Err(_) if appended.get() => Err(unknown("another leader may or may not keep the entry")),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward))) => {
                 let leader = forward.leader_id.zip(forward.leader_node);
-                Err(ProposeError::NotLeader {
-                    leader: leader.map(|(raft_id, member)| LeaderInfo { raft_id, address: member.address }),
-                })
+                Err(ProposeError::NotLeader { leader: leader.map(|(raft_id, member)| LeaderInfo { raft_id, member }) })
             }
             Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(e))) => Err(unknown(&e.to_string())),
             Err(RaftError::Fatal(_)) => Err(self.stopped_error().await.into()),
@@ -211,7 +289,7 @@ mod tests {
         Home::new().run(Start::Bootstrap, async |raft| {
             let term = lead(&raft).await;
             let core = raft.member.raft.clone();
-            let peer = Member { address: "127.0.0.1:9".into() };
+            let peer = Member { address: "127.0.0.1:9".into(), ..Member::default() };
             let added = core.add_learner(2, peer, false).await.expect("learner");
 
             // From here on, nothing commits: the second voter never answers.

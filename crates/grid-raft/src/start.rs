@@ -12,21 +12,24 @@
 //! from, waiting for a timeout only delays the start.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use openraft::SnapshotPolicy;
 use openraft::error::{InitializeError, RaftError};
 use tokio::sync::{Mutex, watch};
 
 use crate::applier::Applier;
-use crate::config::Config;
+use crate::config::{Config, Start};
 use crate::error::OpenError;
 use crate::folder::{self, Folder};
 use crate::ground::Ground;
 use crate::group::{Group, Member};
 use crate::log_store::{LogExtent, LogSize};
 use crate::machine::{LogPosition, Machine};
-use crate::network::NoPeers;
+use crate::network::Network;
+use crate::peers::Peers;
 use crate::snapshots::Snapshots;
 use crate::state_machine::{InstallError, StateMachine};
 
@@ -39,7 +42,24 @@ pub struct Started {
     pub snapshots: Snapshots,
     /// One snapshot at a time: openraft ignores a request during another.
     pub snapshot_turn: Mutex<()>,
+    pub folder: Folder,
+    pub peers: Peers,
+    /// What membership should say of this member.
+    pub record: Member,
+    pub lease: Duration,
+    /// One snapshot is received at a time.
+    pub receiving: Mutex<()>,
+    /// Changes of membership, one after the other.
+    pub change_turn: Mutex<()>,
+    pub handing_over: AtomicBool,
+    /// The term whose reads may be confirmed.
+    pub open_term: AtomicU64,
+    pub closing: watch::Sender<bool>,
+    about: RwLock<Option<About>>,
 }
+
+/// How the program around a member describes itself, now.
+pub type About = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
 
 pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, OpenError> {
     let settings = settings(&ground.config)?;
@@ -52,15 +72,40 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
     // From here on the start does without those that are damaged or older.
     ground.snapshots.tidy(&ground.sound).map_err(OpenError::io(root, "cannot tidy the snapshots in"))?;
 
-    let Ground { config, folder, log, extent, snapshots, lock, .. } = ground;
+    let Ground { config, start, card, folder, log, extent, snapshots, lock, .. } = ground;
     // It is freed with the log and the machine.
     drop(lock);
     let log_size = log.size();
-    let raft = openraft::Raft::new(config.raft_id, settings, NoPeers, log, state_machine)
+    let peers = Peers::new(card);
+    let me = peers.me().clone();
+    let raft = openraft::Raft::new(me.raft_id, settings, Network(peers.clone()), log, state_machine)
         .await
         .map_err(|e| OpenError::Stopped(e.to_string()))?;
-    let started = Started { raft, log_size, released, snapshots, snapshot_turn: Mutex::new(()) };
-    if let Err(e) = begin(&started.raft, &config, &folder, extent).await {
+    // `candidacy` decides from here on.
+    raft.runtime_config().elect(false);
+    let record = Member { folder_id: me.folder_id.clone(), ..config.member.clone() };
+    let started = Started {
+        raft,
+        log_size,
+        released,
+        snapshots,
+        snapshot_turn: Mutex::new(()),
+        folder: folder.clone(),
+        peers,
+        record,
+        lease: config.lease(),
+        receiving: Mutex::new(()),
+        change_turn: Mutex::new(()),
+        handing_over: AtomicBool::new(false),
+        open_term: AtomicU64::new(0),
+        closing: watch::Sender::new(false),
+        about: RwLock::default(),
+    };
+    let begun = match begin(&started, start, extent).await {
+        Ok(()) => me.save(folder.root()),
+        refused => refused,
+    };
+    if let Err(e) = begun {
         started.end().await;
         return Err(e);
     }
@@ -68,8 +113,19 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
 }
 
 impl Started {
+    /// What this program says of itself when other members ask.
+    pub fn about(&self) -> Vec<u8> {
+        let about = self.about.read().unwrap_or_else(PoisonError::into_inner);
+        about.as_ref().map(|about| about()).unwrap_or_default()
+    }
+
+    pub fn set_about(&self, about: About) {
+        *self.about.write().unwrap_or_else(PoisonError::into_inner) = Some(about);
+    }
+
     /// Returns when the folder is free again.
     pub async fn end(&self) {
+        self.closing.send_replace(true);
         if let Err(e) = self.raft.shutdown().await {
             tracing::error!("raft task: {e}");
         }
@@ -131,36 +187,53 @@ async fn reconcile(ground: &Ground, state_machine: &StateMachine) -> Result<(), 
 }
 
 /// Forms the group if there is none yet, and speeds up the first election.
-async fn begin(
-    raft: &openraft::Raft<Group>,
-    config: &Config,
-    folder: &Folder,
-    extent: LogExtent,
-) -> Result<(), OpenError> {
+async fn begin(started: &Started, start: Start, extent: LogExtent) -> Result<(), OpenError> {
+    let Started { raft, folder, peers, record, .. } = started;
     let stopped = |e: &dyn std::fmt::Display| OpenError::Stopped(e.to_string());
-    if extent.is_pristine {
-        let me = Member { address: config.address.clone() };
-        match raft.initialize(BTreeMap::from([(config.raft_id, me)])).await {
+    let raft_id = peers.me().raft_id;
+    if extent.is_pristine && start == Start::Bootstrap {
+        match raft.initialize(BTreeMap::from([(raft_id, record.clone())])).await {
             Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
             Err(e) => return Err(stopped(&e)),
         }
     }
-    let raft_id = config.raft_id;
-    let membership = raft
-        .with_raft_state(|state| state.membership_state.effective().membership().clone())
+    let (membership, is_removed) = raft
+        .with_raft_state(move |state| {
+            let committed = state.membership_state.committed();
+            // An entry that is not committed may yet be cut off; a group that never had a voter is none.
+            let is_removed = committed.voter_ids().next().is_some() && committed.get_node(&raft_id).is_none();
+            (state.membership_state.effective().membership().clone(), is_removed)
+        })
         .await
         .map_err(|e| stopped(&e))?;
-    if membership.get_node(&raft_id).is_none() {
-        let reason = format!("member {raft_id} is not in the group it belongs to");
-        return Err(OpenError::damaged(folder.root(), reason));
+    if is_removed && membership.get_node(&raft_id).is_none() && !peers.me().joining {
+        return Err(OpenError::Removed { folder: folder.root().to_path_buf(), raft_id });
     }
-    if !folder::is_initialised(folder.root()) {
-        folder.mark_initialised(raft_id, None)?;
+    // A member that joins has nothing yet; `mark_when_it_holds_something` comes later.
+    if !(extent.is_pristine && start == Start::Join) && !folder::is_initialised(folder.root()) {
+        folder.mark_initialised(raft_id, &peers.me().folder_id, None)?;
     }
-    if !extent.is_pristine && membership.voter_ids().eq([raft_id]) {
-        raft.trigger().elect().await.map_err(|e| stopped(&e))?;
+    if membership.voter_ids().eq([raft_id]) {
+        raft.runtime_config().elect(true);
+        if !extent.is_pristine {
+            raft.trigger().elect().await.map_err(|e| stopped(&e))?;
+        }
     }
     Ok(())
+}
+
+impl Started {
+    /// A joining member's folder belongs to the group with the first entry or snapshot it has taken.
+    pub async fn mark_when_it_holds_something(&self) {
+        let mut metrics = self.raft.metrics();
+        let holds = metrics.wait_for(|m| m.last_log_index.is_some() || m.running_state.is_err()).await;
+        if holds.is_ok_and(|m| m.running_state.is_ok())
+            && !folder::is_initialised(self.folder.root())
+            && let Err(e) = self.folder.mark_initialised(self.peers.me().raft_id, &self.peers.me().folder_id, None)
+        {
+            tracing::error!("{e}");
+        }
+    }
 }
 
 fn shown(position: Option<LogPosition>) -> String {

@@ -25,7 +25,7 @@ impl StoreBuilder<Group, LogStore, StateMachine, TempDir> for Builder {
         folder.create().expect("folder");
         let lock = Arc::new(folder.lock().expect("lock"));
         let mark = Mark::open(&folder.mark()).expect("mark");
-        let log = LogStore::open(&config, &folder.log(), lock.clone(), mark).expect("log");
+        let log = LogStore::open(&config, 1, &folder.log(), lock.clone(), mark).expect("log");
         let machine = FileMachine::open(&dir.path().join("machine.json"));
         let state_machine = StateMachine {
             applier: Applier::start(machine, lock).expect("thread"),

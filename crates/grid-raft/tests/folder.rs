@@ -58,14 +58,16 @@ fn an_empty_folder_needs_a_bootstrap() {
 }
 
 #[test]
-fn a_bootstrap_of_an_initialised_folder_changes_nothing() {
+fn a_bootstrap_of_an_initialised_folder_changes_nothing_but_its_address() {
     let mut home = used_home();
     assert!(is_initialised(home.path()));
-    home.config.address = "127.0.0.1:9999".into();
+    home.config.member.address = "127.0.0.1:9999".into();
     home.run(Start::Bootstrap, async |raft| {
         assert_eq!(propose(&raft, "d").await.count, 4);
-        let leader = raft.leadership().borrow().leader.clone().expect("leads");
-        assert_eq!((leader.raft_id, leader.address.as_str()), (1, "127.0.0.1:8766"));
+        let known = |l: &grid_raft::Leadership| l.leader.as_ref().map(|l| (l.raft_id, l.member.address.clone()));
+        let mut leadership = raft.leadership();
+        let moved = leadership.wait_for(|l| known(l) == Some((1, "127.0.0.1:9999".into()))).await;
+        assert!(moved.is_ok(), "the group hears of an address that changed with a restart");
     });
 }
 
@@ -91,18 +93,36 @@ fn a_bootstrap_cut_short_may_be_repeated() {
 #[test]
 fn the_folder_of_another_member_is_refused() {
     let mut home = used_home();
-    home.config.raft_id = 2;
+    home.config.raft_id = Some(2);
     let error = assert_refused_untouched(&home, Start::Bootstrap);
     let OpenError::OtherMember { found, wanted, .. } = error else {
         panic!("{error}");
     };
     assert_eq!((found, wanted), (1, 2));
 
-    // The group itself knows it, too, when the mark was lost.
-    fs::remove_file(home.path().join("raft.json")).expect("removed");
+    // The group itself knows it, too, when both files were lost.
+    for file in ["raft.json", "member.json"] {
+        fs::remove_file(home.path().join(file)).expect("removed");
+    }
     let error = home.refusal(Start::Bootstrap);
-    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
-    assert!(!is_initialised(home.path()));
+    assert!(matches!(error, OpenError::Removed { .. }), "{error}");
+    assert!(!is_initialised(home.path()) && !home.path().join("member.json").exists());
+}
+
+#[test]
+fn e3_a_folder_from_before_there_was_an_identity_gets_one_and_keeps_its_id() {
+    let mut home = used_home();
+    fs::remove_file(home.path().join("member.json")).expect("removed");
+    home.config.raft_id = None;
+    home.config.cluster_id = Some("the-cluster".into());
+    let identity = home.run(Start::Existing, async |raft| {
+        assert_eq!(propose(&raft, "d").await.count, 4);
+        raft.card().clone()
+    });
+    assert_eq!((identity.raft_id, identity.cluster_id.as_str()), (1, "the-cluster"));
+    home.config.cluster_id = None;
+    let again = home.run(Start::Existing, async |raft| raft.card().clone());
+    assert_eq!(again, identity);
 }
 
 #[test]

@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::{Fault, StoreError};
+use crate::load::{Stored, load};
 use crate::pool::Pool;
 
 pub use resumable::Resumable;
@@ -147,6 +148,11 @@ impl Reader {
             let jobs: i64 = conn.query_row("SELECT count(*) FROM pruned", [], |row| row.get(0))?;
             Ok(jobs.cast_unsigned())
         })
+    }
+
+    /// Everything of the live state, with the place in the log where it stands (L7): as large as the state itself.
+    pub fn stored(&self) -> Result<Stored, StoreError> {
+        self.read(load)
     }
 
     pub fn totals(&self) -> Result<Totals, StoreError> {

@@ -42,6 +42,12 @@ impl Api {
         Self { base: base_url.trim_end_matches('/').to_owned(), client }
     }
 
+    /// The same controller, given up after `timeout`: for one that may be stopped.
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        let client = Client::builder().pool_max_idle_per_host(0).timeout(timeout).no_proxy().build();
+        Self { base: self.base.clone(), client: client.expect("a plain HTTP client") }
+    }
+
     /// One request; an error is that nobody answered.
     ///
     /// # Errors

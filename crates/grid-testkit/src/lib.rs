@@ -1,7 +1,7 @@
 //! Runs the real binaries for tests: black box, one machine, real signals.
 //!
 //! ```text
-//!   Cluster ── Server, Worker, Dev ── Process (one child, its stdout lines, its log)
+//!   Cluster, Trio ── Server, Worker, Dev ── Process (one child, its stdout lines, its log)
 //!      │                                  │
 //!     Api, Gridc                       procfs (who is still alive)
 //! ```
@@ -30,6 +30,7 @@ mod server;
 pub mod spec;
 mod stubs;
 mod terminal;
+mod trio;
 mod wait;
 mod worker;
 
@@ -47,5 +48,6 @@ pub use reqwest::Method;
 pub use server::{Server, ServerOptions};
 pub use stubs::Stubs;
 pub use terminal::Terminal;
+pub use trio::Trio;
 pub use wait::{LIMIT, ensure, wait_until};
 pub use worker::{Worker, WorkerOptions};

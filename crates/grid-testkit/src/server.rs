@@ -22,11 +22,19 @@ pub struct ServerOptions {
     pub flags: Vec<String>,
     /// A backup to go on from, instead of founding a cluster.
     pub restore: Option<PathBuf>,
+    /// API addresses of a cluster to join; none: it founds one.
+    pub join: Option<String>,
 }
 
 impl ServerOptions {
     pub fn new(node_id: &str, dir: impl Into<PathBuf>) -> Self {
-        Self { node_id: node_id.to_owned(), dir: dir.into(), flags: Vec::new(), restore: None }
+        Self { node_id: node_id.to_owned(), dir: dir.into(), flags: Vec::new(), join: None, restore: None }
+    }
+
+    /// It joins the cluster of the controller at `url`.
+    pub fn join(mut self, url: &str) -> Self {
+        self.join = Some(url.to_owned());
+        self
     }
 
     /// Flags as a person would type them: `"--max-concurrent 1"`.
@@ -43,35 +51,52 @@ impl ServerOptions {
 
     /// Starts it and waits until it serves.
     pub fn start(self) -> Server {
-        let mut server = self.spawn_at((free_port(), free_port()));
+        let mut server = self.spawn();
         server.wait_ready();
         server
     }
 
-    /// Starts it only, where another one has been: for one that takes its place, or is expected to be refused.
-    pub fn spawn_at(self, (api_port, grpc_port): (u16, u16)) -> Server {
-        std::fs::create_dir_all(&self.dir).expect("the server's folder");
-        let process = spawn(&self, api_port, grpc_port);
-        Server { options: self, api_port, grpc_port, process }
+    /// Starts it only: for a server that is expected to be refused.
+    pub fn spawn(self) -> Server {
+        self.spawn_at((free_port(), free_port()))
     }
+
+    /// Starts it only, where another one has been: for one that takes its place, or is expected to be refused.
+    pub fn spawn_at(self, (api, grpc): (u16, u16)) -> Server {
+        std::fs::create_dir_all(&self.dir).expect("the server's folder");
+        let ports = Ports { api, grpc, raft: free_port() };
+        let process = spawn(&self, ports);
+        Server { options: self, ports, process }
+    }
+}
+
+/// The same over restarts.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    api: u16,
+    grpc: u16,
+    raft: u16,
 }
 
 /// A controller process.
 pub struct Server {
     options: ServerOptions,
-    api_port: u16,
-    grpc_port: u16,
+    ports: Ports,
     process: Process,
 }
 
 impl Server {
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.api_port)
+        format!("http://127.0.0.1:{}", self.ports.api)
+    }
+
+    pub fn node_id(&self) -> &str {
+        &self.options.node_id
     }
 
     /// For [`ServerOptions::spawn_at`].
     pub fn ports(&self) -> (u16, u16) {
-        (self.api_port, self.grpc_port)
+        (self.ports.api, self.ports.grpc)
     }
 
     pub fn data_dir(&self) -> PathBuf {
@@ -83,12 +108,12 @@ impl Server {
     }
 
     pub fn api_port(&self) -> u16 {
-        self.api_port
+        self.ports.api
     }
 
     /// Where workers are served.
     pub fn grpc_port(&self) -> u16 {
-        self.grpc_port
+        self.ports.grpc
     }
 
     pub fn process(&mut self) -> &mut Process {
@@ -108,7 +133,7 @@ impl Server {
     /// The same command line again, without waiting for it to serve.
     pub fn respawn(&mut self) {
         assert!(!self.process.is_running(), "stop the server first");
-        self.process = spawn(&self.options, self.api_port, self.grpc_port);
+        self.process = spawn(&self.options, self.ports);
     }
 
     /// The same command line again, until it serves.
@@ -124,20 +149,21 @@ impl Server {
     }
 }
 
-fn spawn(options: &ServerOptions, api_port: u16, grpc_port: u16) -> Process {
+fn spawn(options: &ServerOptions, ports: Ports) -> Process {
     let mut command = command("grid");
     command
         .args(["server", "--node-id", &options.node_id])
         .arg("--data-dir")
         .arg(options.dir.join("data"))
-        .args(["--api", &format!("127.0.0.1:{api_port}")])
-        .args(["--raft", "127.0.0.1:0"])
-        .args(["--grpc", &format!("127.0.0.1:{grpc_port}")])
+        .args(["--api", &format!("127.0.0.1:{}", ports.api)])
+        .args(["--raft", &format!("127.0.0.1:{}", ports.raft)])
+        .args(["--grpc", &format!("127.0.0.1:{}", ports.grpc)])
         .args(&options.flags)
         .current_dir(&options.dir);
-    match &options.restore {
-        Some(backup) => command.arg("--restore").arg(backup),
-        None => command.arg("--bootstrap"),
+    match (&options.restore, &options.join) {
+        (Some(backup), _) => command.arg("--restore").arg(backup),
+        (None, Some(url)) => command.args(["--join", url]),
+        (None, None) => command.arg("--bootstrap"),
     };
     let name = format!("grid server {}", options.node_id);
     Process::spawn(&name, command, &options.dir.join("server.log"))

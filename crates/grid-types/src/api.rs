@@ -3,6 +3,7 @@
 //! Not here: job bodies (`job::parse_job` reads them, `job_view` writes them) and handlers (`grid-api`).
 
 mod backend_doc;
+mod cluster_doc;
 mod event_doc;
 mod job_doc;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Faults;
 
 pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
+pub use cluster_doc::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, StepDownBody};
 pub use event_doc::{EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 
@@ -56,6 +58,9 @@ pub struct RoleDoc {
     /// Where workers of this cluster dial the leader's fabric.
     #[serde(default)]
     pub leader_grpc: Option<String>,
+    /// API addresses of every controller: whoever knows one learns the others.
+    #[serde(default)]
+    pub controllers: Vec<String>,
 }
 
 /// `GET /status`.
@@ -70,6 +75,9 @@ pub struct StatusDoc {
     /// Jobs by status word.
     pub jobs: BTreeMap<String, u64>,
     pub applied_index: u64,
+    /// L7, of the stored state at `applied_index`; only if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_hash: Option<String>,
 }
 
 /// A node. In alias lists `status` is `online` or `offline`; `state` is always exact.

@@ -5,7 +5,8 @@
 //! notice that the old session is dead; then the leader's message, with the way out, ends the worker. E3: so does a
 //! controller of another cluster.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use grid_fabric::{Dialer, FabricRefusal, Link, LinkError};
@@ -19,6 +20,8 @@ use crate::directory::{Directory, fabric_address};
 const FIRST_PAUSE_MS: u64 = 100;
 const LONGEST_PAUSE_MS: u64 = 3_000;
 const DUPLICATE_PATIENCE: Duration = Duration::from_secs(20);
+/// More controllers than any cluster has.
+const MOST_LEARNED: usize = 16;
 /// The same trouble is told again after this.
 const TELL_AGAIN: Duration = Duration::from_secs(15);
 
@@ -34,6 +37,8 @@ pub(crate) struct Connector<D, R> {
     pub(crate) dialer: D,
     pub(crate) directory: R,
     pub(crate) servers: Vec<String>,
+    /// What controllers said of each other: the ones this worker was given may all be gone one day.
+    pub(crate) learned: Mutex<Vec<String>>,
 }
 
 /// One registration to be made.
@@ -74,9 +79,17 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
     async fn attempt(&self, asked: &mut Registration) -> Result<Connected<D::Link>, LinkError> {
         let mut trouble = LinkError::Unreachable("no server is configured".to_owned());
         let hint = asked.hint.take();
-        for server in hint.iter().chain(&self.servers) {
+        let learned = self.learned();
+        let mut asked_already = BTreeSet::new();
+        for server in hint.iter().chain(&self.servers).chain(&learned) {
+            if !asked_already.insert(server) {
+                continue;
+            }
             let found = match self.directory.role(server).await {
-                Ok(found) => found,
+                Ok(found) => {
+                    self.learn(&found.role.controllers);
+                    found
+                }
                 Err(problem) => {
                     trouble = LinkError::Unreachable(format!("{server}: {problem}"));
                     continue;
@@ -102,6 +115,17 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
             }
         }
         Err(trouble)
+    }
+
+    fn learned(&self) -> Vec<String> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn(&self, controllers: &[String]) {
+        if !controllers.is_empty() {
+            let known = controllers.iter().take(MOST_LEARNED).cloned().collect();
+            *self.learned.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        }
     }
 
     async fn register(

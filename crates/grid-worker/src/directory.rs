@@ -122,6 +122,7 @@ mod tests {
             leader_id: None,
             leader_url: Some("http://ctl-1:8765".to_owned()),
             leader_grpc: Some(fabric.to_owned()),
+            controllers: Vec::new(),
         };
         assert_eq!(fabric_address(&role("0.0.0.0:8767")).as_deref(), Some("ctl-1:8767"));
         assert_eq!(fabric_address(&role("10.1.1.1:8767")).as_deref(), Some("10.1.1.1:8767"));

@@ -99,7 +99,12 @@ pub async fn run_with<D: Dialer, R: Directory>(
         facts,
         nonce,
         heartbeat: config.heartbeat,
-        connector: Arc::new(Connector { dialer: seams.dialer, directory: seams.directory, servers: config.servers }),
+        connector: Arc::new(Connector {
+            dialer: seams.dialer,
+            directory: seams.directory,
+            servers: config.servers,
+            learned: std::sync::Mutex::default(),
+        }),
         book,
         journal,
         executor: Executor::new(surroundings, events_in),

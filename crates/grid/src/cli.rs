@@ -63,8 +63,8 @@ pub struct DevArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "The same command line starts it again on its own data: --bootstrap and --restore act on an empty folder \
-                        only.\n\
+    after_help = "The same command line starts it again on its own data: --bootstrap, --join and --restore act on an \
+                        empty folder only.\n\
                         stdout says \"grid ready api=… grpc=… node=…\" when it serves. SIGTERM stops it in order; nothing \
                         acknowledged is lost by kill -9 either."
 )]
@@ -78,22 +78,37 @@ pub struct ServerArgs {
     /// Address of the HTTP API; port 0 picks a free one
     #[arg(long, env = "GRID_API", default_value = "127.0.0.1:8765")]
     pub api: SocketAddr,
-    /// Address under which this controller is entered in the replication group
+    /// Address on which other controllers are served; port 0 picks a free one
     #[arg(long, env = "GRID_RAFT", default_value = "127.0.0.1:8766")]
     pub raft: SocketAddr,
     /// Address on which workers are served; port 0 picks a free one
     #[arg(long, env = "GRID_GRPC", default_value = "127.0.0.1:8767")]
     pub grpc: SocketAddr,
-    /// Host name or address that clients and workers use, if it differs from --api and --grpc
+    /// Host name or address that clients, workers and controllers use, if it differs from --api, --grpc and --raft
     #[arg(long, env = "GRID_ADVERTISE", value_parser = host)]
     pub advertise: Option<String>,
     /// Found a new cluster in an empty folder
-    #[arg(long)]
+    #[arg(long, conflicts_with = "join")]
     pub bootstrap: bool,
     /// Go on from a backup, in an empty folder; jobs that had not ended are held until they are confirmed. Of a damaged
     /// controller also its data folder, or a snapshot or state.sqlite in it
-    #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["bootstrap", "join"])]
     pub restore: Option<PathBuf>,
+    /// Join a cluster with an empty folder: API addresses of any of its controllers, comma-separated
+    #[arg(long, env = "GRID_JOIN", value_name = "URL[,URL]", value_delimiter = ',')]
+    pub join: Vec<String>,
+    /// Join in the place of a member of the same name whose folder is lost
+    #[arg(long, requires = "join")]
+    pub replace: bool,
+    /// How often the leader is heard by the other controllers
+    #[arg(long, env = "GRID_RAFT_HEARTBEAT", default_value = "100ms")]
+    pub raft_heartbeat: Span,
+    /// A leader that is silent for two to four of these is replaced; at least three heartbeats
+    #[arg(long, env = "GRID_ELECTION_TIMEOUT", default_value = "300ms")]
+    pub election_timeout: Span,
+    /// The log is cut behind a snapshot when it has grown by so many bytes
+    #[arg(long, env = "GRID_SNAPSHOT_AFTER", default_value_t = 64 * 1024 * 1024, value_parser = clap::value_parser!(u64).range(64 * 1024..))]
+    pub snapshot_after: u64,
     #[command(flatten)]
     pub tuning: Tuning,
     /// Serve other machines without TLS and tokens
@@ -226,6 +241,7 @@ mod tests {
             "grid dev --workers 5 --data-dir d --api 127.0.0.1:0",
             "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3 --history 90d",
             "grid server --node-id c1 --data-dir d --restore grid.backup",
+            "grid server --node-id c2 --data-dir d --join http://a:1,http://b:2 --replace --raft-heartbeat 50ms --election-timeout 200ms",
             "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
@@ -238,6 +254,8 @@ mod tests {
             "grid worker --data-dir d --slots 0",
             "grid worker --data-dir d --enable-backend nope",
             "grid server --node-id c --data-dir d --advertise a/b",
+            "grid server --node-id c --data-dir d --bootstrap --join http://a:1",
+            "grid server --node-id c --data-dir d --replace",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

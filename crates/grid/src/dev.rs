@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use grid_controller::{Opening, Settings};
+use grid_controller::{Opening, Pace, Settings, Start};
 use grid_types::clock::SystemClock;
 use grid_worker::{Shutdown, ShutdownHandle, WorkerConfig, WorkerError};
 use tokio::sync::mpsc;
@@ -86,12 +86,14 @@ impl Dev {
             settings,
             data_dir: data_dir.join("controller"),
             raft_addr: "127.0.0.1:8766".to_owned(),
-            bootstrap: true,
+            peers: None,
+            start: Start::Bootstrap,
+            pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),
         };
         let serving = Serving::start(opening, api, grpc).await?;
         tokio::select! {
-            () = serving.controller.leads() => {}
+            () = serving.controller.serves() => {}
             why = serving.controller.stopped() => anyhow::bail!("{}: {why}", data_dir.display()),
         }
         let (stop_workers, stop) = Shutdown::new();

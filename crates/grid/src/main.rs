@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod demo;
 mod dev;
+mod join;
 mod net;
 mod open_files;
 mod ready;
@@ -58,10 +59,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to stderr: stdout is data. `GRID_LOG` takes filters like `info,grid_worker=debug`.
+/// Logs go to stderr: stdout is data. openraft calls every lost heartbeat an error; what matters of it is told by
+/// `grid_raft`. `GRID_LOG` takes filters like `info,grid_worker=debug`.
 fn start_log(quiet: bool) {
     use std::io::IsTerminal;
-    let default = if quiet { "error" } else { "info,openraft=error" };
+    let default = if quiet { "error" } else { "info,openraft=off" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("GRID_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

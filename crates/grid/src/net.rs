@@ -24,6 +24,14 @@ pub fn check_exposure(addrs: &[(&str, SocketAddr)], insecure: bool) -> anyhow::R
     Ok(())
 }
 
+/// Other controllers must know where to dial.
+pub fn check_reachable(flag: &str, addr: SocketAddr, advertise: Option<&str>) -> anyhow::Result<()> {
+    if addr.ip().is_unspecified() && advertise.is_none() {
+        bail!("{flag} {addr} is no address that other controllers could dial; name one with --advertise HOST");
+    }
+    Ok(())
+}
+
 /// `host:port` as others reach it.
 pub fn advertised(host: Option<&str>, addr: SocketAddr) -> String {
     match host {
@@ -34,7 +42,7 @@ pub fn advertised(host: Option<&str>, addr: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{advertised, check_exposure};
+    use super::{advertised, check_exposure, check_reachable};
 
     #[test]
     fn an_open_address_needs_a_word_from_the_operator() {
@@ -43,6 +51,13 @@ mod tests {
         assert!(check_exposure(&open, false).unwrap_err().to_string().contains("--insecure"));
         assert!(check_exposure(&open, true).is_ok());
         assert!(check_exposure(&closed, false).is_ok());
+    }
+
+    #[test]
+    fn an_address_that_nobody_can_dial_needs_another_to_be_named() {
+        let (open, own) = ("0.0.0.0:1".parse().unwrap(), "127.0.0.1:1".parse().unwrap());
+        assert!(check_reachable("--raft", open, None).unwrap_err().to_string().contains("--advertise"));
+        assert!(check_reachable("--raft", open, Some("c1")).is_ok() && check_reachable("--raft", own, None).is_ok());
     }
 
     #[test]

@@ -5,21 +5,25 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use grid_controller::{Controller, Opening, Restoring, Settings};
+use grid_controller::{Controller, Opening, Pace, Restoring, Settings, Start, has_cluster};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::cli::ServerArgs;
-use crate::{net, ready, signals};
+use crate::{join, net, ready, signals};
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
-    net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc)], args.insecure)?;
+    let pace = pace(&args)?;
+    net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)], args.insecure)?;
+    net::check_reachable("--raft", args.raft, args.advertise.as_deref())?;
     let signals = signals::asked_to_end()?;
     let (api, api_addr) = net::bind(args.api, "the API").await?;
     let (grpc, grpc_addr) = net::bind(args.grpc, "workers").await?;
+    let (peers, raft_addr) = net::bind(args.raft, "other controllers").await?;
     let host = args.advertise.as_deref();
+    let raft_addr = net::advertised(host, raft_addr);
     let settings = Settings {
         node_id: args.node_id.clone(),
         api_url: format!("http://{}", net::advertised(host, api_addr)),
@@ -29,11 +33,17 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         heartbeat_ms: tuned.heartbeat_ms,
         history_ms: tuned.history_ms,
     };
+    let start = tokio::select! {
+        start = begin(&args, &settings, &raft_addr) => start?,
+        () = signals::first(signals.clone()) => return Ok(ExitCode::SUCCESS),
+    };
     let opening = Opening {
         settings,
         data_dir: args.data_dir.clone(),
-        raft_addr: net::advertised(host, args.raft),
-        bootstrap: args.bootstrap,
+        raft_addr: raft_addr.clone(),
+        peers: Some(peers),
+        start,
+        pace,
         clock: Arc::new(SystemClock::new()),
     };
     if let Some(source) = &args.restore
@@ -45,10 +55,17 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     }
     let serving = Serving::start(opening, api, grpc).await?;
     tokio::select! {
-        () = serving.controller.leads() => {}
+        () = serving.controller.serves() => {}
+        () = signals::first(signals.clone()) => {
+            serving.stop().await;
+            return Ok(ExitCode::SUCCESS);
+        }
         why = serving.controller.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
     }
-    ready::announce(&format!("grid ready api=http://{api_addr} grpc={grpc_addr} node={}", args.node_id));
+    ready::announce(&format!(
+        "grid ready api=http://{api_addr} grpc={grpc_addr} raft={raft_addr} node={}",
+        args.node_id
+    ));
     tokio::select! {
         () = signals::first(signals) => {
             serving.stop().await;
@@ -85,6 +102,26 @@ async fn restore(opening: &Opening, source: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the command line means for this folder.
+async fn begin(args: &ServerArgs, settings: &Settings, raft_addr: &str) -> anyhow::Result<Start> {
+    if has_cluster(&args.data_dir) {
+        return Ok(Start::Existing);
+    }
+    if args.join.is_empty() {
+        return Ok(if args.bootstrap { Start::Bootstrap } else { Start::Existing });
+    }
+    join::join(args, settings, raft_addr).await?;
+    Ok(Start::Join)
+}
+
+fn pace(args: &ServerArgs) -> anyhow::Result<Pace> {
+    let (heartbeat_ms, election_ms) = (args.raft_heartbeat.ms(), args.election_timeout.ms());
+    if heartbeat_ms < 10 || election_ms < 3 * heartbeat_ms {
+        anyhow::bail!("--election-timeout must be at least three times --raft-heartbeat, which is at least 10ms");
+    }
+    Ok(Pace { heartbeat_ms, election_ms, snapshot_after_bytes: args.snapshot_after })
+}
+
 /// A controller with its two sockets.
 pub struct Serving {
     pub controller: Controller,
@@ -117,8 +154,9 @@ impl Serving {
         Ok(Self { controller, api, fabric, stop })
     }
 
-    /// Answers what was asked, closes the sessions, closes log and state.
+    /// Lets another controller lead, answers what was asked, closes the sessions, closes log and state.
     pub async fn stop(self) {
+        self.controller.leave_leadership().await;
         self.stop.send_replace(true);
         let limit = std::time::Duration::from_secs(10);
         let ends = async {

@@ -104,7 +104,7 @@ pub enum Verb {
     /// See what a task may ask for: backends, their actions and parameters
     #[command(subcommand, after_help = BACKEND_EXAMPLES, arg_required_else_help = true)]
     Backend(BackendVerb),
-    /// Look after the cluster itself
+    /// Look after the cluster itself: who belongs to it, who leads, backups
     #[command(subcommand, after_help = CLUSTER_EXAMPLES, arg_required_else_help = true)]
     Cluster(MemberVerb),
     #[command(flatten)]
@@ -131,10 +131,53 @@ pub enum ShellName {
 
 const CLUSTER_EXAMPLES: &str = "\
 Examples:
+  gridc cluster status
+  gridc cluster remove c3
+  gridc cluster step-down --to c2
   gridc cluster backup -o grid.backup";
 
 #[derive(Debug, Subcommand)]
 pub enum MemberVerb {
+    /// Show the controllers, who votes, and how many must agree
+    #[command(after_help = "\
+Examples:
+  gridc cluster status
+  gridc cluster status -o json | jq .majority")]
+    Status,
+    /// Take a controller out of the cluster for good
+    #[command(after_help = "\
+Examples:
+  gridc cluster remove c3")]
+    Remove {
+        /// Id of the controller
+        id: String,
+    },
+    /// Take a controller's vote away; it goes on following
+    #[command(after_help = "\
+Examples:
+  gridc cluster demote c3")]
+    Demote {
+        /// Id of the controller
+        id: String,
+    },
+    /// Give a controller that follows a vote
+    #[command(after_help = "\
+Examples:
+  gridc cluster promote c3")]
+    Promote {
+        /// Id of the controller
+        id: String,
+    },
+    /// Let another controller lead
+    #[command(after_help = "\
+Examples:
+  gridc cluster step-down
+  gridc cluster step-down --to c2")]
+    StepDown {
+        /// Who is to lead; without it, whoever is ready first
+        #[arg(long, value_name = "ID")]
+        to: Option<String>,
+    },
     /// Write everything the cluster knows to a file
     #[command(after_help = BACKUP_EXAMPLES, override_usage = "gridc cluster backup [OPTIONS] -o FILE")]
     Backup(BackupArgs),
@@ -210,6 +253,12 @@ Examples:
   gridc role
   gridc --server http://c1:8765,http://c2:8765 role -o json | jq -r .leader_url")]
     Role,
+    /// List the controllers: role, epoch, version, addresses, position in the log
+    #[command(after_help = "\
+Examples:
+  gridc controllers
+  gridc controllers -o json | jq -r '.[] | select(.role == null) | .id'")]
+    Controllers,
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! - Exit codes: 0 done, 1 the job ended other than completed, 2 usage or refused input, 3 no controller reachable,
 //!   4 not found, 5 conflict or denied, 124 the wait timed out, 130 interrupted while waiting.
 //!
-//! One module a verb group (`run`, `job`, `decide`, `node`, `backend`, `cluster`, `backup`, `completion`); `watch` and `live` are also what `grid demo` shows.
+//! One module a verb group (`run`, `job`, `decide`, `node`, `backend`, `cluster`, `members`, `backup`, `completion`); `watch` and `live` are also what `grid demo` shows.
 //! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes
 //! (`grid_types::decl`).
 
@@ -22,6 +22,7 @@ mod hint;
 mod job;
 mod jobfile;
 mod live;
+mod members;
 mod node;
 mod out;
 mod run;
@@ -115,8 +116,14 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Backend(BackendVerb::Describe { name }) => backend::describe(global, &name).await,
         Verb::Completion { shell } => completion::print(shell),
         Verb::Cluster(MemberVerb::Backup(args)) => backup::backup(global, &args.to, args.force).await,
+        Verb::Cluster(MemberVerb::Status) => members::status(global).await,
+        Verb::Cluster(MemberVerb::Remove { id }) => members::remove(global, &id).await,
+        Verb::Cluster(MemberVerb::Demote { id }) => members::demote(global, &id).await,
+        Verb::Cluster(MemberVerb::Promote { id }) => members::promote(global, &id).await,
+        Verb::Cluster(MemberVerb::StepDown { to }) => members::step_down(global, to).await,
         Verb::Overview(ClusterVerb::Status) => cluster::status(global).await,
         Verb::Overview(ClusterVerb::Role) => cluster::role(global).await,
+        Verb::Overview(ClusterVerb::Controllers) => members::list(global).await,
     }
 }
 

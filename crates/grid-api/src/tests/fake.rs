@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{
-    Backup, Control, EventQuery, JobQuery, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+    Backup, Control, EventQuery, JobQuery, MemberChange, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
 };
 use grid_types::api::{
-    EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc,
-    OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, JoinBody,
+    JoinedDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, Role, RoleDoc,
+    StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, JobId, JobStatus, NodeId, StepIndex};
@@ -27,6 +28,7 @@ pub struct Fake(Arc<Mutex<Inner>>);
 pub struct Inner {
     pub role: RoleDoc,
     pub ready: bool,
+    pub cut_off: bool,
     /// Everything but `role` and `is_ready` answers this.
     pub refusal: Option<Refusal>,
     pub panics: bool,
@@ -46,11 +48,13 @@ impl Fake {
             leader_id: Some("ctl-1".to_owned()),
             leader_url: Some("http://127.0.0.1:4001".to_owned()),
             leader_grpc: Some("http://127.0.0.1:4002".to_owned()),
+            controllers: vec!["http://127.0.0.1:4001".to_owned()],
         };
         let nodes = ["ready", "warning", "unhealthy", "dead", "draining", "left"].map(node).to_vec();
         Self(Arc::new(Mutex::new(Inner {
             role,
             ready: true,
+            cut_off: false,
             refusal: None,
             panics: false,
             calls: Vec::new(),
@@ -132,6 +136,17 @@ pub fn refused(status: u16, word: &str) -> (u16, String) {
     (status, word.to_owned())
 }
 
+fn cluster() -> ClusterDoc {
+    ClusterDoc {
+        cluster_id: "c".to_owned(),
+        leader_id: Some("ctl-1".to_owned()),
+        leader_epoch: Some(EPOCH),
+        voters: 1,
+        majority: 1,
+        members: Vec::new(),
+    }
+}
+
 pub fn job_body() -> Value {
     json!({"target": {"scope": "group", "value": "web"}, "tasks": [{"backend": "ping", "action": "echo"}]})
 }
@@ -179,6 +194,34 @@ impl Control for Fake {
 
     fn is_ready(&self) -> bool {
         self.inner().ready
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.inner().cut_off
+    }
+
+    async fn read_barrier(&self) -> Result<(), Refusal> {
+        self.called("read_barrier".to_owned())
+    }
+
+    async fn cluster(&self) -> Result<ClusterDoc, Refusal> {
+        self.called("cluster".to_owned())?;
+        Ok(cluster())
+    }
+
+    async fn join(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        self.called(format!("join {} {} {}", body.node_id, body.raft_id, body.replace))?;
+        Ok(JoinedDoc { cluster_id: "c".to_owned() })
+    }
+
+    async fn change_member(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        self.called(format!("{change:?} {id}"))?;
+        Ok(cluster())
+    }
+
+    async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Refusal> {
+        self.called(format!("step_down {to:?}"))?;
+        Ok(self.role())
     }
 
     async fn submit(
@@ -332,8 +375,8 @@ impl Control for Fake {
         Ok(NodeStateDoc { id: id.into(), status: "removed".to_owned() })
     }
 
-    async fn status(&self) -> Result<StatusDoc, Refusal> {
-        self.called("status".to_owned())?;
+    async fn status(&self, hash: bool) -> Result<StatusDoc, Refusal> {
+        self.called(format!("status {hash}"))?;
         Ok(StatusDoc {
             cluster_id: "c".to_owned(),
             version: "0.1.0".to_owned(),
@@ -341,6 +384,7 @@ impl Control for Fake {
             nodes: BTreeMap::from([("ready".to_owned(), 3)]),
             jobs: BTreeMap::new(),
             applied_index: 9,
+            state_hash: hash.then(|| "ab".to_owned()),
         })
     }
 }

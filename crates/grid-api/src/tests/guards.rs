@@ -12,7 +12,9 @@ use super::fake::{EPOCH, Fake, JOB, job_body, refused};
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 
 fn mutations() -> Vec<String> {
-    let mut paths = [JOBS, "/job", "/v1/jobs"].map(str::to_owned).to_vec();
+    let mut paths = [JOBS, "/job", "/v1/jobs", "/api/v1/cluster/members"].map(str::to_owned).to_vec();
+    paths
+        .extend(["members/c2/promote", "members/c2/demote", "step-down"].map(|rest| format!("/api/v1/cluster/{rest}")));
     for job in [format!("{JOBS}/{JOB}"), format!("/job/{JOB}")] {
         paths.extend(["cancel", "confirm", "resume", "retry", "resolve"].map(|verb| format!("{job}/{verb}")));
     }
@@ -26,6 +28,13 @@ fn mutations() -> Vec<String> {
 fn good_body(path: &str) -> (Value, u16) {
     match path.rsplit('/').next() {
         Some("cancel" | "confirm" | "resume" | "retry" | "drain" | "undrain") => (json!({}), 200),
+        Some("promote" | "demote" | "step-down") => (json!({}), 200),
+        Some("members") => {
+            let addresses = json!({"raft_addr": "h:1", "api_url": "http://h:2", "grpc_addr": "h:3"});
+            let mut body = json!({"node_id": "c2", "raft_id": 7, "folder_id": "f"});
+            body.as_object_mut().unwrap().extend(addresses.as_object().unwrap().clone());
+            (body, 201)
+        }
         Some("resolve") => (json!({"step": 0, "node": "web-01", "as": "failed"}), 200),
         _ => (job_body(), 201),
     }
@@ -39,6 +48,7 @@ fn reads() -> Vec<String> {
         paths.extend(["", "/why", "/results", "/output/0/web-01", "/outputs/0"].map(|rest| format!("{job}{rest}")));
     }
     paths.push(format!("/v1/jobs/{JOB}"));
+    paths.extend(["/controllers", "/api/v1/controllers", "/api/v1/cluster"].map(str::to_owned));
     paths
 }
 

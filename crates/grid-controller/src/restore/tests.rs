@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use grid_core::{Quotas, State};
 use grid_plan::Thresholds;
+use grid_raft::Start;
 use grid_types::clock::SystemClock;
 
 use super::{Restoring, restore, restored};
-use crate::controller::{Controller, Opening};
+use crate::controller::{Controller, Opening, Pace};
 use crate::shared::Settings;
 
 fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
@@ -23,14 +24,16 @@ fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
         },
         data_dir: dir.to_path_buf(),
         raft_addr: "127.0.0.1:3".to_owned(),
-        bootstrap,
+        peers: None,
+        start: if bootstrap { Start::Bootstrap } else { Start::Existing },
+        pace: Pace::default(),
         clock: Arc::new(SystemClock::new()),
     }
 }
 
 async fn started(opening: Opening) -> Controller {
     let controller = Controller::open(opening).await.unwrap();
-    controller.leads().await;
+    controller.serves().await;
     controller
 }
 

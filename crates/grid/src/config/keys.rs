@@ -64,8 +64,8 @@ const fn later(name: &'static str, why: &'static str) -> Key {
     Key { name, kind: Kind::Text, sets: &[], missing: Some(why) }
 }
 
-const ONE_CONTROLLER: &str = "there is one controller so far, and nobody listens for its heartbeat; workers have worker.heartbeat_interval and \
-     worker.stale_threshold";
+const BY_RAFT: &str = "controllers hear of each other by controller.raft_heartbeat and controller.election_timeout; workers have \
+     worker.heartbeat_interval and worker.stale_threshold";
 
 pub const SECTIONS: &[Section] = &[
     Section {
@@ -86,9 +86,13 @@ pub const SECTIONS: &[Section] = &[
             key("data_dir", Kind::Text, &[("server", "data_dir")]),
             key("raft", Kind::Address, &[("server", "raft")]),
             key("grpc", Kind::Address, &[("server", "grpc")]),
+            key("join", Kind::Urls, &[("server", "join")]),
+            key("raft_heartbeat", Kind::Duration, &[("server", "raft_heartbeat")]),
+            key("election_timeout", Kind::Duration, &[("server", "election_timeout")]),
+            key("snapshot_after", Kind::Integer { min: 64 * 1024, max: u64::MAX }, &[("server", "snapshot_after")]),
             key("history", Kind::History, &[("server", "history"), ("dev", "history")]),
-            later("heartbeat_interval", ONE_CONTROLLER),
-            later("stale_threshold", ONE_CONTROLLER),
+            later("heartbeat_interval", BY_RAFT),
+            later("stale_threshold", BY_RAFT),
         ],
     },
     Section {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use grid_controller::{Control, Controller, Opening, Quotas, Settings, Thresholds};
+use grid_controller::{Control, Controller, Opening, Pace, Quotas, Settings, Start, Thresholds};
 use grid_fabric::GrpcDialer;
 use grid_testkit::spec::{fail, job, record_slowly, sleep, with};
 use grid_testkit::{Api, Cluster, LIMIT, Record, ensure, wait_until};
@@ -60,11 +60,19 @@ async fn start(dir: &Path) -> (Controller, String) {
         history_ms: 30 * 24 * 3_600_000,
     };
     let raft_addr = "127.0.0.1:0".to_owned();
-    let opening = Opening { settings, data_dir: dir.join("n1"), raft_addr, bootstrap: true, clock: wild() };
+    let opening = Opening {
+        settings,
+        data_dir: dir.join("n1"),
+        raft_addr,
+        peers: None,
+        start: Start::Bootstrap,
+        pace: Pace::default(),
+        clock: wild(),
+    };
     let controller = Controller::open(opening).await.expect("an empty folder");
     tokio::spawn(grid_fabric::serve(grpc, Arc::new(controller.hub()), std::future::pending()));
     tokio::spawn(grid_api::serve(api, controller.clone(), std::future::pending::<()>()));
-    controller.leads().await;
+    controller.serves().await;
     let mut config = WorkerConfig::new(vec![url.clone()], dir.join("web-01"));
     config.node_id = Some("web-01".parse().expect("a name"));
     config.enable_backends = vec!["test".to_owned()];

@@ -1,0 +1,71 @@
+//! Calls about the controllers themselves.
+//!
+//! None has an idempotency key and none needs one: a member that is one already, or is none any more, is left as it is.
+
+use grid_types::api::{ClusterDoc, JoinBody, JoinedDoc, RoleDoc, StepDownBody};
+use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::{Call, Journey};
+use crate::client::{Client, decode};
+use crate::error::Error;
+
+impl Client {
+    /// How the controllers stand, as the first that answers sees it.
+    ///
+    /// # Errors
+    /// When nobody could answer.
+    pub async fn cluster(&self) -> Result<ClusterDoc, Error> {
+        self.get(&["api", "v1", "cluster"], Vec::new()).await
+    }
+
+    /// Asks for a controller to be a member.
+    ///
+    /// # Errors
+    /// `CONFLICT` if its name is taken, or nobody could answer.
+    pub async fn join(&self, body: &JoinBody) -> Result<JoinedDoc, Error> {
+        self.tell(Method::POST, &["api", "v1", "cluster", "members"], Some(body)).await
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` with the reason, or nobody could answer.
+    pub async fn remove_member(&self, id: &str) -> Result<ClusterDoc, Error> {
+        self.tell(Method::DELETE, &["api", "v1", "cluster", "members", id], None::<&()>).await
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` with the reason, or nobody could answer.
+    pub async fn promote_member(&self, id: &str) -> Result<ClusterDoc, Error> {
+        self.tell(Method::POST, &["api", "v1", "cluster", "members", id, "promote"], None::<&()>).await
+    }
+
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` with the reason, or nobody could answer.
+    pub async fn demote_member(&self, id: &str) -> Result<ClusterDoc, Error> {
+        self.tell(Method::POST, &["api", "v1", "cluster", "members", id, "demote"], None::<&()>).await
+    }
+
+    /// Lets another controller lead, and returns who does then.
+    ///
+    /// # Errors
+    /// `CONFLICT` if nobody can take over, or nobody could answer.
+    pub async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Error> {
+        let body = serde_json::to_vec(&StepDownBody { to }).map_err(|e| Error::Setup(e.to_string()))?;
+        let path = ["api", "v1", "cluster", "step-down"];
+        // Sent again, it would make the next leader step down too.
+        let call = Call { at_most_once: true, ..Call::post(&path, body) };
+        decode(&self.transport.carry(&call, &mut Journey::default()).await?)
+    }
+
+    async fn tell<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: Option<&impl Serialize>,
+    ) -> Result<T, Error> {
+        let body = body.map(serde_json::to_vec).transpose().map_err(|e| Error::Setup(e.to_string()))?;
+        let call = Call { method, body, ..Call::get(path, Vec::new()) };
+        decode(&self.transport.carry(&call, &mut Journey::default()).await?)
+    }
+}

@@ -1,0 +1,140 @@
+//! The controllers as people see them, and changes of who belongs to them.
+//!
+//! Any controller answers how they stand, by asking the others; only the leader changes anything.
+//! Not here: the rules of membership (`grid_raft`), roles (`shared`).
+
+use std::sync::Arc;
+
+use grid_raft::{ChangeError, HandOverError, Listed, Member, PeerState};
+use grid_types::Code;
+use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, Role, RoleDoc};
+use serde::{Deserialize, Serialize};
+
+use crate::control::{MemberChange, Refusal};
+use crate::controller::Controller;
+use crate::hand_over::hand_over;
+use crate::shared::Shared;
+
+/// What a controller tells the others of itself. Fields are only added, with a default.
+#[derive(Serialize, Deserialize)]
+struct About {
+    role: Role,
+    #[serde(default)]
+    leader_epoch: Option<u64>,
+    #[serde(default)]
+    version: Option<String>,
+}
+
+/// Lets other controllers ask how this one stands.
+pub fn describe(shared: &Arc<Shared>) {
+    let weak = Arc::downgrade(shared);
+    shared.raft.set_about(move || {
+        let Some(shared) = weak.upgrade() else { return Vec::new() };
+        let RoleDoc { role, leader_epoch, .. } = shared.role();
+        let about = About { role, leader_epoch, version: Some(env!("CARGO_PKG_VERSION").to_owned()) };
+        serde_json::to_vec(&about).unwrap_or_default()
+    });
+}
+
+impl Controller {
+    pub(crate) async fn cluster_doc(&self) -> ClusterDoc {
+        let states = self.raft.states().await;
+        let role = self.shared.role();
+        let roster = self.raft.roster();
+        let newest = states.iter().map(|state| state.last_index).max().unwrap_or(0);
+        let members: Vec<ControllerDoc> = roster
+            .members
+            .iter()
+            .map(|listed| {
+                let state = states.iter().find(|state| state.raft_id == listed.raft_id);
+                self.controller_doc(listed, state, newest)
+            })
+            .collect();
+        let voters = u32::try_from(roster.members.iter().filter(|listed| listed.is_voter).count()).unwrap_or(u32::MAX);
+        ClusterDoc {
+            cluster_id: self.raft.card().cluster_id.clone(),
+            leader_id: role.leader_id,
+            leader_epoch: role.leader_epoch,
+            voters,
+            majority: voters / 2 + 1,
+            members,
+        }
+    }
+
+    fn controller_doc(&self, listed: &Listed, state: Option<&PeerState>, newest: u64) -> ControllerDoc {
+        let about: Option<About> = state.and_then(|state| serde_json::from_slice(&state.about).ok());
+        let is_me = listed.raft_id == self.raft.card().raft_id;
+        let silence = self.raft.silence(listed.raft_id).filter(|_| !is_me);
+        let silence_ms = silence.map(|silence| u64::try_from(silence.as_millis()).unwrap_or(u64::MAX));
+        ControllerDoc {
+            id: listed.member.node_id.clone(),
+            role: about.as_ref().map(|about| about.role),
+            voter: listed.is_voter,
+            leader_epoch: about.as_ref().and_then(|about| about.leader_epoch),
+            version: about.and_then(|about| about.version),
+            api_url: listed.member.api_url.clone(),
+            grpc_addr: listed.member.grpc_addr.clone(),
+            raft_addr: listed.member.address.clone(),
+            raft_id: listed.raft_id,
+            last_index: state.map(|state| state.last_index),
+            applied_index: state.map(|state| state.applied_index),
+            lag: state.map(|state| newest.saturating_sub(state.applied_index)),
+            last_contact_ms: if is_me { Some(0) } else { silence_ms },
+        }
+    }
+
+    pub(crate) async fn admit(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        let member = Member {
+            address: body.raft_addr,
+            node_id: body.node_id,
+            api_url: body.api_url,
+            grpc_addr: body.grpc_addr,
+            folder_id: body.folder_id,
+            feature_level: body.feature_level,
+        };
+        self.raft.admit(body.raft_id, member, body.replace).await.map_err(|e| self.unchanged(&e))?;
+        Ok(JoinedDoc { cluster_id: self.raft.card().cluster_id.clone() })
+    }
+
+    pub(crate) async fn change(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        let raft_id = self.raft_id_of(id)?;
+        let changed = match change {
+            MemberChange::Promote => self.raft.promote(raft_id).await,
+            MemberChange::Demote => self.raft.demote(raft_id).await,
+            MemberChange::Remove => self.raft.remove(raft_id).await,
+        };
+        changed.map_err(|e| self.unchanged(&e))?;
+        Ok(self.cluster_doc().await)
+    }
+
+    pub(crate) async fn give_up_leadership(&self, to: Option<&str>) -> Result<RoleDoc, Refusal> {
+        let to = to.map(|id| self.raft_id_of(id)).transpose()?;
+        hand_over(&self.shared, &self.raft, to).await.map_err(|e| match e {
+            HandOverError::NotLeader => Refusal::new(Code::NotLeader, ""),
+            HandOverError::Refused(why) => Refusal::new(Code::Conflict, format!("still the leader: {why}")),
+        })?;
+        // Whom to ask next is worth a moment.
+        let mut leadership = self.raft.leadership();
+        let known = leadership.wait_for(|now| now.leader.is_some());
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), known).await;
+        Ok(self.shared.role())
+    }
+
+    fn raft_id_of(&self, id: &str) -> Result<u64, Refusal> {
+        let roster = self.raft.roster();
+        let names =
+            || roster.members.iter().map(|listed| listed.member.node_id.as_str()).collect::<Vec<_>>().join(", ");
+        let none = || Refusal::new(Code::NotFound, format!("no controller {id:?}; there are {}", names()));
+        roster.by_node_id(id).map(|listed| listed.raft_id).ok_or_else(none)
+    }
+
+    fn unchanged(&self, error: &ChangeError) -> Refusal {
+        match error {
+            ChangeError::NotLeader => Refusal::new(Code::NotLeader, ""),
+            ChangeError::Refused(why) if self.shared.is_cut_off() => Refusal::new(Code::NoQuorum, why.clone()),
+            ChangeError::Refused(why) => Refusal::new(Code::Conflict, why.clone()),
+            ChangeError::Unknown(_) => Refusal::new(Code::NotFound, error.to_string()),
+            ChangeError::OutcomeUnknown(_) => Refusal::new(Code::OutcomeUnknown, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! E7: leadership goes to another controller, in order.
+//!
+//! ```text
+//!   LEADER -> DRAINING (results and cancels only) -> proposes nothing -> Raft hands over -> STANDBY
+//!                                                                    \-> nobody took it within 5 s: LEADER again
+//! ```
+//!
+//! What was asked meanwhile waits and is answered NOT_LEADER, never lost: it was not handed to the log (E4).
+//! Not here: how Raft does it (`grid_raft::Raft::hand_over`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use grid_raft::{HandOverError, Raft};
+
+use crate::machine::Replies;
+use crate::shared::Shared;
+
+/// Returns when another controller leads, or why none does.
+pub async fn hand_over(shared: &Arc<Shared>, raft: &Raft<Replies>, to: Option<u64>) -> Result<(), HandOverError> {
+    if shared.open_term().is_none() || shared.draining.swap(true, Ordering::AcqRel) {
+        return Err(HandOverError::NotLeader);
+    }
+    // However this ends, also if whoever asked goes away in the middle.
+    let shared = Arc::clone(shared);
+    let raft = raft.clone();
+    let handing = tokio::spawn(async move {
+        tracing::info!("draining: leadership is handed over");
+        let held = shared.proposer.hold().await;
+        let handed = raft.hand_over(to).await;
+        // Before anything that waits goes on: a leader no more answers NOT_LEADER.
+        if handed.is_ok() {
+            let mut term = shared.term.clone();
+            let _ = term.wait_for(Option::is_none).await;
+        }
+        shared.draining.store(false, Ordering::Release);
+        drop(held);
+        handed
+    });
+    handing.await.unwrap_or_else(|e| Err(HandOverError::Refused(e.to_string())))
+}

@@ -1,0 +1,175 @@
+//! What a member shows of itself: `member.json`, its card.
+//!
+//! E3: a folder gets a random member id and a random folder id once, before it
+//! holds anything else, and keeps them; an id is never used again, so an empty
+//! folder can never vote as the member whose data was lost. The cluster id is
+//! minted by the bootstrap and learned by everybody who joins.
+//! Not here: whether the folder belongs to a group already, and what it was
+//! restored from (`folder`).
+//! Member ids have 53 bits, not 64: they appear in JSON, and many readers of
+//! JSON know only floats.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, Start};
+use crate::error::OpenError;
+use crate::folder::{self, Folder, write_file};
+
+const FORMAT: u32 = 1;
+const FILE: &str = "member.json";
+
+/// Ids of member, folder and cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    format: u32,
+    pub raft_id: u64,
+    pub folder_id: String,
+    /// Empty until the folder belongs to a cluster.
+    #[serde(default)]
+    pub cluster_id: String,
+    /// What people call it.
+    #[serde(default)]
+    pub node_id: String,
+    /// Accepted as a learner; asks for its vote until it has one.
+    #[serde(default)]
+    pub joining: bool,
+}
+
+impl Card {
+    /// The card of the folder, which is made if there is none: what a
+    /// joining member has to tell before it can start.
+    pub fn prepare(data_dir: &Path, node_id: &str) -> Result<Self, OpenError> {
+        if let Some(card) = Self::read(data_dir)? {
+            return Ok(card);
+        }
+        fs::create_dir_all(data_dir).map_err(OpenError::io(data_dir, "cannot create"))?;
+        let card = Self { node_id: node_id.to_owned(), ..Self::fresh(None, None)? };
+        card.save(data_dir)?;
+        Ok(card)
+    }
+
+    /// Records that the cluster has accepted this member.
+    pub fn accepted_by(mut self, cluster_id: &str, data_dir: &Path) -> Result<Self, OpenError> {
+        if !self.cluster_id.is_empty() && self.cluster_id != cluster_id {
+            let reason = format!("it belongs to cluster {}, not to {cluster_id}", self.cluster_id);
+            return Err(OpenError::damaged(data_dir, reason));
+        }
+        self.cluster_id = cluster_id.to_owned();
+        self.joining = true;
+        self.save(data_dir)?;
+        Ok(self)
+    }
+
+    /// The card of the folder, or a new one; nothing is written yet (E3).
+    pub(crate) fn of_folder(folder: &Folder, config: &Config, start: Start) -> Result<Self, OpenError> {
+        let mut card = match Self::read(folder.root())? {
+            Some(card) => card,
+            None => {
+                let known = folder::identity(folder.root())?;
+                let folder_id = known.as_ref().map(|known| known.folder_id.clone());
+                Self::fresh(known.map(|known| known.raft_id).or(config.raft_id), folder_id)?
+            }
+        };
+        if let Some(wanted) = config.raft_id.filter(|wanted| *wanted != card.raft_id) {
+            return Err(OpenError::OtherMember { folder: folder.root().to_path_buf(), found: card.raft_id, wanted });
+        }
+        card.node_id.clone_from(&config.member.node_id);
+        if card.cluster_id.is_empty() {
+            if start == Start::Join {
+                return Err(OpenError::Settings("a member joins only after a cluster has accepted it".into()));
+            }
+            card.cluster_id = match config.cluster_id.clone().filter(|id| !id.is_empty()) {
+                Some(known) => known,
+                None => hex(&random::<16>()?),
+            };
+        }
+        Ok(card)
+    }
+
+    /// Records that it has its vote.
+    pub(crate) fn joined(mut self, data_dir: &Path) -> Result<(), OpenError> {
+        self.joining = false;
+        self.save(data_dir)
+    }
+
+    /// What is in the folder, if anything is.
+    pub fn read(data_dir: &Path) -> Result<Option<Self>, OpenError> {
+        let path = data_dir.join(FILE);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(OpenError::io(&path, "cannot read")(e)),
+        };
+        let card: Self =
+            serde_json::from_slice(&text).map_err(|e| OpenError::damaged(data_dir, format!("{FILE}: {e}")))?;
+        if card.format != FORMAT {
+            let reason = format!("{FILE} has format {}, this program reads {FORMAT}", card.format);
+            return Err(OpenError::damaged(data_dir, reason));
+        }
+        Ok(Some(card))
+    }
+
+    /// With ids of its own, or those given: a folder may belong to a group and
+    /// have no card yet.
+    pub(crate) fn fresh(raft_id: Option<u64>, folder_id: Option<String>) -> Result<Self, OpenError> {
+        let raft_id = match raft_id {
+            Some(raft_id) => raft_id,
+            None => new_member_id()?,
+        };
+        let folder_id = match folder_id {
+            Some(folder_id) => folder_id,
+            None => hex(&random::<16>()?),
+        };
+        Ok(Self {
+            format: FORMAT,
+            raft_id,
+            folder_id,
+            cluster_id: String::new(),
+            node_id: String::new(),
+            joining: false,
+        })
+    }
+
+    pub(crate) fn save(&self, data_dir: &Path) -> Result<(), OpenError> {
+        let path = data_dir.join(FILE);
+        let text = serde_json::to_vec(self).map_err(io::Error::from).map_err(OpenError::io(&path, "cannot encode"))?;
+        write_file(&path, &text).map_err(OpenError::io(&path, "cannot write"))
+    }
+}
+
+/// One that no folder has had before.
+pub fn new_member_id() -> Result<u64, OpenError> {
+    Ok(u64::from_be_bytes(random()?) >> 11 | 1)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], OpenError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|e| OpenError::Stopped(format!("no randomness: {e}")))?;
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Card;
+
+    #[test]
+    fn e3_an_card_is_made_once_and_stays() {
+        let dir = tempfile::tempdir().expect("dir");
+        let first = Card::prepare(dir.path(), "c1").expect("made");
+        assert_eq!(Card::prepare(dir.path(), "c1").expect("read"), first);
+        let joined = first.clone().accepted_by("abc", dir.path()).expect("saved");
+        assert_eq!(Card::prepare(dir.path(), "c1").expect("read"), joined);
+        assert!(joined.clone().accepted_by("other", dir.path()).is_err(), "a folder belongs to one cluster");
+        let other = tempfile::tempdir().expect("dir");
+        let second = Card::prepare(other.path(), "c1").expect("made");
+        assert_ne!((first.raft_id, first.folder_id), (second.raft_id, second.folder_id));
+    }
+}

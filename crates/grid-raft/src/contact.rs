@@ -1,0 +1,89 @@
+//! When each member was last heard.
+//!
+//! E5: a leader counts as cut off when no majority of voters has answered a
+//! request that was *sent* within one election timeout. Asked anew each time and
+//! not kept as a flag: a process that was stopped for ten seconds must know it
+//! with its first instruction.
+//! Not here: who is a voter (the caller brings the membership).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::group::Membership;
+
+#[derive(Debug, Default)]
+pub struct Contact(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// When the last request was sent that the member answered.
+    answered: BTreeMap<u64, Instant>,
+    /// When a leader was last followed.
+    leader: Option<Instant>,
+}
+
+impl Contact {
+    pub fn answered(&self, member: u64, sent: Instant) {
+        let mut heard = self.lock();
+        let at = heard.answered.entry(member).or_insert(sent);
+        *at = (*at).max(sent);
+    }
+
+    pub fn followed_a_leader(&self) {
+        self.lock().leader = Some(Instant::now());
+    }
+
+    pub fn has_heard_leader(&self, within: Duration) -> bool {
+        self.lock().leader.is_some_and(|at| at.elapsed() < within)
+    }
+
+    /// Since when the member has been silent; `None` if it was never heard.
+    pub fn silence(&self, member: u64) -> Option<Duration> {
+        self.lock().answered.get(&member).map(Instant::elapsed)
+    }
+
+    pub fn hears(&self, member: u64, within: Duration) -> bool {
+        self.silence(member).is_some_and(|silence| silence < within)
+    }
+
+    /// Whether `me` and those heard within `within` are a majority.
+    pub fn has_majority(&self, membership: &Membership, me: u64, within: Duration) -> bool {
+        is_majority(membership, |id| id == me || self.hears(id, within))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// In every configuration that counts: two while a change is under way.
+pub fn is_majority(membership: &Membership, counts: impl Fn(u64) -> bool) -> bool {
+    membership.get_joint_config().iter().all(|voters| {
+        let there = voters.iter().filter(|id| counts(**id)).count();
+        there * 2 > voters.len()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::{Duration, Instant};
+
+    use super::Contact;
+    use crate::group::{Member, Membership};
+
+    #[test]
+    fn e5_a_majority_is_me_and_those_who_answered_lately() {
+        let voters = BTreeSet::from([1, 2, 3]);
+        let members: BTreeMap<u64, Member> = voters.iter().map(|id| (*id, Member::default())).collect();
+        let three = Membership::new(vec![voters], members.clone());
+        let joint = Membership::new(vec![BTreeSet::from([1, 2, 3]), BTreeSet::from([1])], members);
+        let (contact, limit) = (Contact::default(), Duration::from_secs(60));
+        assert!(!contact.has_majority(&three, 1, limit));
+        assert!(!contact.has_majority(&joint, 1, limit), "the old configuration counts too");
+        contact.answered(3, Instant::now());
+        assert!(contact.has_majority(&three, 1, limit));
+        assert!(!contact.has_majority(&three, 1, Duration::ZERO), "an old answer does not count");
+    }
+}

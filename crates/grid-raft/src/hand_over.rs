@@ -1,0 +1,92 @@
+//! E7: a leader lets another member lead. openraft 0.9 has no transfer, so:
+//!
+//! ```text
+//!   wait for a follower with the whole log -> stop heartbeats -> wait out the lease -> ask it to stand
+//!     -> another term: done
+//!     -> none within LIMIT: heartbeats again, still the leader
+//! ```
+//!
+//! Not here: refusing new work meanwhile; the caller proposes nothing from
+//! before the call until it has returned.
+//! The lease has to be waited out because every voter refuses candidates while
+//! it believes in a leader; asking earlier would only raise the term.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use grid_proto::peer;
+
+use crate::error::HandOverError;
+use crate::group::Member;
+use crate::peers::Lane;
+use crate::start::Started;
+
+const LIMIT: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(10);
+const ASK_AGAIN: Duration = Duration::from_millis(400);
+const CALL_LIMIT: Duration = Duration::from_secs(1);
+
+impl Started {
+    pub fn is_handing_over(&self) -> bool {
+        self.handing_over.load(Ordering::Acquire)
+    }
+
+    /// To `to`, or to whichever voter has the whole log first.
+    pub async fn hand_over(&self, to: Option<u64>) -> Result<(), HandOverError> {
+        let begun = Instant::now();
+        let (target, member) = self.whole_follower(to, begun).await?;
+        if self.handing_over.swap(true, Ordering::AcqRel) {
+            return Err(HandOverError::Refused("leadership is being handed over already".into()));
+        }
+        self.raft.runtime_config().heartbeat(false);
+        let handed = self.hand_to(target, &member, begun).await;
+        self.raft.runtime_config().heartbeat(true);
+        self.handing_over.store(false, Ordering::Release);
+        handed
+    }
+
+    async fn hand_to(&self, target: u64, member: &Member, begun: Instant) -> Result<(), HandOverError> {
+        let mut server = self.raft.server_metrics();
+        let term = server.borrow().vote.leader_id.term;
+        let mut pause = self.lease + POLL;
+        while begun.elapsed() < LIMIT {
+            let moved = server.wait_for(|m| m.vote.leader_id.term > term || !m.state.is_leader());
+            if let Ok(changed) = tokio::time::timeout(pause, moved).await {
+                return changed.map(drop).map_err(|_| HandOverError::NotLeader);
+            }
+            pause = ASK_AGAIN;
+            let Ok(mut client) = self.peers.client(target, &member.address, Lane::Log) else { continue };
+            let request = peer::ElectRequest { sender: Some(self.peers.sender(target)) };
+            if let Ok(Err(status)) = tokio::time::timeout(CALL_LIMIT, client.elect(request)).await {
+                tracing::debug!(member = target, "does not stand for election: {}", status.message());
+            }
+        }
+        Err(HandOverError::Refused(format!("nobody took over within {} s", LIMIT.as_secs())))
+    }
+
+    async fn whole_follower(&self, to: Option<u64>, begun: Instant) -> Result<(u64, Member), HandOverError> {
+        let me = self.peers.me().raft_id;
+        loop {
+            if !self.raft.server_metrics().borrow().state.is_leader() {
+                return Err(HandOverError::NotLeader);
+            }
+            let membership = self.membership();
+            let mut others = membership.voter_ids().filter(|id| *id != me && to.is_none_or(|to| to == *id)).peekable();
+            if others.peek().is_none() {
+                let reason = match to {
+                    Some(_) => "it is no voter, or leads already",
+                    None => "there is no other voter; add one first (grid server --join)",
+                };
+                return Err(HandOverError::Refused(reason.into()));
+            }
+            let whole = others.find(|id| self.peers.contact().hears(*id, self.lease) && self.behind(*id) == Some(0));
+            if let Some(member) = whole.and_then(|id| Some((id, membership.get_node(&id)?.clone()))) {
+                return Ok(member);
+            }
+            if begun.elapsed() >= LIMIT {
+                return Err(HandOverError::Refused("no other voter has the whole log; see gridc controllers".into()));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The other members as this one reaches them: one connection for the log, one
+//! for snapshots, kept open and dialled again when lost.
+//!
+//! E3: every request names the cluster, the sender with its folder, and whom it
+//! is meant for. A member that refuses is logged with its reason, not more than
+//! once in [`TELL_AGAIN`].
+//! Not here: what is said (`network`, `read`, `hand_over`), what is answered
+//! (`service`).
+//! Snapshots have a connection of their own: on a shared one a heartbeat would
+//! wait behind megabytes. Keep-alive is much shorter than the worker's: a
+//! connection through a healed partition may otherwise sit in TCP's
+//! retransmission for seconds while new ones would pass.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use grid_proto::peer;
+use grid_proto::peer::peer_client::PeerClient;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use crate::card::Card;
+use crate::contact::Contact;
+
+/// An AppendEntries request is under 4 MiB (L1); twice that is refused.
+pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
+pub const WINDOW_BYTES: u32 = 4 << 20;
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_000);
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(1_500);
+const CONNECT_LIMIT: Duration = Duration::from_millis(700);
+const TELL_AGAIN: Duration = Duration::from_secs(30);
+/// A member is told of as lost after this.
+const LOST_AFTER: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    Log,
+    Bulk,
+}
+
+/// Clones share it.
+#[derive(Clone)]
+pub struct Peers(Arc<Inner>);
+
+struct Inner {
+    me: Card,
+    contact: Contact,
+    /// With the address each was dialled at.
+    channels: Mutex<HashMap<(u64, Lane), (String, Channel)>>,
+    told: Mutex<HashMap<u64, (String, Instant)>>,
+    lost: Mutex<HashSet<u64>>,
+}
+
+impl Peers {
+    pub fn new(me: Card) -> Self {
+        Self(Arc::new(Inner {
+            me,
+            contact: Contact::default(),
+            channels: Mutex::default(),
+            told: Mutex::default(),
+            lost: Mutex::default(),
+        }))
+    }
+
+    pub fn me(&self) -> &Card {
+        &self.0.me
+    }
+
+    pub fn contact(&self) -> &Contact {
+        &self.0.contact
+    }
+
+    pub fn sender(&self, target: u64) -> peer::Sender {
+        let Card { raft_id, folder_id, cluster_id, .. } = self.0.me.clone();
+        peer::Sender { cluster_id, raft_id, folder_id, target }
+    }
+
+    /// Connected when it is first used.
+    pub fn client(&self, target: u64, address: &str, lane: Lane) -> Result<PeerClient<Channel>, Status> {
+        let mut channels = self.0.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = channels.get(&(target, lane)).filter(|(dialled, _)| dialled == address);
+        let channel = match known {
+            Some((_, channel)) => channel.clone(),
+            None => {
+                let channel = endpoint(address)?.connect_lazy();
+                channels.insert((target, lane), (address.to_owned(), channel.clone()));
+                channel
+            }
+        };
+        Ok(PeerClient::new(channel)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    /// Notes that `target` answered a request sent at `sent`, or why it did not.
+    pub fn note<T>(&self, target: u64, sent: Instant, answer: &Result<T, Status>) {
+        match answer {
+            Ok(_) => {
+                self.0.contact.answered(target, sent);
+                if self.lost().remove(&target) {
+                    tracing::info!("member {target} answers again");
+                }
+            }
+            Err(status) if status.code() == Code::FailedPrecondition => self.tell(target, status.message()),
+            Err(status) if self.0.contact.hears(target, LOST_AFTER) => {
+                tracing::debug!("member {target} did not answer: {}", causes(status));
+            }
+            Err(status) => {
+                if self.lost().insert(target) {
+                    tracing::warn!("member {target} does not answer: {}", causes(status));
+                }
+            }
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.0.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, target: u64, reason: &str) {
+        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = told.get(&target).is_none_or(|(before, at)| before != reason || at.elapsed() > TELL_AGAIN);
+        if again {
+            tracing::warn!("member {target} refuses this one: {reason}");
+            told.insert(target, (reason.to_owned(), Instant::now()));
+        }
+    }
+}
+
+fn endpoint(address: &str) -> Result<Endpoint, Status> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|e| Status::invalid_argument(format!("{address:?} is no address of a member: {e}")))?;
+    Ok(endpoint
+        .connect_timeout(CONNECT_LIMIT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES))
+}
+
+/// tonic's own text is often "transport error"; the reason is further down.
+pub fn causes(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut next = std::error::Error::source(status);
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,130 @@
+//! Members come and go while the group runs.
+
+use std::time::Duration;
+
+use grid_raft::{ChangeError, HandOverError, OpenError, Start};
+
+use crate::trio::{Node, Trio};
+
+fn id(trio: &Trio, name: &str) -> u64 {
+    trio.nodes[name].raft().card().raft_id
+}
+
+#[test]
+fn a_group_grows_to_five_and_shrinks_to_three() {
+    let mut trio = Trio::start(&["a", "b", "c", "d", "e"]);
+    trio.propose("five");
+    trio.wait_equal();
+    for name in ["d", "e"] {
+        let (leader, gone) = (trio.wait_leader(), id(&trio, name));
+        if leader == name {
+            let node = &trio.nodes[name];
+            let refused = node.block_on(node.raft().remove(gone));
+            assert!(refused.expect_err("refused").to_string().contains("step-down"));
+            node.block_on(node.raft().hand_over(None)).expect("handed over");
+        }
+        let gone = id(&trio, name);
+        trio.wait("removed", |trio| {
+            let leader = trio.leader().ok_or("no leader")?;
+            leader.block_on(leader.raft().remove(gone)).map_err(|e| e.to_string())
+        });
+        trio.node(name).kill();
+    }
+    trio.propose("three");
+    let leader = trio.wait_leader();
+    assert_eq!(trio.nodes[&leader].raft().roster().members.len(), 3);
+    for name in ["d", "e"] {
+        // Whether it heard of its removal or not: it is no member, and elects nobody.
+        match trio.node(name).try_start(Start::Existing) {
+            Err(OpenError::Removed { .. }) => {}
+            Ok(()) => trio.node(name).kill(),
+            Err(e) => panic!("{e}"),
+        }
+        trio.nodes.remove(name);
+    }
+    assert_eq!(trio.wait_equal().payloads, ["five", "three"]);
+}
+
+#[test]
+fn what_would_break_the_majority_is_refused_with_the_reason() {
+    let mut trio = Trio::start(&["a", "b", "c"]);
+    let leader = trio.wait_leader();
+    let mut others: Vec<String> = trio.nodes.keys().filter(|name| **name != leader).cloned().collect();
+    let (healthy, dead) = (others.remove(0), others.remove(0));
+    let (healthy_id, dead_id) = (id(&trio, &healthy), id(&trio, &dead));
+    trio.node(&dead).kill();
+    let node = &trio.nodes[&leader];
+    trio.wait("the refusal", |_| match node.block_on(node.raft().remove(healthy_id)) {
+        Err(ChangeError::Refused(reason)) if reason.contains(&format!("({dead})")) => Ok(()),
+        Err(other) => Err(format!("{other}; silence {:?}", node.raft().silence(healthy_id))),
+        Ok(()) => panic!("a group of two with one dead has no majority"),
+    });
+    assert!(matches!(node.block_on(node.raft().demote(healthy_id)), Err(ChangeError::Refused(_))));
+    node.block_on(node.raft().remove(dead_id)).expect("the dead one may go");
+    trio.propose("two");
+}
+
+#[test]
+fn a_demoted_member_follows_without_a_vote_and_is_promoted_again() {
+    let trio = Trio::start(&["a", "b", "c"]);
+    let leader = trio.wait_leader();
+    let other = trio.nodes.keys().find(|name| **name != leader).expect("another").clone();
+    let (node, other_id) = (&trio.nodes[&leader], id(&trio, &other));
+    node.block_on(node.raft().demote(other_id)).expect("demoted");
+    assert!(!node.raft().roster().by_node_id(&other).expect("listed").is_voter);
+    trio.propose("still replicated");
+    trio.wait_equal();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!node.raft().roster().by_node_id(&other).expect("listed").is_voter, "it does not promote itself");
+    node.block_on(node.raft().promote(other_id)).expect("promoted");
+    assert!(node.raft().roster().by_node_id(&other).expect("listed").is_voter);
+    assert_eq!(node.block_on(node.raft().promote(1)), Err(ChangeError::Unknown(1)));
+}
+
+#[test]
+fn changes_queue() {
+    let mut trio = Trio::start(&["a"]);
+    let mut nodes: Vec<Node> = ["b", "c", "d"].into_iter().map(Node::new).collect();
+    let leader = &trio.nodes["a"];
+    leader.block_on(async {
+        let mut asked = tokio::task::JoinSet::new();
+        for node in &nodes {
+            let identity = grid_raft::Card::prepare(&node.config.data_dir, "x").expect("identity");
+            let mut member = node.config.member.clone();
+            member.folder_id = identity.folder_id;
+            let raft = leader.raft().clone();
+            asked.spawn(async move { raft.admit(identity.raft_id, member, false).await });
+        }
+        while let Some(admitted) = asked.join_next().await {
+            admitted.expect("joined").expect("each waits for its turn");
+        }
+    });
+    assert_eq!(leader.raft().roster().members.len(), 4);
+    trio.join(nodes.remove(0));
+}
+
+#[test]
+fn e7_a_hand_over_makes_another_member_lead() {
+    let trio = Trio::start(&["a", "b", "c"]);
+    trio.propose("before");
+    let leader = trio.wait_leader();
+    let node = &trio.nodes[&leader];
+    let to = trio.nodes.values().find(|n| n.name != leader).expect("another");
+    let before = node.raft().leadership().borrow().term;
+    node.block_on(node.raft().hand_over(Some(to.raft().card().raft_id))).expect("handed over");
+    let now = trio.wait_leader();
+    assert_ne!(now, leader);
+    assert!(trio.nodes[&now].raft().leadership().borrow().term > before);
+    trio.propose("after");
+    assert_eq!(trio.wait_equal().payloads, ["before", "after"]);
+    assert_eq!(node.block_on(node.raft().hand_over(None)), Err(HandOverError::NotLeader));
+}
+
+#[test]
+fn e7_alone_there_is_nobody_to_hand_over_to() {
+    let trio = Trio::start(&["a"]);
+    trio.wait_leader();
+    let node = &trio.nodes["a"];
+    assert!(matches!(node.block_on(node.raft().hand_over(None)), Err(HandOverError::Refused(_))));
+    trio.propose("still leads");
+}

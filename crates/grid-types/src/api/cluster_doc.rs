@@ -1,0 +1,69 @@
+//! Documents about the controllers themselves: who they are, how they stand, how one joins.
+
+use serde::{Deserialize, Serialize};
+
+use super::Role;
+
+/// One controller, in `GET /controllers` and `GET /api/v1/cluster`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControllerDoc {
+    pub id: String,
+    /// Null if it does not answer.
+    pub role: Option<Role>,
+    /// Whether its vote counts for a majority.
+    pub voter: bool,
+    pub leader_epoch: Option<u64>,
+    pub version: Option<String>,
+    pub api_url: String,
+    pub grpc_addr: String,
+    pub raft_addr: String,
+    pub raft_id: u64,
+    /// Where its log ends.
+    pub last_index: Option<u64>,
+    /// What its state contains.
+    pub applied_index: Option<u64>,
+    /// Entries of the longest known log that its state does not contain.
+    pub lag: Option<u64>,
+    /// Since it last answered the controller that was asked; null if it never did.
+    pub last_contact_ms: Option<u64>,
+}
+
+/// `GET /api/v1/cluster`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterDoc {
+    pub cluster_id: String,
+    pub leader_id: Option<String>,
+    pub leader_epoch: Option<u64>,
+    pub voters: u32,
+    /// Voters that must agree.
+    pub majority: u32,
+    pub members: Vec<ControllerDoc>,
+}
+
+/// `POST /api/v1/cluster/members`: a controller asks to join.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinBody {
+    pub node_id: String,
+    pub raft_id: u64,
+    pub folder_id: String,
+    pub raft_addr: String,
+    pub api_url: String,
+    pub grpc_addr: String,
+    pub feature_level: u32,
+    /// In the place of a member of this name whose data is lost (E3).
+    pub replace: bool,
+}
+
+/// Answer to a join: accepted as a learner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedDoc {
+    pub cluster_id: String,
+}
+
+/// `POST /api/v1/cluster/step-down`; the body may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepDownBody {
+    /// Who is to lead; otherwise whoever has the whole log first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}

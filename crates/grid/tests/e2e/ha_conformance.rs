@@ -1,0 +1,168 @@
+//! The five conformance tests of the HA document, each on three real controllers.
+
+use std::time::Duration;
+
+use grid_testkit::spec::{echo, job, record_slowly};
+use grid_testkit::{LIMIT, Method, Trio, ensure, wait_until};
+use serde_json::json;
+
+fn mutations() -> Vec<(Method, String)> {
+    let mut list: Vec<(Method, String)> =
+        ["/job", "/v1/jobs", "/api/v1/namespaces/default/jobs", "/api/v1/cluster/members", "/api/v1/cluster/step-down"]
+            .map(|path| (Method::POST, path.to_owned()))
+            .to_vec();
+    for verb in ["cancel", "confirm", "resume", "resolve"] {
+        list.push((Method::POST, format!("/job/job-0c5t9v3k2m7qa/{verb}")));
+    }
+    list.push((Method::DELETE, "/api/v1/cluster/members/c1".to_owned()));
+    list
+}
+
+#[test]
+fn conformance_ha_1_a_standby_rejects_every_mutation_with_not_leader() {
+    let trio = Trio::start(&[]);
+    let leader = trio.wait_leader();
+    let leader_url = trio.servers[&leader].url();
+    for standby in trio.standbys() {
+        let api = trio.api(&standby);
+        for (method, path) in mutations() {
+            for body in ["{}", "not json", r#"{"target":{"scope":"all"},"tasks":[]}"#] {
+                let answer = api.request(method.clone(), &path, &[], Some(body.to_owned())).expect("an answer");
+                assert_eq!(answer.status, 409, "{path}: {answer:?}");
+                let json = answer.json();
+                assert_eq!(json["error"], "NOT_LEADER", "{path}");
+                assert_eq!((&json["leader_id"], &json["leader_url"]), (&json!(leader), &json!(leader_url)), "{path}");
+                assert_eq!((&json["node_id"], &json["role"]), (&json!(standby), &json!("STANDBY")), "{path}");
+                assert!(json["leader_epoch"].is_u64(), "{path}: {json}");
+            }
+        }
+        for path in ["/healthz", "/readyz", "/role", "/jobs", "/nodes", "/v1/jobs", "/v1/agents", "/controllers"] {
+            let answer = api.get(path);
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+            assert_eq!(answer.header("x-grid-role"), Some("STANDBY"), "{path}");
+            assert_eq!(answer.header("x-grid-node"), Some(standby.as_str()), "{path}");
+        }
+    }
+}
+
+#[test]
+fn conformance_ha_2_only_one_node_holds_the_leader_lock_at_a_time() {
+    let mut trio = Trio::start(&[]);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let leader = trio.wait_leader();
+        let epoch = trio.roles()[&leader]["leader_epoch"].as_u64().expect("an epoch");
+        seen.push((epoch, leader.clone()));
+        trio.server(&leader).kill9();
+        // While the others elect, nobody claims an epoch that somebody else had.
+        let next = wait_until("the next leader", LIMIT, || {
+            let roles = trio.roles();
+            let claims: Vec<(u64, String)> = roles
+                .iter()
+                .filter(|(_, role)| role["role"] == "LEADER")
+                .filter_map(|(id, role)| Some((role["leader_epoch"].as_u64()?, id.clone())))
+                .collect();
+            assert!(claims.len() <= 1, "two leaders at once: {roles:?}");
+            for (epoch, id) in &claims {
+                assert!(
+                    seen.iter().all(|(old, who)| epoch > old || (epoch == old && id == who)),
+                    "{claims:?} {seen:?}"
+                );
+            }
+            claims.into_iter().next().ok_or("none".to_owned())
+        });
+        assert_ne!(next.1, leader);
+        trio.server(&leader).restart();
+    }
+}
+
+#[test]
+fn conformance_ha_3_the_leader_epoch_rises_with_every_acquisition() {
+    let mut trio = Trio::start(&[]);
+    let mut last = 0;
+    for _ in 0..3 {
+        let leader = trio.wait_leader();
+        let epoch = trio.roles()[&leader]["leader_epoch"].as_u64().expect("an epoch");
+        assert!(epoch > last, "{epoch} after {last}");
+        last = epoch;
+        wait_until("the epoch on every standby", LIMIT, || {
+            let roles = trio.roles();
+            ensure(roles.len() == 3 && roles.values().all(|role| role["leader_epoch"] == epoch), format!("{roles:?}"))
+        });
+        trio.server(&leader).kill9();
+        trio.wait_other_leader(&leader);
+        trio.server(&leader).restart();
+    }
+    // Also without a crash, and for the same controller again.
+    trio.gridc().run(&["cluster", "step-down"]).exits(0);
+    let leader = trio.wait_leader();
+    assert!(trio.roles()[&leader]["leader_epoch"].as_u64().expect("an epoch") > last);
+}
+
+#[test]
+fn conformance_ha_4_an_old_leader_cannot_commit_after_losing_leadership() {
+    let mut trio = Trio::start(&[("w1", "")]);
+    let old = trio.wait_leader();
+    let old_epoch = trio.roles()[&old]["leader_epoch"].as_u64().expect("an epoch").to_string();
+    let record = trio.record("lines");
+    let running = trio.submit("running", &job("all", [record_slowly(&record, "4s")]));
+    record.wait_of(&running, 1);
+    trio.server(&old).process().pause();
+    let new = trio.wait_other_leader(&old);
+    // Ten seconds is far beyond every timeout of an election: the pause is the test.
+    std::thread::sleep(Duration::from_secs(10));
+    trio.server(&old).process().resume();
+
+    // From its first answer on it says that it does not lead, and takes nothing.
+    let api = trio.api(&old);
+    let answer = api.post("/job", &job("all", [echo()]));
+    assert!(matches!(answer.error().as_str(), "NOT_LEADER" | "NO_QUORUM"), "{answer:?}");
+    assert_eq!(answer.header("x-grid-role"), Some("STANDBY"), "{answer:?}");
+    // What was meant for the old leader's term is stale everywhere.
+    let stale = [("x-grid-leader-epoch", old_epoch.as_str())];
+    let answer = trio.api(&new).post_with("/job", &stale, &job("all", [echo()]));
+    assert_eq!((answer.status, answer.error().as_str()), (409, "STALE_EPOCH"), "{answer:?}");
+    assert_eq!(answer.json()["stale"], "leader");
+    let answer = trio.api(&new).post_with(&format!("/job/{running}/cancel"), &stale, &json!({}));
+    assert_eq!(answer.error(), "STALE_EPOCH", "{answer:?}");
+
+    // The result went to the new leader, once.
+    let ended = trio.api(&new).wait_ended(&running);
+    assert_eq!((ended.status(), record.of(&running).len()), ("completed", 1), "{ended}");
+    wait_until("the old leader to follow", LIMIT, || {
+        let roles = trio.roles();
+        ensure(roles[&old]["leader_id"] == new && roles[&old]["role"] == "STANDBY", format!("{roles:?}"))
+    });
+    trio.wait_equal();
+}
+
+#[test]
+fn conformance_ha_5_the_job_epoch_rejects_stale_work() {
+    let mut trio = Trio::start(&[("w1", "")]);
+    let record = trio.record("lines");
+    let id = trio.submit("once", &job("all", [record_slowly(&record, "30s")]));
+    record.wait_of(&id, 1);
+    let before = trio.get(&format!("/job/{id}")).json()["job_epoch"].as_u64().expect("an epoch");
+    // The worker is away while its work is invalidated, and the leader that invalidated it dies, too.
+    trio.workers.get_mut("w1").expect("there").process().pause();
+    let leader = trio.wait_leader();
+    assert_eq!(trio.api(&leader).cancel(&id).status, 200);
+    trio.server(&leader).kill9();
+    let next = trio.wait_other_leader(&leader);
+    trio.workers.get_mut("w1").expect("there").process().resume();
+    let ended = trio.api(&next).wait_ended(&id);
+    assert_eq!(ended.status(), "cancelled", "{ended}");
+    assert_eq!(record.of(&id).len(), 1, "work of an epoch that is over is not done again");
+    trio.server(&leader).restart();
+    let resumed = wait_until("resumed", LIMIT, || {
+        let leader = trio.wait_leader();
+        let answer = trio.api(&leader).post(&format!("/job/{id}/resume"), &json!({"rerun_once": true}));
+        ensure(answer.status == 200, format!("{answer:?}"))
+    });
+    let () = resumed;
+    let after = trio.get(&format!("/job/{id}")).json()["job_epoch"].as_u64().expect("an epoch");
+    assert!(after > before, "{after} after {before}");
+    record.wait_of(&id, 2);
+    trio.submit("other", &job("all", [echo()]));
+    trio.wait_equal();
+}
