@@ -72,7 +72,7 @@ impl OpenError {
 pub enum ProposeError {
     /// Never handed to the log (E4).
     #[error("not the leader{}", .leader.as_ref().map(|l| format!("; member {} at {} is", l.raft_id, l.member.address)).unwrap_or_default())]
-    NotLeader { leader: Option<LeaderInfo> },
+    NotLeader { leader: Option<Box<LeaderInfo>> },
 
     /// Never handed to the log.
     #[error("payload of {len} bytes is over the limit of {MAX_PAYLOAD_BYTES}; split it")]

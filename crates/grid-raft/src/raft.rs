@@ -155,7 +155,9 @@ impl<R: Send + 'static> Raft<R> {
             Err(_) if appended.get() => Err(unknown("another leader may or may not keep the entry")),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward))) => {
                 let leader = forward.leader_id.zip(forward.leader_node);
-                Err(ProposeError::NotLeader { leader: leader.map(|(raft_id, member)| LeaderInfo { raft_id, member }) })
+                Err(ProposeError::NotLeader {
+                    leader: leader.map(|(raft_id, member)| Box::new(LeaderInfo { raft_id, member })),
+                })
             }
             Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(e))) => Err(unknown(&e.to_string())),
             Err(RaftError::Fatal(_)) => Err(self.stopped_error().await.into()),

@@ -129,7 +129,7 @@ impl Peer for Desk {
         if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
             self.member.peers.contact().followed_a_leader();
         }
-        Ok(Response::new(wire::append_reply(response)))
+        Ok(Response::new(wire::append_reply(&response)))
     }
 
     async fn vote(&self, request: Request<peer::VoteRequest>) -> Result<Response<peer::VoteReply>, Status> {

@@ -210,7 +210,8 @@ async fn begin(started: &Started, start: Start, extent: LogExtent) -> Result<(),
         return Err(OpenError::Removed { folder: folder.root().to_path_buf(), raft_id });
     }
     // A member that joins has nothing yet; `mark_when_it_holds_something` comes later.
-    if !(extent.is_pristine && start == Start::Join) && !folder::is_initialised(folder.root()) {
+    let holds_something = !extent.is_pristine || start != Start::Join;
+    if holds_something && !folder::is_initialised(folder.root()) {
         folder.mark_initialised(raft_id, &peers.me().folder_id, None)?;
     }
     if membership.voter_ids().eq([raft_id]) {

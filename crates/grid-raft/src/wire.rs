@@ -78,7 +78,7 @@ fn from_entry(entry: peer::Entry) -> Result<Entry<Group>, Status> {
     Ok(Entry { log_id: from_log_id(id), payload })
 }
 
-pub fn append_reply(response: AppendEntriesResponse<u64>) -> peer::AppendReply {
+pub fn append_reply(response: &AppendEntriesResponse<u64>) -> peer::AppendReply {
     use peer::append_reply::Result;
     let result = match response {
         AppendEntriesResponse::Success => Result::Success(peer::Empty {}),
@@ -86,7 +86,7 @@ pub fn append_reply(response: AppendEntriesResponse<u64>) -> peer::AppendReply {
             Result::Partial(peer::PartialSuccess { matching: matching.as_ref().map(log_id) })
         }
         AppendEntriesResponse::Conflict => Result::Conflict(peer::Empty {}),
-        AppendEntriesResponse::HigherVote(vote) => Result::Higher(ballot(&vote)),
+        AppendEntriesResponse::HigherVote(vote) => Result::Higher(ballot(vote)),
     };
     peer::AppendReply { result: Some(result) }
 }
@@ -202,7 +202,7 @@ mod tests {
             AppendEntriesResponse::HigherVote(Vote::new(9, 2)),
         ] {
             let text = format!("{response:?}");
-            let back = from_append_reply(append_reply(response)).expect("decodes");
+            let back = from_append_reply(append_reply(&response)).expect("decodes");
             assert_eq!(format!("{back:?}"), text);
         }
         assert!(from_append(peer::AppendRequest::default()).is_err(), "a message without a ballot is refused");

@@ -154,12 +154,11 @@ fn conformance_ha_5_the_job_epoch_rejects_stale_work() {
     assert_eq!(ended.status(), "cancelled", "{ended}");
     assert_eq!(record.of(&id).len(), 1, "work of an epoch that is over is not done again");
     trio.server(&leader).restart();
-    let resumed = wait_until("resumed", LIMIT, || {
+    wait_until("resumed", LIMIT, || {
         let leader = trio.wait_leader();
         let answer = trio.api(&leader).post(&format!("/job/{id}/resume"), &json!({"rerun_once": true}));
         ensure(answer.status == 200, format!("{answer:?}"))
     });
-    let () = resumed;
     let after = trio.get(&format!("/job/{id}")).json()["job_epoch"].as_u64().expect("an epoch");
     assert!(after > before, "{after} after {before}");
     record.wait_of(&id, 2);
