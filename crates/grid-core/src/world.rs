@@ -9,18 +9,18 @@ use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, SessionId};
 
 use crate::apply::{Applied, apply};
-use crate::changes::{History, ResultRow};
+use crate::changes::History;
 use crate::commands::{
-    BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    OrderDrain, PruneHistory, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom,
-    ResumeJob, SubmitJob, Verdict,
+    BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode, OrderDrain,
+    RecordResult, RegisterNode, Rejection, RemoveNode, Reply, RestoredFrom, SubmitJob,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
 use crate::invariants::violations;
 use crate::plan::Planned;
-use crate::state::{Bits, Job, Quotas, State};
+use crate::state::{Job, Quotas, State};
 
+mod people;
 mod phases;
 mod views;
 
@@ -139,66 +139,6 @@ impl World {
     /// Changes the rules of the next job.
     pub fn next_job(&mut self, adjust: fn(&mut JobSpec)) {
         self.adjust = adjust;
-    }
-
-    pub fn confirm(&mut self, job: JobId, phase: Option<u32>) -> Result<Reply, Rejection> {
-        self.one(Command::ConfirmJob(ConfirmJob { namespace: "default".parse().unwrap(), job, phase, held: None }))
-    }
-
-    pub fn confirm_held(&mut self, job: JobId) -> Result<Reply, Rejection> {
-        let (namespace, phase, held) = ("default".parse().unwrap(), None, Some(true));
-        self.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase, held }))
-    }
-
-    pub fn resolve(&mut self, job: JobId, step: u32, node: u32, verdict: Verdict) -> Result<Reply, Rejection> {
-        let node = format!("node-{node}").parse().unwrap();
-        let namespace = "default".parse().unwrap();
-        self.one(Command::ResolveStep(ResolveStep { namespace, job, step: grid_types::StepIndex(step), node, verdict }))
-    }
-
-    /// What a leader would read of an ended job and propose.
-    pub fn resume_command(&self, job: JobId) -> Command {
-        let ended = self.job(job);
-        let mut done: BTreeMap<_, Bits> = BTreeMap::new();
-        let counts = |row: &&ResultRow| row.outcome == Outcome::Success && !ended.spec.is_cleanup(row.step);
-        for row in self.results_of(job).iter().filter(counts) {
-            done.entry(row.step).or_default().set(ended.position(row.node).unwrap());
-        }
-        Command::ResumeJob(ResumeJob {
-            namespace: ended.head.namespace.clone(),
-            job,
-            epoch: ended.head.epoch,
-            spec: JobSpec::clone(&ended.spec),
-            expected: ended.expected.clone(),
-            done,
-            created_wall_ms: ended.head.created_wall_ms,
-            only: None,
-        })
-    }
-
-    /// The same on those nodes alone where something failed and has not succeeded since.
-    pub fn retry(&mut self, job: JobId) -> Result<Reply, Rejection> {
-        let Command::ResumeJob(resume) = self.resume_command(job) else { unreachable!() };
-        let mut only = Bits::default();
-        for row in self.results_of(job).iter().filter(|row| row.outcome.is_failure()) {
-            let position = resume.expected.binary_search(&row.node).unwrap();
-            let done = resume.done.get(&row.step).is_some_and(|done| done.has(position));
-            if !done && !resume.spec.is_cleanup(row.step) {
-                only.set(position);
-            }
-        }
-        self.one(Command::ResumeJob(ResumeJob { only: Some(only), ..resume }))
-    }
-
-    pub fn resume(&mut self, job: JobId) -> Result<Reply, Rejection> {
-        let command = self.resume_command(job);
-        self.one(command)
-    }
-
-    /// Forgets what ended before a time.
-    pub fn prune(&mut self, ended_before_ms: u64) -> Vec<JobId> {
-        let jobs = self.state.stubs.keys().copied().collect();
-        self.apply(vec![Command::PruneHistory(PruneHistory { ended_before_ms, jobs })]).changes.pruned
     }
 
     /// Leases that are to be given back.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use grid_core::{
-    CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, PruneHistory, Quotas, ResolveStep, ResumeJob, State,
-    Verdict, violations,
+    CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, PruneHistory, Quotas, ResolveStep, RestoredFrom,
+    ResumeJob, State, Verdict, violations,
 };
 use grid_types::job::{Condition, Offline, OnUnknown, Phase, Strategy, Task};
 use grid_types::node::NodeStatus;
@@ -113,7 +113,8 @@ fn happen(world: &mut World, random: &mut Random) {
             world.one(Command::PruneHistory(PruneHistory { ended_before_ms, jobs })).unwrap();
         }
         24 | 25 => {
-            let waiting: Vec<_> = world.state.jobs.values().filter(|job| job.head.gate.is_some()).collect();
+            let waits = |job: &&Job| job.head.gate.is_some() || job.head.held.is_some();
+            let waiting: Vec<_> = world.state.jobs.values().filter(waits).collect();
             if let Some(job) = random.pick(&waiting.iter().map(|job| job.head.id).collect::<Vec<_>>()) {
                 let namespace = "default".parse().unwrap();
                 world.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase: None, held: None })).unwrap();
@@ -139,7 +140,9 @@ fn happen(world: &mut World, random: &mut Random) {
             world.advance_ms(far);
             if random.one_in(4) {
                 let term = world.state.meta.leadership.term + 1;
-                world.begin_term(term);
+                let generation = world.state.meta.leadership.epoch.generation + 1;
+                let restored = RestoredFrom { generation, backup: "yesterday".to_owned() };
+                world.begin_restored(term, random.one_in(4).then_some(restored));
             }
         }
     }

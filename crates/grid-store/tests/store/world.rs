@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use grid_core::{
     Applied, BeginTerm, CancelJob, Changes, Command, ConfirmRevoke, Effect, Entry, EntryHead, ExpireLease, FireTimers,
-    MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, State, SubmitJob, apply, pending_effects,
+    MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, RestoredFrom, State, SubmitJob, apply,
+    pending_effects,
 };
 use grid_store::{Position, Reader, Store, Stored};
 use grid_types::api::{JobDoc, ResultDoc, ResultRowDoc};
@@ -147,6 +148,10 @@ impl World {
     }
 
     pub fn begin_term(&mut self, term: u64) {
+        self.begin_restored(term, None);
+    }
+
+    pub fn begin_restored(&mut self, term: u64, restored: Option<RestoredFrom>) {
         let begin = Command::BeginTerm(BeginTerm {
             term,
             leader: format!("c{term}").parse().unwrap(),
@@ -154,7 +159,7 @@ impl World {
             grpc_addr: "127.0.0.1:2".to_owned(),
             quotas: self.quotas,
             cluster_id: "cluster".to_owned(),
-            restored: None,
+            restored,
         });
         assert!(self.apply_in(term, vec![begin]).replies[0].is_ok());
     }
