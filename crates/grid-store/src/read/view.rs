@@ -116,6 +116,9 @@ impl<'a> View<'a> {
                 let reason = "nobody knows how it ended; waiting for a person to resolve it".to_owned();
                 Some(ResultDoc { attempts: attempt, ..bare(Outcome::Unknown, Some(reason)) })
             }
+            CellState::Queued if self.job.head.held.is_some() => {
+                waits("held after a restore; waiting for a person to confirm the job".to_owned())
+            }
             CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
             CellState::Queued => waits("waiting for a free slot".to_owned()),
             CellState::Backoff { until_ms } => {

@@ -81,6 +81,8 @@ fn e2_a_restored_cluster_holds_its_jobs_and_runs_nothing_once_only_again() {
     }
     let why = cluster.gridc().run(&["job", "why", &to_cancel]).exits(0).stdout;
     assert!(why.starts_with("held: restored from a backup of 20") && why.contains("gridc job confirm"), "{why}");
+    let waits = api.job(&to_cancel);
+    assert!(waits.result_reason(0, "web-01").starts_with("held after a restore"), "{waits}");
     // The workers' journals tell how the once-only steps in flight ended, though nobody has confirmed anything.
     api.wait_job(&in_flight, "both settled by their journals", |j| j.outcomes(0) == ["success", "success"]);
     let new = api.submit(&job("all", [record(&lines)]));
