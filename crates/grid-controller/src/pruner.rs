@@ -26,6 +26,8 @@ pub async fn prune(shared: Arc<Shared>) {
         if term.wait_for(Option::is_some).await.is_err() {
             return;
         }
+        // A new leader has more urgent things to do first.
+        tokio::time::sleep(OFTEN).await;
         let forgotten = forget_what_is_due(&shared).await;
         if forgotten > 0 {
             info!(jobs = forgotten, "old history was removed");
