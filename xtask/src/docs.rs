@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::shell::cargo;
 
 /// (package, test target) of every generated page.
-const PAGES: &[(&str, &str)] = &[("grid-types", "reference")];
+const PAGES: &[(&str, &str)] = &[("grid-types", "reference"), ("grid-types", "job_file"), ("gridc", "reference")];
 
 pub fn run() -> Result<()> {
     for (package, test) in PAGES {

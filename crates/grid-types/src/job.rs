@@ -3,6 +3,7 @@
 //!
 //! Not here: how the phases are walked (`grid-core`).
 
+pub mod fields;
 mod parse;
 mod tolerance;
 

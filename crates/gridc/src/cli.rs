@@ -262,20 +262,4 @@ Examples:
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Cli;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_well_formed_and_every_command_teaches_by_example() {
-        let mut command = Cli::command();
-        command.build();
-        command.clone().debug_assert();
-        let mut todo = vec![command];
-        while let Some(command) = todo.pop() {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Examples:\n  gridc "), "{}", command.get_name());
-            todo.extend(command.get_subcommands().cloned());
-        }
-    }
-}
+mod tests;

@@ -55,7 +55,14 @@ impl Failure {
         let (message, faults) = match self {
             Self::Usage { message, .. } => (message.clone(), &[][..]),
             Self::Invalid { what, faults } => (format!("{what} is not valid"), &faults[..]),
-            Self::Client(grid_client::Error::Refused(refusal)) => (refusal.to_string(), &refusal.details[..]),
+            Self::Client(grid_client::Error::Refused(refusal)) => match &refusal.details[..] {
+                // A controller's message may already name its only fault, or all of them in one line.
+                [only] if refusal.message.contains(&only.problem) => (refusal.to_string(), &[][..]),
+                [first, ..] if refusal.message.contains(&first.problem) => {
+                    (format!("{} ({})", number(refusal.details.len(), "fault"), refusal.word), &refusal.details[..])
+                }
+                details => (refusal.to_string(), details),
+            },
             Self::Output(source) | Self::Runtime(source) => (format!("{self}: {source}"), &[][..]),
             _ => (self.to_string(), &[][..]),
         };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Condition, JobSpec, Offline, OnUnknown, Phase, Share, Strategy, Target, Task, Tolerance};
+use super::{Condition, JobSpec, Offline, OnUnknown, Phase, Share, Strategy, Target, Task, Tolerance, fields};
 use crate::decl::{self, ActionDecl, EffectClass, Params};
 use crate::fault::Faults;
 use crate::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_LABELS, MAX_RETRIES, MAX_STEPS};
@@ -14,12 +14,11 @@ use crate::name::Name;
 use crate::node::{LABEL_RULE, is_label};
 use crate::span::Span;
 
-const JOB_FIELDS: &[&str] = &["target", "tasks", "strategy", "timeout", "failure_tolerate", "offline", "on_unknown"];
-const LEAF_FIELDS: &[&str] = &["backend", "action", "params", "timeout", "max_retries"];
-const TASK_FIELDS: &[&str] = &["backend", "action", "params", "timeout", "max_retries", "condition"];
-const PHASE_FIELDS: &[&str] =
-    &["backend", "action", "params", "timeout", "max_retries", "tasks", "condition", "concurrency", "confirm"];
-const TARGET_FIELDS: &[&str] = &["scope", "value"];
+const JOB_FIELDS: &[&str] = &fields::names(fields::JOB);
+const LEAF_FIELDS: &[&str] = &fields::names(fields::LEAF);
+const TASK_FIELDS: &[&str] = &fields::joined::<5, 1, 6>(fields::LEAF, fields::IN_PIPELINE);
+const PHASE_FIELDS: &[&str] = &fields::joined::<5, 4, 9>(fields::LEAF, fields::PHASE);
+const TARGET_FIELDS: &[&str] = &fields::names(fields::TARGET);
 
 /// Reads a job as it was submitted.
 pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {

@@ -37,4 +37,5 @@ mod settings;
 mod silence;
 mod staging;
 mod strategies;
+mod tour;
 mod waits;

@@ -242,3 +242,41 @@ fn grid_demo_runs_a_job_and_exits_0() {
     assert!(status.success(), "{status}: {}", demo.log_text());
     assert!(!demo.stdout_lines().is_empty(), "results are data and go to stdout");
 }
+
+#[test]
+fn every_http_example_of_the_seed_answers_as_written() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let stubs = Stubs::at(dir.path().join("stubs"))
+        .program("apt-get", "")
+        .program("systemctl", "sleep 250")
+        .program("curl", "");
+    let dev = Dev::start_with_path(3, &stubs.path());
+    let api = dev.api();
+    let tasks = json!([
+        {"backend": "apt", "action": "install", "params": {"package": "curl"}},
+        {"backend": "systemd", "action": "restart", "params": {"unit": "nginx"}},
+    ]);
+    let posted = api.post("/job", &json!({"target": {"scope": "group", "value": "web"}, "tasks": tasks}));
+    assert_eq!(posted.status, 201, "{posted:?}");
+    let id = posted.json()["id"].as_str().expect("an id").to_owned();
+    let running = api.wait_job(&id, "step 1 under way", |job| job.outcome(1, "web-02") == "running");
+    let doc = &running.0;
+    assert_eq!(doc["target"], json!({"scope": "group", "value": "web"}), "{doc}");
+    assert_eq!((&doc["tasks"], &doc["status"], &doc["step"]), (&tasks, &json!("running"), &json!(1)), "{doc}");
+    assert_eq!(doc["expected"], json!(["web-01", "web-02"]), "{doc}");
+    assert_eq!(doc["results"]["0"]["web-01"]["status"], "success", "{doc}");
+    assert!(doc["results"]["0"]["web-01"]["duration"].as_str().is_some_and(|text| text.ends_with('s')), "{doc}");
+    assert!(doc["created_at"].as_str().is_some_and(|text| text.ends_with('Z')), "{doc}");
+    let listed = api.get("/jobs").json();
+    assert_eq!(listed[0]["id"], json!(id), "{listed}");
+    let cancelled = api.post(&format!("/job/{id}/cancel"), &json!({}));
+    assert_eq!((cancelled.status, cancelled.json()), (200, json!({"id": id, "status": "cancelled"})));
+    let nodes = api.get("/nodes").json();
+    assert_eq!((nodes[1]["id"].as_str(), nodes[1]["status"].as_str()), (Some("web-01"), Some("online")), "{nodes}");
+    let node = api.get("/node/web-01").json();
+    assert_eq!((&node["groups"], &node["status"]), (&json!(["prod", "web"]), &json!("online")), "{node}");
+    for field in ["hostname", "backends", "last_seen"] {
+        assert!(!node[field].is_null(), "{field}: {node}");
+    }
+    assert_eq!(api.get("/status").json()["nodes"]["ready"], 3);
+}

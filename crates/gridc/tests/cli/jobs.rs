@@ -118,6 +118,23 @@ async fn every_fault_the_controller_names_is_printed() {
 }
 
 #[tokio::test]
+async fn a_fault_is_not_told_twice() {
+    let refused = |problems: &'static [&'static str]| {
+        Fake::start(move |_, _| {
+            let details: Vec<_> = problems.iter().map(|p| json!({"field": "target", "problem": p})).collect();
+            (
+                422,
+                json!({"error": "INVALID", "message": format!("target: {}", problems.join("; target: ")), "details": details}),
+            )
+        })
+    };
+    let ran = run(&refused(&["matches no node"]).await.url(), "job run -t all ping echo").await.exits(2);
+    assert_eq!(ran.stderr, "error: target: matches no node (INVALID)\n");
+    let ran = run(&refused(&["is odd", "is long"]).await.url(), "job run -t all ping echo").await.exits(2);
+    assert_eq!(ran.stderr, "error: 2 faults (INVALID)\n  target: is odd\n  target: is long\n");
+}
+
+#[tokio::test]
 async fn a_job_file_is_sent_as_it_is() {
     let server = Fake::job(vec![job("pending", &[("pending", 2)], None)]).await;
     let yaml = "\

@@ -121,6 +121,22 @@ async fn the_job_file_of_the_help_is_a_job() {
 }
 
 #[tokio::test]
+async fn the_job_files_of_the_documentation_are_jobs() {
+    let server = Fake::job(vec![job("pending", &[], None)]).await;
+    let mut tried = 0;
+    for page in ["docs/jobs.md", "docs/tour.md", "README.md"] {
+        let text = std::fs::read_to_string(format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if block.contains("\ntarget:") {
+                run_with_stdin(&server.url(), "job run -f -", block).await.exits(0);
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried >= 4, "{tried}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_an_id_is_not_found() {
     for line in ["job status nope", "job get job-1", "job cancel ../x", "node info No_Such"] {
         let ran = run("", line).await.exits(4);

@@ -1,0 +1,147 @@
+//! The fields of a job as it is written: what each takes, its default, what it means.
+//!
+//! The one list of them: the reader refuses what is not in it, and `docs/jobs.md` is made from it.
+//! Not here: how a value is checked (`parse`).
+
+/// One field.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    pub name: &'static str,
+    pub accepts: &'static str,
+    /// Empty: there is none.
+    pub default: &'static str,
+    pub help: &'static str,
+}
+
+const fn field(name: &'static str, accepts: &'static str, default: &'static str, help: &'static str) -> Field {
+    Field { name, accepts, default, help }
+}
+
+pub const JOB: &[Field; 7] = &[
+    field("target", "a target", "required", "the nodes it runs on, frozen when it starts"),
+    field(
+        "tasks",
+        "a list of phases",
+        "required",
+        "phases, in order; each is decided everywhere before the next begins",
+    ),
+    field(
+        "strategy",
+        "`fail-fast`, `continue`",
+        "`fail-fast`",
+        "`fail-fast`: when more nodes failed than `failure_tolerate` allows, no new work goes out, what runs finishes, later \
+         phases are skipped but for `on_failure`, the job is `failed`. `continue`: failed nodes are left out of later phases",
+    ),
+    field(
+        "timeout",
+        "a duration",
+        "`24h`",
+        "of the whole job: what runs is ended, `on_failure` phases still run, the job is `failed`. Waiting for a person does \
+         not count",
+    ),
+    field(
+        "failure_tolerate",
+        "a number of nodes, or a share like `\"10%\"`, `\"0.1\"`",
+        "`0`; with `continue` `\"100%\"`",
+        "how many nodes may fail before the job does: counted exactly, after every single result",
+    ),
+    field(
+        "offline",
+        "`skip`, `wait`",
+        "`skip`",
+        "`skip`: a node that is offline when its turn comes is skipped by name. `wait`: the job waits for it",
+    ),
+    field(
+        "on_unknown",
+        "`fail`, `wait`",
+        "`fail`",
+        "`fail`: a step whose outcome nobody knows counts as failed. `wait`: a person says how it ended (`gridc job resolve`)",
+    ),
+];
+
+/// What makes a phase one task.
+pub const LEAF: &[Field; 5] = &[
+    field("backend", "the name of a backend", "required", "who does it"),
+    field("action", "the name of an action", "required", "what is done"),
+    field("params", "an object", "`{}`", "the parameters of the action, as it declares them"),
+    field(
+        "timeout",
+        "a duration",
+        "the action's, or `5m`",
+        "counted on the worker, from the start of the process; then the whole process group is ended",
+    ),
+    field(
+        "max_retries",
+        "a number from 0 to 100",
+        "`0`",
+        "further attempts on a node where it failed, after 1, 2, 4 … 30 s; a `once` step only after a definite failure",
+    ),
+];
+
+pub const PHASE: &[Field; 4] = &[
+    field(
+        "tasks",
+        "a list of tasks",
+        "",
+        "instead of backend and action: a pipeline that each node walks alone, without waiting for the others. Not nested further",
+    ),
+    field(
+        "condition",
+        "`always`, `on_success`, `on_failure`",
+        "`always`",
+        "looks at the job: whether anything has failed in an earlier phase. After fail-fast only `on_failure` runs, on every \
+         reachable node, the failed ones included",
+    ),
+    field(
+        "concurrency",
+        "a number of nodes, from 1",
+        "all",
+        "how many nodes may be in the phase at once: a rolling window. A node keeps its place until the phase ends there, retries \
+         included; one that is away takes none before it has begun",
+    ),
+    field("confirm", "`true`, `false`", "`false`", "the phase begins only after `gridc job confirm`"),
+];
+
+/// What a task inside a pipeline has besides those of [`LEAF`].
+pub const IN_PIPELINE: &[Field; 1] = &[field(
+    "condition",
+    "`always`, `on_success`, `on_failure`",
+    "`always`",
+    "looks at that node: whether an earlier task of the pipeline failed there. After a failure only `on_failure` tasks run there",
+)];
+
+pub const TARGET: &[Field; 2] = &[
+    field("scope", "`all`, `group`, `node`, `labels`, `any`", "required", "which kind of target"),
+    field(
+        "value",
+        "a name, or labels like `\"zone=a,role=web\"`",
+        "",
+        "of `group` its name, of `node` its id, of `labels` all that a node must carry; `all` and `any` have none",
+    ),
+];
+
+/// The names of one list.
+pub(super) const fn names<const N: usize>(fields: &[Field; N]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut i = 0;
+    while i < N {
+        names[i] = fields[i].name;
+        i += 1;
+    }
+    names
+}
+
+/// The names of two lists.
+pub(super) const fn joined<const A: usize, const B: usize, const N: usize>(
+    first: &[Field; A],
+    second: &[Field; B],
+) -> [&'static str; N] {
+    assert!(A + B == N, "every field has its place");
+    let mut names = [""; N];
+    let mut i = 0;
+    while i < N {
+        names[i] = if i < A { first[i].name } else { second[i - A].name };
+        i += 1;
+    }
+    names
+}
