@@ -41,14 +41,7 @@ fn subcommands(help: &str) -> Vec<String> {
 }
 
 fn without_common(help: &str) -> String {
-    let mut parts = help.split("\n\n").peekable();
-    let mut kept = Vec::new();
-    while let Some(part) = parts.next() {
-        if !part.starts_with(COMMON) {
-            kept.push(part);
-        }
-    }
-    kept.join("\n\n")
+    help.split("\n\n").filter(|part| !part.starts_with(COMMON)).collect::<Vec<_>>().join("\n\n")
 }
 
 fn page() -> String {
