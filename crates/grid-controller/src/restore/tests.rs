@@ -120,8 +120,8 @@ async fn a_restore_that_is_refused_creates_nothing() {
 async fn a_restore_cut_short_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let (_, backup, _) = home(dir.path()).await;
-    let fresh = dir.path().join("fresh");
-    for leftovers in [&["restoring/raft/raft-log"][..], &["restoring/raft"], &[]] {
+    for (case, leftovers) in [&["restoring/raft/raft-log"][..], &["restoring/raft"], &[]].into_iter().enumerate() {
+        let fresh = dir.path().join(format!("fresh-{case}"));
         for leftover in leftovers {
             fs::create_dir_all(fresh.join(leftover)).unwrap();
         }
@@ -129,6 +129,5 @@ async fn a_restore_cut_short_is_made_again() {
         fs::write(fresh.join("node-id"), "c9\n").unwrap();
         restore(&restoring(&fresh, "c9", &backup)).await.unwrap().expect("made");
         started(opening(&fresh, "c9", false)).await.shutdown().await;
-        fs::remove_dir_all(&fresh).unwrap();
     }
 }
