@@ -3,7 +3,7 @@
 //! Not here: what the API asks of it (`requests`).
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -96,7 +96,8 @@ impl Controller {
             membership: stored.membership,
         };
         let (bell, bell_out) = watch::channel(0);
-        let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects, bell);
+        let leading = Arc::new(AtomicU64::new(0));
+        let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects, bell, Arc::clone(&leading));
         let raft = Raft::run(ground, machine).await.map_err(|e| ground::with_way_out(dir, e))?;
         let restored = restore::restored(dir)?.map(|restored| RestoredFrom {
             generation: restored.generation,
@@ -116,6 +117,7 @@ impl Controller {
             leadership: raft.leadership(),
             raft: raft.clone(),
             term: term_out,
+            leading,
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
             soft: Mutex::new(soft),

@@ -13,6 +13,7 @@
 //! Not here: handing leadership over (`hand_over`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -85,6 +86,8 @@ fn close(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term
 
 /// `None`: it is tried again, or leadership is gone.
 async fn begin(shared: &Arc<Shared>, raft: &Raft<Replies>, now: &Leadership) -> Option<Term> {
+    // The effects of other terms are not this controller's; it stays until the next one, as others have other terms.
+    shared.leading.store(now.term, Ordering::Release);
     if let Some(begun) = begun(shared, now.term) {
         return Some(begun);
     }

@@ -3,8 +3,12 @@
 //! A run of committed entries is applied, stored in one transaction, and only then answered (L3); its effects go to
 //! the dispatcher after that. Whoever reads the state meanwhile (planners, dispatcher) may see it a transaction
 //! early: everything they do with it is checked again by `apply`.
+//! Entries of two terms are never one transaction: rows say which leader wrote them, and a replay, which has other
+//! batches, must write the same (I13). Effects of a term in which this controller does not lead are dropped here, not by
+//! the dispatcher: a replay of the whole log would fill its queue.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use grid_core::{Applied, Changes, Effect, History, Rejection, Reply, State, apply, decode_entry};
@@ -22,6 +26,8 @@ pub struct ControllerMachine {
     effects: mpsc::UnboundedSender<Vec<Effect>>,
     /// Rings when events were stored.
     bell: watch::Sender<u64>,
+    /// The term in which this controller leads or begins to; 0: none.
+    leading: Arc<AtomicU64>,
 }
 
 impl ControllerMachine {
@@ -31,30 +37,23 @@ impl ControllerMachine {
         position: MachinePosition,
         effects: mpsc::UnboundedSender<Vec<Effect>>,
         bell: watch::Sender<u64>,
+        leading: Arc<AtomicU64>,
     ) -> Self {
-        Self { state, store, position, effects, bell }
-    }
-}
-
-impl Machine for ControllerMachine {
-    type Reply = Replies;
-
-    fn position(&self) -> MachinePosition {
-        self.position.clone()
+        Self { state, store, position, effects, bell, leading }
     }
 
-    fn apply(&mut self, batch: Vec<Committed>) -> Result<Vec<Option<Replies>>, MachineError> {
-        let Some(last) = batch.last().map(|entry| entry.position) else { return Ok(Vec::new()) };
-        let membership = batch.iter().rev().find_map(|entry| entry.membership.clone());
-        let mut replies = Vec::with_capacity(batch.len());
-        let mut changes: Vec<Changes> = Vec::with_capacity(batch.len());
+    /// Entries of one term, in one transaction.
+    fn apply_run(&mut self, run: &[Committed], replies: &mut Vec<Option<Replies>>) -> Result<(), MachineError> {
+        let Some(last) = run.last().map(|entry| entry.position) else { return Ok(()) };
+        let membership = run.iter().rev().find_map(|entry| entry.membership.clone());
+        let mut changes: Vec<Changes> = Vec::with_capacity(run.len());
         let mut effects = Vec::new();
-        for committed in batch {
-            let Some(payload) = committed.payload else {
+        for committed in run {
+            let Some(payload) = &committed.payload else {
                 replies.push(None);
                 continue;
             };
-            let entry = decode_entry(&payload).map_err(|e| halted(committed.position, &e))?;
+            let entry = decode_entry(payload).map_err(|e| halted(committed.position, &e))?;
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let applied: Applied = apply(&mut state, &entry);
             drop(state);
@@ -73,9 +72,25 @@ impl Machine for ControllerMachine {
         if membership.is_some() {
             self.position.membership = membership;
         }
-        if !effects.is_empty() {
+        if !effects.is_empty() && last.term == self.leading.load(Ordering::Acquire) {
             // The dispatcher ends only with the process.
             let _ = self.effects.send(effects);
+        }
+        Ok(())
+    }
+}
+
+impl Machine for ControllerMachine {
+    type Reply = Replies;
+
+    fn position(&self) -> MachinePosition {
+        self.position.clone()
+    }
+
+    fn apply(&mut self, batch: Vec<Committed>) -> Result<Vec<Option<Replies>>, MachineError> {
+        let mut replies = Vec::with_capacity(batch.len());
+        for run in batch.chunk_by(|one, next| one.position.term == next.position.term) {
+            self.apply_run(run, &mut replies)?;
         }
         Ok(replies)
     }

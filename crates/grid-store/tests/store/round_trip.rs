@@ -41,7 +41,7 @@ fn i13_a_store_killed_after_any_batch_gives_back_the_state() {
     }
 }
 
-fn happen(world: &mut World, random: &mut Random) {
+pub(crate) fn happen(world: &mut World, random: &mut Random) {
     let (offered, revoked) = world.leases();
     let nodes: Vec<_> = world.state.nodes.keys().copied().collect();
     let node = random.pick(&nodes).unwrap();

@@ -28,6 +28,8 @@ pub struct World {
     pub now_ms: u64,
     /// Applied, not yet stored.
     pub unstored: Vec<Changes>,
+    /// Everything that was ever applied.
+    pub log: Vec<Entry>,
     pub index: u64,
     pub membership: Option<Vec<u8>>,
     next_job: u64,
@@ -76,6 +78,7 @@ impl World {
             folder,
             now_ms: 0,
             unstored: Vec::new(),
+            log: Vec::new(),
             index: 0,
             membership: None,
             next_job: 100,
@@ -127,7 +130,9 @@ impl World {
             wall_ms: WALL_MS + self.now_ms,
             commands: u32::try_from(commands.len()).unwrap(),
         };
-        let mut applied = apply(&mut self.state, &Entry { head, commands });
+        let entry = Entry { head, commands };
+        let mut applied = apply(&mut self.state, &entry);
+        self.log.push(entry);
         self.index += 1;
         self.unstored.push(std::mem::take(&mut applied.changes));
         applied
@@ -151,7 +156,11 @@ impl World {
         self.begin_restored(term, None);
     }
 
+    /// As a controller does: entries of two terms are never one batch.
     pub fn begin_restored(&mut self, term: u64, restored: Option<RestoredFrom>) {
+        if !self.unstored.is_empty() {
+            self.store();
+        }
         let begin = Command::BeginTerm(BeginTerm {
             term,
             leader: format!("c{term}").parse().unwrap(),
