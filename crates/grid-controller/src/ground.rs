@@ -58,3 +58,8 @@ pub(crate) fn newest_state(dir: &Path) -> Option<(u64, PathBuf)> {
     found.extend(grid_store::peek(&state).ok().map(|info| (info.applied.index, state)));
     found.into_iter().max_by_key(|(index, _)| *index)
 }
+
+#[cfg(test)]
+mod life;
+#[cfg(test)]
+mod tests;
