@@ -1,6 +1,7 @@
 //! The data folder: who this worker is across restarts (W1), and the proof that only one process uses it.
 //!
-//! `identity` is written whole or not at all. The journal belongs to the `journal_id`: if the journal is gone, damaged or
+//! `identity` is written whole or not at all, with a checksum: a worker must not become another node, or another journal's
+//! owner, by a changed byte. The journal belongs to the `journal_id`: if the journal is gone, damaged or
 //! given up, so is what it knew, and a new id says so to the leader, which then counts outstanding `once` leases as
 //! unknown. The new id comes first and names the old one until the old journal is out of the way: a crash between the
 //! two must not replay the old journal under the new id.
@@ -38,6 +39,20 @@ struct Identity {
     /// The journal that lies in the folder was written under this id and is to be given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     previous_journal_id: Option<String>,
+}
+
+impl Identity {
+    fn check(&self) -> serde_json::Result<u32> {
+        Ok(crc32fast::hash(&serde_json::to_vec(self)?))
+    }
+}
+
+/// As it lies on the disk. One without a checksum was written by an older worker.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    #[serde(flatten)]
+    identity: Identity,
+    check: Option<u32>,
 }
 
 impl Folder {
@@ -124,7 +139,9 @@ impl Folder {
     }
 
     fn save(&self) -> Result<(), WorkerError> {
-        let text = serde_json::to_vec_pretty(&self.identity).map_err(std::io::Error::from);
+        let check = self.identity.check().map(Some);
+        let stored = check.map(|check| Stored { identity: self.identity.clone(), check });
+        let text = stored.and_then(|stored| serde_json::to_vec_pretty(&stored)).map_err(std::io::Error::from);
         let saved = text.and_then(|text| write_whole(&self.path.join("identity"), &text));
         saved.map_err(|error| WorkerError::Folder { path: self.path.clone(), problem: error.to_string() })
     }
@@ -142,7 +159,7 @@ enum Unreadable {
         "its file `identity` is damaged ({0}); restore it, or start over with --reset-journal and --node-id: outstanding \
          once-only steps of that node then count as unknown"
     )]
-    Damaged(serde_json::Error),
+    Damaged(String),
 }
 
 fn read_identity(folder: &Path) -> Result<Option<Identity>, Unreadable> {
@@ -151,7 +168,13 @@ fn read_identity(folder: &Path) -> Result<Option<Identity>, Unreadable> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    serde_json::from_slice(&bytes).map(Some).map_err(Unreadable::Damaged)
+    let damaged = |e: serde_json::Error| Unreadable::Damaged(e.to_string());
+    let stored: Stored = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let check = stored.identity.check().map_err(damaged)?;
+    if stored.check.is_some_and(|stored| stored != check) {
+        return Err(Unreadable::Damaged("its checksum is wrong".to_owned()));
+    }
+    Ok(Some(stored.identity))
 }
 
 fn next_identity(
@@ -180,7 +203,7 @@ fn next_identity(
         ));
     }
     let cluster_id = if reset { String::new() } else { known.cluster_id };
-    let boot = known.boot + 1;
+    let boot = known.boot.saturating_add(1);
     if journal_is_there && !reset {
         return Ok(Identity { node_id, boot, cluster_id, ..known });
     }

@@ -79,6 +79,37 @@ async fn w1_a_once_lease_is_known_or_the_journal_is_new_whatever_byte_is_damaged
 }
 
 #[tokio::test]
+async fn w1_an_identity_damaged_at_any_byte_is_refused_or_is_the_same() {
+    let (files, id) = killed().await;
+    let dir = tempfile::tempdir().unwrap();
+    let [mut same, mut refused] = [0, 0];
+    for at in 0..files[0].len() {
+        for cut in [false, true] {
+            let mut damaged = files.clone();
+            if cut {
+                damaged[0].truncate(at);
+            } else {
+                damaged[0][at] ^= 1 << (at % 7);
+            }
+            put(dir.path(), &damaged);
+            match start(dir.path(), false).await {
+                Ok(started) => {
+                    assert!(started.knows_the_lease && started.folder.journal_id() == id, "at {at}, cut: {cut}");
+                    assert_eq!(started.folder.node_id().as_str(), "web-01", "at {at}, cut: {cut}");
+                    same += 1;
+                }
+                Err(e) => {
+                    assert!(e.to_string().contains("--reset-journal and --node-id"), "at {at}, cut: {cut}: {e}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    // Only a changed blank, or the name of the checksum, does no harm.
+    assert!(same < 40 && refused > 200, "{same} the same, {refused} refused");
+}
+
+#[tokio::test]
 async fn w1_a_crash_after_the_new_id_does_not_replay_the_old_journal_under_it() {
     let (files, id) = killed().await;
     for reset_again in [false, true] {
