@@ -26,7 +26,7 @@ pub struct ControllerMachine {
     effects: mpsc::UnboundedSender<Vec<Effect>>,
     /// Rings when events were stored.
     bell: watch::Sender<u64>,
-    /// The term in which this controller leads or begins to; 0: none.
+    /// The term in which this controller last led or began to; 0: none.
     leading: Arc<AtomicU64>,
 }
 

@@ -3,11 +3,7 @@
 //! E5: the role is worked out anew for every question: a leader whom no majority has answered within one election
 //! timeout is a STANDBY with that very question, whatever it was told last.
 
-<<<<<<< HEAD
-use std::sync::atomic::{AtomicBool, Ordering};
-=======
-use std::sync::atomic::AtomicU64;
->>>>>>> 02e5d33 (I13: a store made anew from the log has the rows of the old one)
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use grid_core::{Quotas, RestoredFrom, State};
@@ -53,14 +49,10 @@ pub struct Shared {
     pub leadership: watch::Receiver<Leadership>,
     /// Set while this controller leads and its `BeginTerm` is applied. Ask `current_term`.
     pub term: watch::Receiver<Option<Term>>,
-<<<<<<< HEAD
+    /// The last Raft term in which this controller led or began to, for the machine; 0: none.
+    pub leading: Arc<AtomicU64>,
     /// E7: leadership is being handed over.
     pub draining: AtomicBool,
-=======
-    /// The Raft term in which this controller leads or begins to, for the machine; 0: none.
-    pub leading: Arc<AtomicU64>,
-    pub role: Mutex<RoleDoc>,
->>>>>>> 02e5d33 (I13: a store made anew from the log has the rows of the old one)
     pub sessions: Mutex<Sessions>,
     pub soft: Mutex<Soft>,
     pub output_desk: OutputDesk,

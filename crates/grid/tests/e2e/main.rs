@@ -14,6 +14,7 @@ mod clocks;
 mod command_line;
 mod conditions;
 mod crowd;
+mod damage;
 mod endings;
 mod events;
 mod ha_conformance;
