@@ -41,11 +41,13 @@ pub(crate) fn with_way_out(dir: &Path, e: grid_raft::OpenError) -> OpenError {
     };
     let way_out = match newest_state(dir) {
         Some((index, file)) => format!(
-            "sound state up to entry {index} is in {0}: start in an empty folder with `grid server --restore {0}`, or \
-             with a newer backup",
+            "sound state up to entry {index} is in {0}: start in an empty folder with `grid server --restore {0}`, with a \
+             newer backup, or, if others of its cluster run, with `--join URL --replace`",
             file.display()
         ),
-        None => "no sound state is left in it: start in an empty folder with `grid server --restore BACKUP`".to_owned(),
+        None => "no sound state is left in it: start in an empty folder with `grid server --restore BACKUP` or, if others of \
+                 its cluster run, with `--join URL --replace`"
+            .to_owned(),
     };
     OpenError::Damaged { path: dir.to_path_buf(), reason, way_out }
 }
@@ -60,6 +62,6 @@ pub(crate) fn newest_state(dir: &Path) -> Option<(u64, PathBuf)> {
 }
 
 #[cfg(test)]
-mod life;
+pub(crate) mod life;
 #[cfg(test)]
 mod tests;

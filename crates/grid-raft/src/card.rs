@@ -39,6 +39,14 @@ pub struct Card {
     pub joining: bool,
 }
 
+/// As it lies on the disk. One without a checksum was written by an older program.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    #[serde(flatten)]
+    card: Card,
+    check: Option<String>,
+}
+
 impl Card {
     /// The card of the folder, which is made if there is none: what a
     /// joining member has to tell before it can start.
@@ -104,13 +112,20 @@ impl Card {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(OpenError::io(&path, "cannot read")(e)),
         };
-        let card: Self =
-            serde_json::from_slice(&text).map_err(|e| OpenError::damaged(data_dir, format!("{FILE}: {e}")))?;
-        if card.format != FORMAT {
-            let reason = format!("{FILE} has format {}, this program reads {FORMAT}", card.format);
-            return Err(OpenError::damaged(data_dir, reason));
+        let damaged = |e: &dyn std::fmt::Display| OpenError::damaged(data_dir, format!("{FILE}: {e}"));
+        let Stored { card, check } = serde_json::from_slice(&text).map_err(|e| damaged(&e))?;
+        // A number for the format that only damage can have put there is caught by the checksum.
+        if card.format > FORMAT && check.as_ref().is_none_or(|check| card.sum().is_ok_and(|sum| sum == *check)) {
+            return Err(OpenError::Newer { folder: data_dir.to_path_buf(), found: card.format, known: FORMAT });
+        }
+        if check.is_some_and(|check| card.sum().map_or(true, |sum| sum != check)) || card.format != FORMAT {
+            return Err(damaged(&"its checksum is wrong"));
         }
         Ok(Some(card))
+    }
+
+    fn sum(&self) -> io::Result<String> {
+        Ok(blake3::hash(&serde_json::to_vec(self)?).to_hex().to_string())
     }
 
     /// With ids of its own, or those given: a folder may belong to a group and
@@ -136,7 +151,9 @@ impl Card {
 
     pub(crate) fn save(&self, data_dir: &Path) -> Result<(), OpenError> {
         let path = data_dir.join(FILE);
-        let text = serde_json::to_vec(self).map_err(io::Error::from).map_err(OpenError::io(&path, "cannot encode"))?;
+        let stored = self.sum().map(|sum| Stored { card: self.clone(), check: Some(sum) });
+        let text = stored.and_then(|stored| Ok(serde_json::to_vec(&stored)?));
+        let text = text.map_err(OpenError::io(&path, "cannot encode"))?;
         write_file(&path, &text).map_err(OpenError::io(&path, "cannot write"))
     }
 }
@@ -161,7 +178,26 @@ mod tests {
     use super::Card;
 
     #[test]
-    fn e3_an_card_is_made_once_and_stays() {
+    fn e3_a_card_damaged_at_any_byte_is_refused_or_is_the_same() {
+        let dir = tempfile::tempdir().expect("dir");
+        let card = Card::prepare(dir.path(), "c1").expect("made").accepted_by("abc", dir.path()).expect("saved");
+        let path = dir.path().join("member.json");
+        let whole = std::fs::read(&path).expect("read");
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 7);
+            for bad in [&flipped[..], &whole[..at]] {
+                std::fs::write(&path, bad).expect("written");
+                match Card::read(dir.path()) {
+                    Ok(read) => assert_eq!(read, Some(card.clone()), "at {at}"),
+                    Err(e) => assert!(e.to_string().contains("member.json"), "at {at}: {e}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn e3_a_card_is_made_once_and_stays() {
         let dir = tempfile::tempdir().expect("dir");
         let first = Card::prepare(dir.path(), "c1").expect("made");
         assert_eq!(Card::prepare(dir.path(), "c1").expect("read"), first);

@@ -117,7 +117,10 @@ fn outcome(home: &Home, file: &Path, damage: Damage, acknowledged: &[String]) ->
         Err(e) => {
             let text = e.to_string();
             assert!(text.contains(&copy.path().display().to_string()), "{what}: {text}");
-            assert!(["raft-log", "raft.json", "snapshots"].iter().any(|name| text.contains(name)), "{what}: {text}");
+            assert!(
+                ["raft-log", "raft.json", "member.json", "snapshots"].iter().any(|name| text.contains(name)),
+                "{what}: {text}"
+            );
             let machine = file_machine::content(&copy.path().join("machine.json")).payloads;
             assert_eq!(machine, acknowledged, "{what}: a refused start costs nothing");
             false

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use grid_core::{Command, Effect, Quotas, RecordResult, RegisterNode, Stub, SubmitJob, pending_effects};
 use grid_plan::Thresholds;
+use grid_raft::Start;
 use grid_types::api::{JobDoc, NodeDoc, OutputGroupDoc};
 use grid_types::clock::SystemClock;
 use grid_types::decl::builtin;
@@ -15,7 +16,7 @@ use grid_types::node::{Capacity, NodeFacts};
 use grid_types::{JobId, Outcome, StepIndex};
 use tempfile::TempDir;
 
-use crate::controller::{Controller, OpenError, Opening};
+use crate::controller::{Controller, OpenError, Opening, Pace};
 use crate::shared::Settings;
 
 pub fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
@@ -31,25 +32,35 @@ pub fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
         },
         data_dir: dir.to_path_buf(),
         raft_addr: "127.0.0.1:3".to_owned(),
-        bootstrap,
+        peers: None,
+        start: if bootstrap { Start::Bootstrap } else { Start::Existing },
+        pace: Pace::default(),
         clock: Arc::new(SystemClock::new()),
     }
 }
 
 pub async fn started(opening: Opening) -> Result<Controller, OpenError> {
     let controller = Controller::open(opening).await?;
-    controller.leads().await;
-    Ok(controller)
+    tokio::select! {
+        () = controller.serves() => Ok(controller),
+        why = controller.stopped() => panic!("it started and stopped again: {why}"),
+    }
 }
 
 /// What the API told people: it must never be less or other afterwards.
 #[derive(Debug, PartialEq)]
 pub struct Acknowledged {
-    jobs: Vec<JobDoc>,
+    pub jobs: Vec<JobDoc>,
     outputs: Vec<Option<Vec<OutputGroupDoc>>>,
     nodes: Vec<NodeDoc>,
     stubs: BTreeMap<JobId, Stub>,
     keys: Vec<String>,
+}
+
+impl Acknowledged {
+    pub fn ended(&self) -> Vec<&JobDoc> {
+        self.jobs.iter().filter(|job| job.status.is_ended()).collect()
+    }
 }
 
 pub fn acknowledged(controller: &Controller) -> Acknowledged {

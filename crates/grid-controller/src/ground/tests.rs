@@ -78,7 +78,7 @@ fn l3_a_folder_damaged_anywhere_serves_everything_or_says_what_to_do() {
                 assert!(text.contains(&dir.path().display().to_string()), "{what}: {text}");
                 let ways = ["--restore", "move it away and start again"];
                 assert!(ways.iter().any(|way| text.contains(way)), "{what}: {text}");
-                let named = ["raft-log", "raft.json", "state.sqlite", "snapshots"];
+                let named = ["raft-log", "raft.json", "member.json", "state.sqlite", "snapshots"];
                 assert!(named.iter().any(|name| text.contains(name)), "{what}: {text}");
             }
         }
@@ -114,7 +114,9 @@ fn a_refusal_names_the_state_that_is_left_and_a_restore_takes_it() {
                 controller.shutdown().await;
                 served
             });
-            assert_eq!(served, told);
+            // E2: what had not ended is held now, and says so.
+            assert_eq!(served.ended(), told.ended());
+            assert_eq!(served.jobs.len(), told.jobs.len());
         }
     }
 }

@@ -1,40 +1,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use grid_core::{Quotas, State};
-use grid_plan::Thresholds;
-use grid_raft::Start;
-use grid_types::clock::SystemClock;
+use grid_core::State;
 
 use super::{Restoring, restore, restored};
-use crate::controller::{Controller, Opening, Pace};
-use crate::shared::Settings;
-
-fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
-    Opening {
-        settings: Settings {
-            node_id: node.parse().unwrap(),
-            api_url: "http://127.0.0.1:1".to_owned(),
-            grpc_addr: "127.0.0.1:2".to_owned(),
-            quotas: Quotas::default(),
-            thresholds: Thresholds::default(),
-            heartbeat_ms: 5_000,
-            history_ms: grid_types::limits::HISTORY_MS,
-        },
-        data_dir: dir.to_path_buf(),
-        raft_addr: "127.0.0.1:3".to_owned(),
-        peers: None,
-        start: if bootstrap { Start::Bootstrap } else { Start::Existing },
-        pace: Pace::default(),
-        clock: Arc::new(SystemClock::new()),
-    }
-}
+use crate::controller::{Controller, Opening};
+use crate::ground::life::{self, opening};
 
 async fn started(opening: Opening) -> Controller {
-    let controller = Controller::open(opening).await.unwrap();
-    controller.serves().await;
-    controller
+    life::started(opening).await.unwrap()
 }
 
 fn restoring(dir: &Path, node: &str, source: &Path) -> Restoring {
