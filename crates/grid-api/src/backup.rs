@@ -16,6 +16,26 @@ use crate::query::Params;
 use crate::refused::Refused;
 use crate::streams::{self, Closing};
 
+#[utoipa::path(
+    get,
+    path = "/api/v1/cluster/backup",
+    tag = "cluster",
+    operation_id = "backup",
+    responses(
+        (
+            status = 200,
+            description = "the whole state as one file",
+            content_type = "application/octet-stream",
+            body = Vec<u8>,
+            headers(
+                ("X-Grid-Backup-Blake3" = String, description = "hash of the whole file"),
+                ("X-Grid-Backup-Index" = u64, description = "the last entry of the log in it"),
+                ("X-Grid-Backup-Jobs" = u64, description = "unfinished jobs in it"),
+                ("X-Grid-Backup-Taken-At" = String, description = "when it was taken"),
+            ),
+        ),
+    ),
+)]
 pub async fn backup<C: Control>(
     State(control): State<C>,
     closing: Closing,

@@ -8,7 +8,7 @@
 use axum::Json;
 use axum::extract::State;
 use grid_controller::{Control, Rerun};
-use grid_types::api::{JobStateDoc, Resolution};
+use grid_types::api::{ConfirmBody, JobStateDoc, Resolution, ResolveBody, ResumeBody};
 use grid_types::{NodeId, StepIndex};
 use serde_json::Value;
 
@@ -18,6 +18,16 @@ use crate::query::Params;
 use crate::refused::Refused;
 
 /// `POST …/jobs/{id}/confirm`; the body is optional.
+#[utoipa::path(
+    post,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/confirm",
+    tag = "jobs",
+    operation_id = "confirmJob",
+    request_body = Option<ConfirmBody>,
+    responses(
+        (status = 200, description = "how the job stands now", body = JobStateDoc),
+    ),
+)]
 pub async fn confirm<C: Control>(
     State(control): State<C>,
     path: OfJob,
@@ -33,6 +43,16 @@ pub async fn confirm<C: Control>(
 }
 
 /// `POST …/jobs/{id}/resume`; the body is optional.
+#[utoipa::path(
+    post,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/resume",
+    tag = "jobs",
+    operation_id = "resumeJob",
+    request_body = Option<ResumeBody>,
+    responses(
+        (status = 200, description = "how the job stands now", body = JobStateDoc),
+    ),
+)]
 pub async fn resume<C: Control>(
     State(control): State<C>,
     path: OfJob,
@@ -43,6 +63,16 @@ pub async fn resume<C: Control>(
 }
 
 /// `POST …/jobs/{id}/retry`: the same, only on the nodes where something failed.
+#[utoipa::path(
+    post,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/retry",
+    tag = "jobs",
+    operation_id = "retryJob",
+    request_body = Option<ResumeBody>,
+    responses(
+        (status = 200, description = "how the job stands now", body = JobStateDoc),
+    ),
+)]
 pub async fn retry<C: Control>(
     State(control): State<C>,
     path: OfJob,
@@ -67,6 +97,16 @@ async fn rerun<C: Control>(
 }
 
 /// `POST …/jobs/{id}/resolve`.
+#[utoipa::path(
+    post,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/resolve",
+    tag = "jobs",
+    operation_id = "resolveStep",
+    request_body = ResolveBody,
+    responses(
+        (status = 200, description = "how the job stands now", body = JobStateDoc),
+    ),
+)]
 pub async fn resolve<C: Control>(
     State(control): State<C>,
     path: OfJob,

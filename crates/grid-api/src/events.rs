@@ -28,6 +28,32 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const OPENING: &str = ": grid events\nretry: 1000\n\n";
 const BEAT: &str = ": beat\n\n";
 
+#[utoipa::path(
+    get,
+    path = "/api/v1/events",
+    tag = "events",
+    operation_id = "events",
+    params(
+        ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
+        ("after" = Option<u64>, Query, description = "begin behind this event"),
+        ("before" = Option<u64>, Query, description = "a page of what was before this event"),
+        ("kind" = Option<String>, Query, description = "only these kinds, with commas between them"),
+        ("job" = Option<String>, Query, description = "only of this job", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
+        ("node" = Option<String>, Query, description = "only of this node", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
+        ("namespace" = Option<String>, Query, description = "only of this namespace", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "where a stream goes on; beats `after`"),
+    ),
+    responses(
+        (
+            status = 200,
+            description = "a stream of events; a page for a client that accepts only JSON",
+            content(
+                (String = "text/event-stream"),
+                (ListDoc<EventDoc> = "application/json"),
+            ),
+        ),
+    ),
+)]
 pub async fn events<C: Control>(
     State(control): State<C>,
     headers: HeaderMap,

@@ -14,18 +14,39 @@ use crate::query::Params;
 use crate::refused::Refused;
 
 /// Answer of a health check that passed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct HealthDoc {
     status: &'static str,
 }
 
 /// `GET /role`.
+#[utoipa::path(
+    get,
+    path = "/role",
+    tag = "controller",
+    operation_id = "role",
+    responses(
+        (status = 200, description = "who this controller is and who leads", body = RoleDoc),
+    ),
+)]
 pub async fn role<C: Control>(State(control): State<C>, params: Params) -> Result<Json<RoleDoc>, Refused> {
     params.finish()?;
     Ok(Json(control.role()))
 }
 
 /// `GET /status`.
+#[utoipa::path(
+    get,
+    path = "/status",
+    tag = "controller",
+    operation_id = "status",
+    params(
+        ("hash" = Option<bool>, Query, description = "also the hash of the whole state"),
+    ),
+    responses(
+        (status = 200, description = "the cluster in numbers", body = StatusDoc),
+    ),
+)]
 pub async fn status<C: Control>(State(control): State<C>, mut params: Params) -> Result<Json<StatusDoc>, Refused> {
     let hash = params.word("hash", &[("true", true), ("false", false)]).unwrap_or(false);
     params.finish()?;
@@ -33,11 +54,29 @@ pub async fn status<C: Control>(State(control): State<C>, mut params: Params) ->
 }
 
 /// `GET /healthz`: it serves.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "controller",
+    operation_id = "health",
+    responses(
+        (status = 200, description = "it serves", body = HealthDoc),
+    ),
+)]
 pub async fn health() -> Json<HealthDoc> {
     Json(HealthDoc { status: "ok" })
 }
 
 /// `GET /readyz`: a member that knows the leader.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "controller",
+    operation_id = "ready",
+    responses(
+        (status = 200, description = "a member that knows the leader", body = HealthDoc),
+    ),
+)]
 pub async fn ready<C: Control>(State(control): State<C>) -> Result<Json<HealthDoc>, Refused> {
     if control.is_ready() {
         return Ok(Json(HealthDoc { status: "ready" }));

@@ -14,11 +14,27 @@ use grid_types::{Code, Faults, JobStatus};
 use serde_json::Value;
 
 use crate::body::{Fields, JsonBody, take_epoch};
+use crate::document::{EpochBody, JobBody};
 use crate::path::{InNamespace, OfJob};
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::refused::Refused;
 
 /// `POST …/jobs`: 201 with the job, 200 if the same key gave it before.
+#[utoipa::path(
+    post,
+    path = "/api/v1/namespaces/{ns}/jobs",
+    tag = "jobs",
+    operation_id = "submitJob",
+    params(
+        ("plan" = Option<String>, Query, description = "refuse if the job would do other than this plan", pattern = "^[0-9a-f]{64}$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "the same key gives the same job", pattern = "^[!-~]{1,128}$"),
+    ),
+    request_body = JobBody,
+    responses(
+        (status = 201, description = "the job, accepted and durable", body = JobDoc),
+        (status = 200, description = "the job that the same key gave before", body = JobDoc),
+    ),
+)]
 pub async fn submit<C: Control>(
     State(control): State<C>,
     InNamespace(namespace): InNamespace,
@@ -35,6 +51,16 @@ pub async fn submit<C: Control>(
 }
 
 /// `POST …/jobs/plan`: what the job would do; nothing is stored.
+#[utoipa::path(
+    post,
+    path = "/api/v1/namespaces/{ns}/jobs/plan",
+    tag = "jobs",
+    operation_id = "planJob",
+    request_body = JobBody,
+    responses(
+        (status = 200, description = "what the job would do", body = PlanDoc),
+    ),
+)]
 pub async fn plan<C: Control>(
     State(control): State<C>,
     InNamespace(namespace): InNamespace,
@@ -64,6 +90,16 @@ fn spec_of<C: Control>(control: &C, body: Option<Value>) -> Result<JobSpec, Refu
 }
 
 /// `POST …/jobs/{id}/cancel`; the body is optional.
+#[utoipa::path(
+    post,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/cancel",
+    tag = "jobs",
+    operation_id = "cancelJob",
+    request_body = Option<EpochBody>,
+    responses(
+        (status = 200, description = "how the job stands now", body = JobStateDoc),
+    ),
+)]
 pub async fn cancel<C: Control>(
     State(control): State<C>,
     path: OfJob,
@@ -76,18 +112,50 @@ pub async fn cancel<C: Control>(
 }
 
 /// `GET …/jobs/{id}`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}",
+    tag = "jobs",
+    operation_id = "getJob",
+    responses(
+        (status = 200, description = "the job", body = JobDoc),
+    ),
+)]
 pub async fn get<C: Control>(State(control): State<C>, path: OfJob, params: Params) -> Result<Json<JobDoc>, Refused> {
     params.finish()?;
     Ok(Json(control.job(&path.namespace, path.job).await?))
 }
 
 /// `GET …/jobs/{id}/why`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/why",
+    tag = "jobs",
+    operation_id = "whyJob",
+    responses(
+        (status = 200, description = "why it is not further, or how it ended", body = WhyDoc),
+    ),
+)]
 pub async fn why<C: Control>(State(control): State<C>, path: OfJob, params: Params) -> Result<Json<WhyDoc>, Refused> {
     params.finish()?;
     Ok(Json(control.why(&path.namespace, path.job).await?))
 }
 
 /// Canonical `GET …/jobs`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/namespaces/{ns}/jobs",
+    tag = "jobs",
+    operation_id = "listJobs",
+    params(
+        ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
+        ("after" = Option<String>, Query, description = "the `next` of the page before, a job id", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
+        ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
+    ),
+    responses(
+        (status = 200, description = "newest first", body = ListDoc<JobDoc>),
+    ),
+)]
 pub async fn list<C: Control>(
     State(control): State<C>,
     InNamespace(namespace): InNamespace,
@@ -98,6 +166,20 @@ pub async fn list<C: Control>(
 }
 
 /// `GET /jobs`: a bare array.
+#[utoipa::path(
+    get,
+    path = "/jobs",
+    tag = "jobs",
+    operation_id = "listJobsBare",
+    params(
+        ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
+        ("after" = Option<String>, Query, description = "the `next` of the page before, a job id", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
+        ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
+    ),
+    responses(
+        (status = 200, description = "the first of them, newest first", body = Vec<JobDoc>),
+    ),
+)]
 pub async fn list_bare<C: Control>(
     State(control): State<C>,
     InNamespace(namespace): InNamespace,

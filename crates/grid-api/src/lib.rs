@@ -17,6 +17,7 @@ mod body;
 mod cluster;
 mod consistency;
 mod decisions;
+mod document;
 mod events;
 mod guard;
 mod introspect;

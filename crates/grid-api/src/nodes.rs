@@ -15,12 +15,38 @@ use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::refused::Refused;
 
 /// Canonical `GET /api/v1/nodes`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/nodes",
+    tag = "nodes",
+    operation_id = "listNodes",
+    params(
+        ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
+        ("after" = Option<String>, Query, description = "the `next` of the page before, a node id", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
+    ),
+    responses(
+        (status = 200, description = "nodes by id", body = ListDoc<NodeDoc>),
+    ),
+)]
 pub async fn list<C: Control>(State(control): State<C>, params: Params) -> Result<Json<ListDoc<NodeDoc>>, Refused> {
     let (limit, after) = page(params, DEFAULT_LIMIT)?;
     Ok(Json(control.nodes(limit, after).await?))
 }
 
 /// `GET /nodes`, `GET /v1/agents`: a bare array.
+#[utoipa::path(
+    get,
+    path = "/nodes",
+    tag = "nodes",
+    operation_id = "listNodesBare",
+    params(
+        ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
+        ("after" = Option<String>, Query, description = "the `next` of the page before, a node id", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
+    ),
+    responses(
+        (status = 200, description = "the first of them; `status` is `online` or `offline`", body = Vec<NodeDoc>),
+    ),
+)]
 pub async fn list_bare<C: Control>(State(control): State<C>, params: Params) -> Result<Json<Vec<NodeDoc>>, Refused> {
     let (limit, after) = page(params, MAX_LIMIT)?;
     let nodes = control.nodes(limit, after).await?.items;
@@ -28,6 +54,15 @@ pub async fn list_bare<C: Control>(State(control): State<C>, params: Params) -> 
 }
 
 /// Canonical `GET /api/v1/nodes/{id}`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/nodes/{id}",
+    tag = "nodes",
+    operation_id = "getNode",
+    responses(
+        (status = 200, description = "the node", body = NodeDoc),
+    ),
+)]
 pub async fn get<C: Control>(
     State(control): State<C>,
     OfNode(node): OfNode,
@@ -38,6 +73,15 @@ pub async fn get<C: Control>(
 }
 
 /// `GET /node/{id}`.
+#[utoipa::path(
+    get,
+    path = "/node/{id}",
+    tag = "nodes",
+    operation_id = "getNodeBare",
+    responses(
+        (status = 200, description = "the node; `status` is `online` or `offline`", body = NodeDoc),
+    ),
+)]
 pub async fn get_alias<C: Control>(
     State(control): State<C>,
     OfNode(node): OfNode,

@@ -29,8 +29,8 @@ struct Cause {
 }
 
 /// STALE_EPOCH (409).
-#[derive(Debug, Serialize)]
-struct StaleEpochDoc<'a> {
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct StaleEpochDoc<'a> {
     error: &'static str,
     message: &'a str,
     stale: &'static str,

@@ -21,6 +21,21 @@ use crate::refused::Refused;
 pub const HEADER_OUTPUT_TOTAL: &str = "x-grid-output-total";
 
 /// `GET …/results?step=&status=&after=&limit=`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/results",
+    tag = "results",
+    operation_id = "listResults",
+    params(
+        ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
+        ("after" = Option<String>, Query, description = "the `next` of the page before", pattern = "^(0|[1-9][0-9]{0,8}):[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
+        ("step" = Option<u32>, Query, description = "only this step"),
+        ("status" = Option<Outcome>, Query, description = "only results that stand so"),
+    ),
+    responses(
+        (status = 200, description = "by step and node", body = ListDoc<ResultRowDoc>),
+    ),
+)]
 pub async fn rows<C: Control>(
     State(control): State<C>,
     path: OfJob,
@@ -31,6 +46,21 @@ pub async fn rows<C: Control>(
 }
 
 /// `GET …/output/{step}/{node}`: the bytes themselves.
+#[utoipa::path(
+    get,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/output/{step}/{node}",
+    tag = "results",
+    operation_id = "getOutput",
+    responses(
+        (
+            status = 200,
+            description = "the last bytes of the output, as the task wrote them",
+            content_type = "application/octet-stream",
+            body = Vec<u8>,
+            headers(("X-Grid-Output-Total" = u64, description = "bytes of the whole output")),
+        ),
+    ),
+)]
 pub async fn output<C: Control>(State(control): State<C>, path: OfOutput, params: Params) -> Result<Response, Refused> {
     params.finish()?;
     let output = control.output(&path.namespace, path.job, path.step, path.node).await?;
@@ -44,6 +74,15 @@ pub async fn output<C: Control>(State(control): State<C>, path: OfOutput, params
 }
 
 /// `GET …/outputs/{step}`: equal outputs once, with the nodes that had them.
+#[utoipa::path(
+    get,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/outputs/{step}",
+    tag = "results",
+    operation_id = "groupOutputs",
+    responses(
+        (status = 200, description = "equal outputs once, the largest group first", body = ListDoc<OutputGroupDoc>),
+    ),
+)]
 pub async fn outputs<C: Control>(
     State(control): State<C>,
     path: OfStep,

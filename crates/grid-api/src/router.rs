@@ -10,7 +10,8 @@ use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    backends, backup, cluster, consistency, decisions, events, guard, introspect, jobs, nodes, refused, results,
+    backends, backup, cluster, consistency, decisions, document, events, guard, introspect, jobs, nodes, refused,
+    results,
 };
 
 /// The whole API over `control`.
@@ -88,6 +89,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/api/v1/cluster/step-down", guards.leader(post(cluster::step_down::<C>)));
 
     let open = Router::new()
+        .route("/openapi.json", get(document::openapi))
         .route("/role", get(introspect::role::<C>))
         .route("/status", get(introspect::status::<C>))
         .route("/healthz", get(introspect::health))

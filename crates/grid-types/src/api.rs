@@ -29,6 +29,7 @@ pub const HEADER_BACKUP_JOBS: &str = "x-grid-backup-jobs";
 pub const HEADER_BACKUP_TAKEN: &str = "x-grid-backup-taken-at";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Role {
     Leader,
@@ -49,6 +50,7 @@ impl Role {
 
 /// `GET /role`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RoleDoc {
     pub node_id: String,
     pub role: Role,
@@ -65,6 +67,7 @@ pub struct RoleDoc {
 
 /// `GET /status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StatusDoc {
     pub cluster_id: String,
     pub version: String,
@@ -82,6 +85,7 @@ pub struct StatusDoc {
 
 /// A node. In alias lists `status` is `online` or `offline`; `state` is always exact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NodeDoc {
     pub id: String,
     pub hostname: String,
@@ -118,6 +122,7 @@ pub struct NodeStateDoc {
 
 /// A canonical list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ListDoc<T> {
     pub items: Vec<T>,
     pub next: Option<String>,
@@ -125,6 +130,7 @@ pub struct ListDoc<T> {
 
 /// Every refusal but NOT_LEADER and STALE_EPOCH, which add fields of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ErrorDoc {
     pub error: String,
     #[serde(default)]
@@ -134,6 +140,7 @@ pub struct ErrorDoc {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FaultDoc {
     pub field: String,
     pub problem: String,
@@ -150,6 +157,7 @@ pub fn fault_docs(faults: &Faults) -> Vec<FaultDoc> {
 
 /// NOT_LEADER (409), the body agents redirect by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotLeaderDoc {
     pub error: String,
     pub message: String,
@@ -162,6 +170,7 @@ pub struct NotLeaderDoc {
 
 /// Answer to a cancel, a confirmation, a resolution: how the job stands now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobStateDoc {
     pub id: String,
     pub status: crate::outcome::JobStatus,
@@ -172,6 +181,7 @@ pub struct JobStateDoc {
 
 /// One row of `…/results`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResultRowDoc {
     pub step: u32,
     pub node: String,
@@ -181,6 +191,7 @@ pub struct ResultRowDoc {
 
 /// Nodes whose output of a step is the same, largest group first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OutputGroupDoc {
     pub count: u64,
     pub nodes: Vec<String>,
@@ -191,6 +202,7 @@ pub struct OutputGroupDoc {
 
 /// `POST …/confirm`; the body may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConfirmBody {
     /// The phase that is meant; without it, whichever waits.
@@ -203,6 +215,7 @@ pub struct ConfirmBody {
 
 /// `POST …/resume` and `…/retry`; the body may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResumeBody {
     /// Run once-only steps again that may have run already (W8).
@@ -212,6 +225,7 @@ pub struct ResumeBody {
 
 /// `POST …/resolve`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResolveBody {
     pub step: u32,
@@ -222,6 +236,7 @@ pub struct ResolveBody {
 
 /// How a step ended that nobody knows, as a person says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
     Success,
@@ -232,6 +247,7 @@ pub enum Resolution {
 
 /// `GET …/why`: the one reason a job is not further, or how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WhyDoc {
     pub id: String,
     pub status: crate::outcome::JobStatus,
@@ -240,6 +256,7 @@ pub struct WhyDoc {
 
 /// `POST …/jobs/plan`: what a job would do, without doing it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlanDoc {
     /// Names exactly this; `POST …/jobs?plan=HASH` refuses if anything it covers has changed.
     pub hash: String,
@@ -249,6 +266,7 @@ pub struct PlanDoc {
     /// Those of them that are offline now, with their state.
     pub offline: BTreeMap<String, String>,
     /// Phases with every default filled in.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub tasks: serde_json::Value,
     pub strategy: String,
     pub failure_tolerate: String,

@@ -33,6 +33,7 @@ pub struct NodeFacts {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Capacity {
     #[n(0)]
     pub cpu_milli: u64,

@@ -10,6 +10,7 @@ use crate::span::Span;
 
 /// One item of `GET /api/v1/backends`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BackendDoc {
     pub name: String,
     pub help: String,
@@ -21,17 +22,20 @@ pub struct BackendDoc {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ActionDoc {
     pub name: String,
     pub help: String,
     /// What running it a second time means.
     pub effect: EffectClass,
     /// How long a task may take that does not say so itself.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub timeout: Span,
     pub params: Vec<ParamDoc>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ParamDoc {
     pub name: String,
     pub help: String,

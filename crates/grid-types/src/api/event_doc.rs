@@ -7,6 +7,7 @@ use crate::ids::JobId;
 
 /// One event: the JSON `data` of the stream, and an item of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EventDoc {
     /// Rises; what `Last-Event-ID` and `after` name.
     pub id: u64,

@@ -12,6 +12,7 @@ use crate::outcome::{JobStatus, Outcome};
 pub type Counts = BTreeMap<String, u64>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TargetDoc {
     pub scope: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,11 +20,13 @@ pub struct TargetDoc {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobDoc {
     pub id: String,
     pub namespace: String,
     pub target: TargetDoc,
     /// Phases as submitted, defaults filled in.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub tasks: Value,
     pub strategy: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,6 +65,7 @@ pub struct JobDoc {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StepDoc {
     pub step: u32,
     pub phase: u32,
@@ -71,6 +75,7 @@ pub struct StepDoc {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResultDoc {
     pub status: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
