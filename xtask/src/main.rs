@@ -1,8 +1,8 @@
 //! `cargo xtask`: every chore of the workspace, by name.
 //!
-//! One module a chore; this file only reads the first word. Not here: anything
-//! that installs tools. A fresh machine has Rust, a C compiler and Python, and
-//! every chore must work with that.
+//! One module a chore; this file only reads the first word. A fresh machine has
+//! Rust, a C compiler and Python, and every chore must work with that: what else
+//! a test runs is installed by `tools`.
 //!
 //! Arguments are read by hand: a parser crate would be compiled before every
 //! chore, and there is one word to read.
@@ -13,6 +13,7 @@ mod docs;
 mod shell;
 mod size;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -30,7 +31,8 @@ cargo xtask CHORE [ARGS]
 
 Tests that start real processes look for the binaries beside the test executable;
 GRID_BIN_DIR=DIR points them elsewhere. RUST_TEST_THREADS overrides how many tests
-run at once.
+run at once. The test of the OpenAPI document runs tools from PyPI, installed into
+~/.cache/grid-tools at first; GRID_TEST_PYTHON=FILE names a Python that has them.
 ";
 
 fn main() -> ExitCode {

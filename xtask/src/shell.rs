@@ -1,4 +1,4 @@
-//! Running cargo, the only program a chore runs.
+//! Running cargo, all that most chores run.
 //!
 //! Not here: pipes between programs or a shell: every chore stays readable as
 //! the one command line a person could type.

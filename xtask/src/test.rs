@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use anyhow::Result;
 
 use crate::shell::cargo;
+use crate::tools;
 
 pub fn run(args: &[String]) -> Result<()> {
     let mut build = vec!["build", "--locked", "--workspace", "--bins"];
@@ -24,11 +25,18 @@ pub fn run(args: &[String]) -> Result<()> {
     test.push("--no-fail-fast");
     test.extend(args.iter().map(String::as_str));
     let threads = test_threads();
-    let env: &[(&str, &str)] = match std::env::var_os("RUST_TEST_THREADS") {
-        Some(_) => &[],
-        None => &[("RUST_TEST_THREADS", &threads)],
-    };
-    cargo(&test, env)
+    let mut env: Vec<(&str, &str)> = Vec::new();
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        env.push(("RUST_TEST_THREADS", &threads));
+    }
+    let python = if runs_end_to_end(args) { Some(tools::openapi_python()?.display().to_string()) } else { None };
+    env.extend(python.as_deref().map(|python| ("GRID_TEST_PYTHON", python)));
+    cargo(&test, &env)
+}
+
+/// The end-to-end tests are of the package `grid`.
+fn runs_end_to_end(args: &[String]) -> bool {
+    !names_a_package(args) || args.iter().any(|a| matches!(a.as_str(), "grid" | "-pgrid" | "--package=grid"))
 }
 
 /// End-to-end tests mostly wait for processes, so a thread per core would leave
@@ -67,7 +75,7 @@ fn names_a_package(args: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{build_args, names_a_package};
+    use super::{build_args, names_a_package, runs_end_to_end};
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -86,5 +94,7 @@ mod tests {
         assert!(names_a_package(&words("-p grid-core")));
         assert!(names_a_package(&words("--package=grid-core x")));
         assert!(!names_a_package(&words("barrier -- -p")));
+        assert!(runs_end_to_end(&words("barrier")) && runs_end_to_end(&words("-p grid --test e2e")));
+        assert!(!runs_end_to_end(&words("-p grid-core")));
     }
 }

@@ -25,8 +25,6 @@ use crate::query::Params;
 use crate::refused::Refused;
 
 pub use job_body::{EpochBody, JobBody};
-#[cfg(test)]
-pub use operations::Access;
 use operations::{Operation, operations, schemas};
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));

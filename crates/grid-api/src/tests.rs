@@ -5,6 +5,7 @@ mod decisions;
 mod fake;
 mod guards;
 mod input;
+mod openapi;
 mod reads;
 mod sockets;
 mod streams;

@@ -24,6 +24,7 @@ mod http;
 mod live_view;
 mod nodes;
 mod once;
+mod openapi;
 mod order;
 mod outputs;
 mod pruning;
