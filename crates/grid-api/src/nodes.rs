@@ -10,6 +10,7 @@ use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
 use grid_types::node::NodeStatus;
 
 use crate::body::{Fields, JsonBody};
+use crate::document::EpochBody;
 use crate::path::OfNode;
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::refused::Refused;
@@ -92,6 +93,16 @@ pub async fn get_alias<C: Control>(
 }
 
 /// `POST …/drain`: no new work there, until it is taken back. The body is optional.
+#[utoipa::path(
+    post,
+    path = "/api/v1/nodes/{id}/drain",
+    tag = "nodes",
+    operation_id = "drainNode",
+    request_body = Option<EpochBody>,
+    responses(
+        (status = 200, description = "the node, which gets no new work", body = NodeDoc),
+    ),
+)]
 pub async fn drain<C: Control>(
     State(control): State<C>,
     OfNode(node): OfNode,
@@ -104,6 +115,16 @@ pub async fn drain<C: Control>(
 }
 
 /// `POST …/undrain`: takes it back.
+#[utoipa::path(
+    post,
+    path = "/api/v1/nodes/{id}/undrain",
+    tag = "nodes",
+    operation_id = "undrainNode",
+    request_body = Option<EpochBody>,
+    responses(
+        (status = 200, description = "the node, which gets work again", body = NodeDoc),
+    ),
+)]
 pub async fn undrain<C: Control>(
     State(control): State<C>,
     OfNode(node): OfNode,
@@ -116,6 +137,18 @@ pub async fn undrain<C: Control>(
 }
 
 /// `DELETE …/{id}?force=true`: it is no node any more.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/nodes/{id}",
+    tag = "nodes",
+    operation_id = "removeNode",
+    params(
+        ("force" = Option<bool>, Query, description = "also a node that is online"),
+    ),
+    responses(
+        (status = 200, description = "it is no node any more", body = NodeStateDoc),
+    ),
+)]
 pub async fn remove<C: Control>(
     State(control): State<C>,
     OfNode(node): OfNode,

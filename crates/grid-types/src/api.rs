@@ -114,6 +114,7 @@ pub struct NodeDoc {
 
 /// Answer to a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NodeStateDoc {
     pub id: String,
     /// `removed`.

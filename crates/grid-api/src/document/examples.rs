@@ -32,7 +32,7 @@ fn request(id: &str) -> Option<Value> {
             "strategy": "continue",
             "failure_tolerate": "10%",
         }),
-        "cancelJob" => json!({}),
+        "cancelJob" | "drainNode" | "undrainNode" => json!({}),
         "confirmJob" => json!({"phase": 1}),
         "resumeJob" | "retryJob" => json!({"rerun_once": false}),
         "resolveStep" => json!({"step": 0, "node": "web-01", "as": "success"}),
@@ -68,7 +68,8 @@ fn answer(id: &str) -> Option<Value> {
         "getBackend" => backend(),
         "listNodes" => page(node("ready")),
         "listNodesBare" => json!([node("online")]),
-        "getNode" => node("ready"),
+        "getNode" | "drainNode" | "undrainNode" => node("ready"),
+        "removeNode" => json!({"id": "web-01", "status": "removed"}),
         "getNodeBare" => node("online"),
         "role" => role(),
         "status" => {
@@ -112,7 +113,7 @@ fn node(status: &str) -> Value {
         "id": "web-01", "hostname": "web-01.example.org", "address": "10.0.0.11", "groups": ["web", "prod"],
         "labels": {"rack": "a3"}, "backends": {"ping": ["echo", "sleep"]}, "os": "linux", "arch": "x86_64",
         "capacity": {"cpu_milli": 4000, "memory_bytes": 8_589_934_592_u64, "disk_bytes": 107_374_182_400_u64, "slots": 8},
-        "version": "0.1.0", "status": status, "state": "ready", "ordinal": 1, "session": 3, "leases": 0,
+        "version": "0.1.0", "status": status, "state": "ready", "ordinal": 1, "session": 3, "drained": false, "leases": 0,
         "last_seen": AT, "registered_at": AT, "leader_epoch": 4,
     })
 }

@@ -4,8 +4,8 @@
 
 use grid_types::Code;
 use grid_types::api::{
-    BackendDoc, ConfirmBody, ErrorDoc, EventDoc, JobDoc, JobStateDoc, ListDoc, NodeDoc, NotLeaderDoc, OutputGroupDoc,
-    PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, WhyDoc,
+    BackendDoc, ConfirmBody, ErrorDoc, EventDoc, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
+    OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, WhyDoc,
 };
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::HttpMethod;
@@ -94,7 +94,10 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<nodes::__path_list>(Read, &[], &[]),
         Operation::of::<nodes::__path_list_bare>(Read, &[], &["/v1/agents"]),
         Operation::of::<nodes::__path_get>(Read, &[], &[]),
-        Operation::of::<nodes::__path_get_alias>(Read, &[], &[]),
+        Operation::of::<nodes::__path_get_alias>(Read, &[], &["/v1/agents/{id}"]),
+        Operation::of::<nodes::__path_drain>(Leader, DECIDES, &["/node/{id}/drain"]),
+        Operation::of::<nodes::__path_undrain>(Leader, DECIDES, &["/node/{id}/undrain"]),
+        Operation::of::<nodes::__path_remove>(Leader, DECIDES, &["/node/{id}", "/v1/agents/{id}"]),
         Operation::of::<backup::__path_backup>(Read, &[], &[]),
         Operation::of::<introspect::__path_role>(Open, &[], &[]),
         Operation::of::<introspect::__path_status>(Open, &[], &[]),
@@ -107,7 +110,7 @@ pub fn operations() -> Vec<Operation> {
 /// Whatever these mention comes with them.
 #[derive(OpenApi)]
 #[openapi(components(schemas(
-    BackendDoc, ConfirmBody, ErrorDoc, EventDoc, HealthDoc, JobDoc, JobStateDoc, NodeDoc, NotLeaderDoc,
+    BackendDoc, ConfirmBody, ErrorDoc, EventDoc, HealthDoc, JobDoc, JobStateDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
     OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StaleEpochDoc<'_>, StatusDoc, WhyDoc,
     ListDoc<BackendDoc>, ListDoc<EventDoc>, ListDoc<JobDoc>, ListDoc<NodeDoc>, ListDoc<OutputGroupDoc>,
     ListDoc<ResultRowDoc>,

@@ -75,18 +75,19 @@ fn the_api_keeps_to_its_document_whatever_it_is_asked() {
 
 fn narrow(document: &mut Value, jobs: &[&str]) {
     let paths = document["paths"].as_object_mut().expect("paths");
-    for parameter in paths
-        .values_mut()
-        .flat_map(|item| item.as_object_mut().expect("a path").values_mut())
-        .flat_map(|operation| operation["parameters"].as_array_mut().expect("parameters"))
-    {
-        match (parameter["in"].as_str(), parameter["name"].as_str(), parameter["description"].as_str()) {
-            (Some("path"), _, Some("a job id")) => parameter["schema"] = json!({"type": "string", "enum": jobs}),
-            (Some("path"), _, Some("a node id")) => {
-                parameter["schema"] = json!({"type": "string", "enum": ["web-01", "db-01", "nobody"]});
+    let operations = paths.values_mut().flat_map(|item| item.as_object_mut().expect("a path"));
+    for (method, operation) in operations {
+        // A node that is removed ends its worker, and `grid dev` with it.
+        let nodes: &[&str] = if method == "delete" { &["nobody"] } else { &["web-01", "db-01", "nobody"] };
+        for parameter in operation["parameters"].as_array_mut().expect("parameters") {
+            match (parameter["name"].as_str(), parameter["description"].as_str()) {
+                (Some("id"), Some("a job id")) => parameter["schema"] = json!({"type": "string", "enum": jobs}),
+                (Some("id" | "node"), Some("a node id")) => {
+                    parameter["schema"] = json!({"type": "string", "enum": nodes});
+                }
+                (Some("step"), Some("the number of a step, from 0")) => parameter["schema"]["maximum"] = json!(2),
+                _ => {}
             }
-            (Some("path"), Some("step"), _) => parameter["schema"]["maximum"] = json!(2),
-            _ => {}
         }
     }
     for name in ["Task", "PhaseTask"] {
