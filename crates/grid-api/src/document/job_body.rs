@@ -49,7 +49,7 @@ pub fn put_schemas(all: &mut Map<String, Value>) {
     let tasks = json!({"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": of("Task")});
     let mut pipeline = phase_fields();
     pipeline.insert("tasks".to_owned(), tasks);
-    all.insert("Pipeline".to_owned(), closed(pipeline, &["tasks"]));
+    all.insert("Pipeline".to_owned(), closed(&pipeline, &["tasks"]));
     let kinds = |phase: bool| {
         let actions = builtin().iter().flat_map(|b| b.actions.iter().map(move |a| (b, a)));
         json!({"oneOf": actions.map(|(b, a)| task(b, a, phase)).collect::<Vec<_>>()})
@@ -62,7 +62,7 @@ fn of(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-fn closed(properties: Map<String, Value>, required: &[&str]) -> Value {
+fn closed(properties: &Map<String, Value>, required: &[&str]) -> Value {
     json!({"type": "object", "additionalProperties": false, "required": required, "properties": properties})
 }
 
@@ -135,7 +135,7 @@ fn task(backend: &BackendDecl, action: &ActionDecl, is_phase: bool) -> Value {
     let params: Map<_, _> = action.params.iter().map(|p| (p.name.to_owned(), param(p))).collect();
     fields.insert("backend".to_owned(), json!({"type": "string", "const": backend.name}));
     fields.insert("action".to_owned(), json!({"type": "string", "const": action.name}));
-    fields.insert("params".to_owned(), closed(params, &required));
+    fields.insert("params".to_owned(), closed(&params, &required));
     fields.insert("condition".to_owned(), condition());
     fields.insert("timeout".to_owned(), span("of one attempt"));
     fields.insert("max_retries".to_owned(), json!({"type": ["integer", "null"], "minimum": 0, "maximum": MAX_RETRIES}));
@@ -143,7 +143,7 @@ fn task(backend: &BackendDecl, action: &ActionDecl, is_phase: bool) -> Value {
     if !required.is_empty() {
         names.push("params");
     }
-    let mut schema = closed(fields, &names);
+    let mut schema = closed(&fields, &names);
     schema["title"] = json!(format!("{} {}", backend.name, action.name));
     schema["description"] = json!(action.help);
     schema
