@@ -7,20 +7,39 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use grid_controller::{Control, MemberChange};
 use grid_types::Name;
-use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, RoleDoc};
+use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, RoleDoc, StepDownBody};
 use serde_json::Value;
 
 use crate::body::{Fields, JsonBody};
+use crate::document::EpochBody;
 use crate::query::Params;
 use crate::refused::Refused;
 
 /// `GET /api/v1/cluster`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/cluster",
+    tag = "cluster",
+    operation_id = "cluster",
+    responses(
+        (status = 200, description = "the controllers and how they stand", body = ClusterDoc),
+    ),
+)]
 pub async fn status<C: Control>(State(control): State<C>, params: Params) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
     Ok(Json(control.cluster().await?))
 }
 
 /// `GET /controllers`: the members alone.
+#[utoipa::path(
+    get,
+    path = "/api/v1/controllers",
+    tag = "cluster",
+    operation_id = "controllers",
+    responses(
+        (status = 200, description = "the members alone", body = Vec<ControllerDoc>),
+    ),
+)]
 pub async fn controllers<C: Control>(
     State(control): State<C>,
     params: Params,
@@ -30,6 +49,16 @@ pub async fn controllers<C: Control>(
 }
 
 /// `POST /api/v1/cluster/members`: a controller asks to join.
+#[utoipa::path(
+    post,
+    path = "/api/v1/cluster/members",
+    tag = "cluster",
+    operation_id = "joinMember",
+    request_body = JoinBody,
+    responses(
+        (status = 201, description = "accepted as a learner", body = JoinedDoc),
+    ),
+)]
 pub async fn join<C: Control>(
     State(control): State<C>,
     params: Params,
@@ -42,6 +71,15 @@ pub async fn join<C: Control>(
 }
 
 /// `DELETE /api/v1/cluster/members/{id}`.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/cluster/members/{id}",
+    tag = "cluster",
+    operation_id = "removeMember",
+    responses(
+        (status = 200, description = "the cluster without it", body = ClusterDoc),
+    ),
+)]
 pub async fn remove<C: Control>(
     State(control): State<C>,
     Path(id): Path<String>,
@@ -52,6 +90,16 @@ pub async fn remove<C: Control>(
 }
 
 /// `POST /api/v1/cluster/members/{id}/promote`; the body is optional.
+#[utoipa::path(
+    post,
+    path = "/api/v1/cluster/members/{id}/promote",
+    tag = "cluster",
+    operation_id = "promoteMember",
+    request_body = Option<EpochBody>,
+    responses(
+        (status = 200, description = "its vote counts", body = ClusterDoc),
+    ),
+)]
 pub async fn promote<C: Control>(
     State(control): State<C>,
     Path(id): Path<String>,
@@ -64,6 +112,16 @@ pub async fn promote<C: Control>(
 }
 
 /// `POST /api/v1/cluster/members/{id}/demote`; the body is optional.
+#[utoipa::path(
+    post,
+    path = "/api/v1/cluster/members/{id}/demote",
+    tag = "cluster",
+    operation_id = "demoteMember",
+    request_body = Option<EpochBody>,
+    responses(
+        (status = 200, description = "its vote does not count", body = ClusterDoc),
+    ),
+)]
 pub async fn demote<C: Control>(
     State(control): State<C>,
     Path(id): Path<String>,
@@ -76,6 +134,16 @@ pub async fn demote<C: Control>(
 }
 
 /// `POST /api/v1/cluster/step-down`; the body is optional. Answers who leads then.
+#[utoipa::path(
+    post,
+    path = "/api/v1/cluster/step-down",
+    tag = "cluster",
+    operation_id = "stepDown",
+    request_body = Option<StepDownBody>,
+    responses(
+        (status = 200, description = "who leads then", body = RoleDoc),
+    ),
+)]
 pub async fn step_down<C: Control>(
     State(control): State<C>,
     params: Params,

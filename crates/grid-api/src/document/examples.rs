@@ -32,7 +32,12 @@ fn request(id: &str) -> Option<Value> {
             "strategy": "continue",
             "failure_tolerate": "10%",
         }),
-        "cancelJob" | "drainNode" | "undrainNode" => json!({}),
+        "cancelJob" | "drainNode" | "undrainNode" | "promoteMember" | "demoteMember" => json!({}),
+        "stepDown" => json!({"to": "n2"}),
+        "joinMember" => json!({
+            "node_id": "n2", "raft_id": 7, "folder_id": "9d2e", "raft_addr": "10.0.0.2:4601",
+            "api_url": "http://10.0.0.2:4600", "grpc_addr": "10.0.0.2:4602", "feature_level": 1, "replace": false,
+        }),
         "confirmJob" => json!({"phase": 1}),
         "resumeJob" | "retryJob" => json!({"rerun_once": false}),
         "resolveStep" => json!({"step": 0, "node": "web-01", "as": "success"}),
@@ -69,6 +74,13 @@ fn answer(id: &str) -> Option<Value> {
         "listNodes" => page(node("ready")),
         "listNodesBare" => json!([node("online")]),
         "getNode" | "drainNode" | "undrainNode" => node("ready"),
+        "cluster" | "removeMember" | "promoteMember" | "demoteMember" => json!({
+            "cluster_id": "5f0c3a1e9b7d4c21", "leader_id": "n1", "leader_epoch": 4, "voters": 1, "majority": 1,
+            "members": [controller()],
+        }),
+        "controllers" => json!([controller()]),
+        "joinMember" => json!({"cluster_id": "5f0c3a1e9b7d4c21"}),
+        "stepDown" => role(),
         "removeNode" => json!({"id": "web-01", "status": "removed"}),
         "getNodeBare" => node("online"),
         "role" => role(),
@@ -118,6 +130,14 @@ fn node(status: &str) -> Value {
     })
 }
 
+fn controller() -> Value {
+    json!({
+        "id": "n1", "role": "LEADER", "voter": true, "leader_epoch": 4, "version": "0.1.0",
+        "api_url": "http://10.0.0.1:4600", "grpc_addr": "10.0.0.1:4602", "raft_addr": "10.0.0.1:4601", "raft_id": 5,
+        "last_index": 41, "applied_index": 41, "lag": 0, "last_contact_ms": 0,
+    })
+}
+
 fn backend() -> Value {
     json!({
         "name": "ping", "help": "answers", "on_by_default": true, "needs": [],
@@ -131,6 +151,6 @@ fn backend() -> Value {
 fn role() -> Value {
     json!({
         "node_id": "n1", "role": "LEADER", "leader_epoch": 4, "leader_id": "n1",
-        "leader_url": "http://10.0.0.1:4600", "leader_grpc": "http://10.0.0.1:4602",
+        "leader_url": "http://10.0.0.1:4600", "leader_grpc": "http://10.0.0.1:4602", "controllers": ["http://10.0.0.1:4600"],
     })
 }

@@ -4,8 +4,9 @@
 
 use grid_types::Code;
 use grid_types::api::{
-    BackendDoc, ConfirmBody, ErrorDoc, EventDoc, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
-    OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, WhyDoc,
+    BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, ErrorDoc, EventDoc, JobDoc, JobStateDoc, JoinBody, JoinedDoc,
+    ListDoc, NodeDoc, NodeStateDoc, NotLeaderDoc, OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody,
+    RoleDoc, StatusDoc, StepDownBody, WhyDoc,
 };
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::HttpMethod;
@@ -13,7 +14,7 @@ use utoipa::{OpenApi, Path};
 
 use crate::introspect::HealthDoc;
 use crate::refused::StaleEpochDoc;
-use crate::{backends, backup, decisions, document, events, introspect, jobs, nodes, results};
+use crate::{backends, backup, cluster, decisions, document, events, introspect, jobs, nodes, results};
 
 /// Who may ask, as the guards of the route table have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,13 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<nodes::__path_undrain>(Leader, DECIDES, &["/node/{id}/undrain"]),
         Operation::of::<nodes::__path_remove>(Leader, DECIDES, &["/node/{id}", "/v1/agents/{id}"]),
         Operation::of::<backup::__path_backup>(Read, &[], &[]),
+        Operation::of::<cluster::__path_status>(Read, &[], &[]),
+        Operation::of::<cluster::__path_controllers>(Read, &[], &["/controllers"]),
+        Operation::of::<cluster::__path_join>(Leader, DECIDES, &[]),
+        Operation::of::<cluster::__path_remove>(Leader, DECIDES, &[]),
+        Operation::of::<cluster::__path_promote>(Leader, DECIDES, &[]),
+        Operation::of::<cluster::__path_demote>(Leader, DECIDES, &[]),
+        Operation::of::<cluster::__path_step_down>(Leader, DECIDES, &[]),
         Operation::of::<introspect::__path_role>(Open, &[], &[]),
         Operation::of::<introspect::__path_status>(Open, &[], &[]),
         Operation::of::<introspect::__path_health>(Open, &[], &["/health"]),
@@ -110,7 +118,7 @@ pub fn operations() -> Vec<Operation> {
 /// Whatever these mention comes with them.
 #[derive(OpenApi)]
 #[openapi(components(schemas(
-    BackendDoc, ConfirmBody, ErrorDoc, EventDoc, HealthDoc, JobDoc, JobStateDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
+    BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, JoinBody, JoinedDoc, StepDownBody, ErrorDoc, EventDoc, HealthDoc, JobDoc, JobStateDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
     OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StaleEpochDoc<'_>, StatusDoc, WhyDoc,
     ListDoc<BackendDoc>, ListDoc<EventDoc>, ListDoc<JobDoc>, ListDoc<NodeDoc>, ListDoc<OutputGroupDoc>,
     ListDoc<ResultRowDoc>,

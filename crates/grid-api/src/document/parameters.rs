@@ -11,6 +11,13 @@ pub const NAME: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 pub fn complete(doc: &mut Value, access: Access, path: &str) {
     let mut all: Vec<Value> = names(path).map(|name| in_path(name, path)).collect();
     all.extend(doc["parameters"].as_array().cloned().unwrap_or_default());
+    if access == Access::Read {
+        all.push(json!({
+            "name": "consistency", "in": "query", "required": false,
+            "description": "`strong`: what was acknowledged before this request is in the answer",
+            "schema": {"type": "string", "enum": ["strong", "stale"]},
+        }));
+    }
     if access != Access::Open {
         all.push(json!({
             "name": "X-Grid-Leader-Epoch", "in": "header", "required": false,
@@ -31,6 +38,7 @@ fn in_path(name: &str, path: &str) -> Value {
         "ns" => ("a namespace", json!({"type": "string", "enum": ["default"]})),
         "step" => ("the number of a step, from 0", json!({"type": "integer", "minimum": 0, "maximum": 999})),
         "node" => ("a node id", json!({"type": "string", "pattern": NAME})),
+        _ if path.contains("/members/") => ("a controller id", json!({"type": "string", "minLength": 1})),
         _ if path.contains("/backends/") => ("a backend", json!({"type": "string", "minLength": 1})),
         _ if path.contains("/node") || path.contains("/agents/") => {
             ("a node id", json!({"type": "string", "pattern": NAME}))

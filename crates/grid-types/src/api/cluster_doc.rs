@@ -6,6 +6,7 @@ use super::Role;
 
 /// One controller, in `GET /controllers` and `GET /api/v1/cluster`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ControllerDoc {
     pub id: String,
     /// Null if it does not answer.
@@ -30,6 +31,7 @@ pub struct ControllerDoc {
 
 /// `GET /api/v1/cluster`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ClusterDoc {
     pub cluster_id: String,
     pub leader_id: Option<String>,
@@ -42,6 +44,7 @@ pub struct ClusterDoc {
 
 /// `POST /api/v1/cluster/members`: a controller asks to join.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JoinBody {
     pub node_id: String,
     pub raft_id: u64,
@@ -49,19 +52,23 @@ pub struct JoinBody {
     pub raft_addr: String,
     pub api_url: String,
     pub grpc_addr: String,
+    #[cfg_attr(feature = "schema", schema(required = false))]
     pub feature_level: u32,
     /// In the place of a member of this name whose data is lost (E3).
+    #[cfg_attr(feature = "schema", schema(required = false))]
     pub replace: bool,
 }
 
 /// Answer to a join: accepted as a learner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JoinedDoc {
     pub cluster_id: String,
 }
 
 /// `POST /api/v1/cluster/step-down`; the body may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StepDownBody {
     /// Who is to lead; otherwise whoever has the whole log first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
