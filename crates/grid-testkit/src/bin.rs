@@ -31,6 +31,13 @@ pub fn command(name: &str) -> Command {
     clean(Command::new(bin(name)))
 }
 
+/// The same in a network namespace.
+pub(crate) fn command_in(namespace: &str, name: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace]).arg(bin(name));
+    clean(command)
+}
+
 /// A command without the caller's own `GRID_*` settings.
 pub fn clean(mut command: Command) -> Command {
     for (variable, _) in std::env::vars_os() {

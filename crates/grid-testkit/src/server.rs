@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::api::Api;
-use crate::bin::command;
+use crate::bin::{command, command_in};
+use crate::netns::Lan;
 use crate::ports::free_port;
 use crate::process::{Process, field};
 
@@ -24,11 +25,30 @@ pub struct ServerOptions {
     pub restore: Option<PathBuf>,
     /// API addresses of a cluster to join; none: it founds one.
     pub join: Option<String>,
+    /// The namespace it runs in, and its address there; none: beside the test, on loopback.
+    pub machine: Option<(String, String)>,
 }
 
 impl ServerOptions {
     pub fn new(node_id: &str, dir: impl Into<PathBuf>) -> Self {
-        Self { node_id: node_id.to_owned(), dir: dir.into(), flags: Vec::new(), join: None, restore: None }
+        Self {
+            node_id: node_id.to_owned(),
+            dir: dir.into(),
+            flags: Vec::new(),
+            join: None,
+            restore: None,
+            machine: None,
+        }
+    }
+
+    /// It runs on a host of `lan`.
+    pub fn on(mut self, lan: &Lan, host: usize) -> Self {
+        self.machine = Some((lan.namespace(host), lan.address(host)));
+        self
+    }
+
+    fn host(&self) -> &str {
+        self.machine.as_ref().map_or("127.0.0.1", |(_, address)| address)
     }
 
     /// It joins the cluster of the controller at `url`.
@@ -87,7 +107,7 @@ pub struct Server {
 
 impl Server {
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports.api)
+        format!("http://{}:{}", self.options.host(), self.ports.api)
     }
 
     pub fn node_id(&self) -> &str {
@@ -150,14 +170,18 @@ impl Server {
 }
 
 fn spawn(options: &ServerOptions, ports: Ports) -> Process {
-    let mut command = command("grid");
+    let mut command = match &options.machine {
+        None => command("grid"),
+        Some((namespace, _)) => command_in(namespace, "grid"),
+    };
+    let host = options.host();
     command
         .args(["server", "--node-id", &options.node_id])
         .arg("--data-dir")
         .arg(options.dir.join("data"))
-        .args(["--api", &format!("127.0.0.1:{}", ports.api)])
-        .args(["--raft", &format!("127.0.0.1:{}", ports.raft)])
-        .args(["--grpc", &format!("127.0.0.1:{}", ports.grpc)])
+        .args(["--api", &format!("{host}:{}", ports.api)])
+        .args(["--raft", &format!("{host}:{}", ports.raft)])
+        .args(["--grpc", &format!("{host}:{}", ports.grpc)])
         .args(&options.flags)
         .current_dir(&options.dir);
     match (&options.restore, &options.join) {

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::api::{Answer, Api};
 use crate::gridc::Gridc;
+use crate::netns::Lan;
 use crate::record::Record;
 use crate::server::{Server, ServerOptions};
 use crate::wait::{LIMIT, ensure, wait_until};
@@ -22,6 +23,8 @@ pub struct Trio {
     pub servers: BTreeMap<String, Server>,
     flags: String,
     dir: TempDir,
+    /// Dropped last, after everybody who lives there.
+    lan: Option<Lan>,
 }
 
 impl Trio {
@@ -32,8 +35,17 @@ impl Trio {
 
     /// The same with flags for every server.
     pub fn start_with(flags: &str, workers: &[(&str, &str)]) -> Self {
+        Self::start_on(None, flags, workers)
+    }
+
+    /// The controllers each on a machine of their own: `c1` on host 0 and so on; the workers beside the test.
+    pub fn start_apart(lan: Lan, workers: &[(&str, &str)]) -> Self {
+        Self::start_on(Some(lan), "--insecure", workers)
+    }
+
+    fn start_on(lan: Option<Lan>, flags: &str, workers: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
-        let mut trio = Self { workers: BTreeMap::new(), servers: BTreeMap::new(), flags: flags.to_owned(), dir };
+        let mut trio = Self { workers: BTreeMap::new(), servers: BTreeMap::new(), flags: flags.to_owned(), dir, lan };
         trio.add_server("c1");
         trio.add_server("c2");
         trio.add_server("c3");
@@ -56,7 +68,23 @@ impl Trio {
     /// Options for a controller of this cluster, in a folder of its own.
     pub fn server_options(&self, id: &str) -> ServerOptions {
         let options = ServerOptions::new(id, self.path(id)).flags(&self.flags);
-        if self.servers.is_empty() { options } else { options.join(&self.urls()) }
+        let options = if self.servers.is_empty() { options } else { options.join(&self.urls()) };
+        match &self.lan {
+            Some(lan) => options.on(lan, self.servers.len()),
+            None => options,
+        }
+    }
+
+    /// What the controllers `from` send to the controllers `to` is lost, or (`cut` false) arrives again.
+    ///
+    /// # Panics
+    /// When they are not on machines of their own.
+    pub fn set_cut(&self, from: &[&str], to: &[&str], cut: bool) {
+        let lan = self.lan.as_ref().expect("controllers on machines of their own");
+        let host = |id: &str| self.servers.keys().position(|known| known == id).expect("a controller");
+        for (from, to) in from.iter().flat_map(|from| to.iter().map(move |to| (host(from), host(to)))) {
+            if cut { lan.cut(from, to) } else { lan.heal(from, to) }
+        }
     }
 
     pub fn worker_options(&self, id: &str) -> WorkerOptions {
