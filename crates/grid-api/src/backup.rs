@@ -54,7 +54,7 @@ pub async fn backup<C: Control>(
         (HeaderName::from_static(HEADER_BACKUP_JOBS), backup.jobs.to_string()),
         (HeaderName::from_static(HEADER_BACKUP_TAKEN), backup.taken_at),
     ];
-    let mut response = Response::new(streams::body(backup.pieces, closing, Bytes::new(), "", |piece| piece));
+    let mut response = Response::new(streams::body(backup.pieces, closing, Bytes::new(), "", Ok));
     for (name, value) in head {
         let value = HeaderValue::try_from(value);
         let value = value.map_err(|e| Refused::new(Code::Internal, format!("the backup cannot be named: {e}")))?;

@@ -87,7 +87,7 @@ fn all_schemas() -> Map<String, Value> {
     let mut all = schemas();
     job_body::put_schemas(&mut all);
     // Bodies may name the epoch they are for, whatever else they hold.
-    for name in ["ConfirmBody", "JoinBody", "ResolveBody", "ResumeBody", "StepDownBody"] {
+    for name in ["ConfirmBody", "JoinBody", "LogsBody", "ResolveBody", "ResumeBody", "StepDownBody"] {
         if let Some(properties) = all.get_mut(name).and_then(|s| s.get_mut("properties")).and_then(Value::as_object_mut)
         {
             properties.insert("leader_epoch".to_owned(), job_body::epoch());

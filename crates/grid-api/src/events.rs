@@ -76,7 +76,7 @@ pub async fn events<C: Control>(
         after = Some(last);
     }
     let events = control.listen(filter, after).await?;
-    let write = move |event: EventDoc| frame(&EventDoc { role: Some(control.role().role), ..event });
+    let write = move |event: EventDoc| Ok(frame(&EventDoc { role: Some(control.role().role), ..event }));
     let body = streams::body(events, closing, Bytes::from_static(OPENING.as_bytes()), BEAT, write);
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

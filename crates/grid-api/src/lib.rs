@@ -22,6 +22,7 @@ mod events;
 mod guard;
 mod introspect;
 mod jobs;
+mod logs;
 mod nodes;
 mod path;
 mod query;
@@ -36,6 +37,6 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use results::HEADER_OUTPUT_TOTAL;
+pub use logs::{HEADER_OUTPUT_ATTEMPT, HEADER_OUTPUT_OFFSET, HEADER_OUTPUT_TOTAL};
 pub use router::router;
 pub use serve::serve;

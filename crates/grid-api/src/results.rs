@@ -1,24 +1,18 @@
-//! Results of a job: its rows in pages, one output as it is, all outputs of a step grouped.
+//! Results of a job: its rows in pages, all outputs of a step grouped.
 //!
-//! Not here: the rows inside a job document (`Control::job` decides whether they fit).
+//! Not here: the rows inside a job document (`Control::job` decides whether they fit), outputs themselves (`logs`).
 //! Results and output groups have the canonical shape under the alias paths too: the seeds have no such lists, and the
 //! contract pages them.
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
-use axum::response::{IntoResponse, Response};
 use grid_controller::{Control, ResultQuery};
 use grid_types::api::{ListDoc, OutputGroupDoc, ResultRowDoc};
 use grid_types::{NodeId, Outcome};
 
-use crate::path::{OfJob, OfOutput, OfStep};
+use crate::path::{OfJob, OfStep};
 use crate::query::{DEFAULT_LIMIT, Params};
 use crate::refused::Refused;
-
-/// Bytes of the whole output; the body holds the last of them.
-pub const HEADER_OUTPUT_TOTAL: &str = "x-grid-output-total";
 
 /// `GET …/results?step=&status=&after=&limit=`.
 #[utoipa::path(
@@ -43,34 +37,6 @@ pub async fn rows<C: Control>(
 ) -> Result<Json<ListDoc<ResultRowDoc>>, Refused> {
     let query = result_query(params)?;
     Ok(Json(control.results(&path.namespace, path.job, query).await?))
-}
-
-/// `GET …/output/{step}/{node}`: the bytes themselves.
-#[utoipa::path(
-    get,
-    path = "/api/v1/namespaces/{ns}/jobs/{id}/output/{step}/{node}",
-    tag = "results",
-    operation_id = "getOutput",
-    responses(
-        (
-            status = 200,
-            description = "the last bytes of the output, as the task wrote them",
-            content_type = "application/octet-stream",
-            body = Vec<u8>,
-            headers(("X-Grid-Output-Total" = u64, description = "bytes of the whole output")),
-        ),
-    ),
-)]
-pub async fn output<C: Control>(State(control): State<C>, path: OfOutput, params: Params) -> Result<Response, Refused> {
-    params.finish()?;
-    let output = control.output(&path.namespace, path.job, path.step, path.node).await?;
-    let mut response = output.tail.into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    // A task chooses these bytes; no browser may take them for a page of this origin.
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(HeaderName::from_static(HEADER_OUTPUT_TOTAL), HeaderValue::from(output.total_bytes));
-    Ok(response)
 }
 
 /// `GET …/outputs/{step}`: equal outputs once, with the nodes that had them.

@@ -10,7 +10,7 @@ use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    backends, backup, cluster, consistency, decisions, document, events, guard, introspect, jobs, nodes, refused,
+    backends, backup, cluster, consistency, decisions, document, events, guard, introspect, jobs, logs, nodes, refused,
     results,
 };
 
@@ -30,6 +30,9 @@ pub fn router<C: Control>(control: C) -> Router {
     let remove = || guards.leader(delete(nodes::remove::<C>));
     let resolve = || guards.leader(post(decisions::resolve::<C>));
 
+    // Only the leader hears the workers, who have the outputs.
+    let logs = || guards.leader(get(logs::logs::<C>)).merge(guards.leader(post(logs::logs_from::<C>)));
+
     let canonical = Router::new()
         .route(jobs, submit().merge(read(get(jobs::list::<C>))))
         .route(&format!("{jobs}/plan"), read(post(jobs::plan::<C>)))
@@ -41,7 +44,8 @@ pub fn router<C: Control>(control: C) -> Router {
         .route(&of_job("/resolve"), resolve())
         .route(&of_job("/why"), read(get(jobs::why::<C>)))
         .route(&of_job("/results"), read(get(results::rows::<C>)))
-        .route(&of_job("/output/{step}/{node}"), read(get(results::output::<C>)))
+        .route(&of_job("/output/{step}/{node}"), read(get(logs::output::<C>)))
+        .route(&of_job("/logs"), logs())
         .route(&of_job("/outputs/{step}"), read(get(results::outputs::<C>)))
         .route("/api/v1/events", read(get(events::events::<C>)))
         .route("/api/v1/backends", read(get(backends::list)))
@@ -63,7 +67,8 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/job/{id}/resolve", resolve())
         .route("/job/{id}/why", read(get(jobs::why::<C>)))
         .route("/job/{id}/results", read(get(results::rows::<C>)))
-        .route("/job/{id}/output/{step}/{node}", read(get(results::output::<C>)))
+        .route("/job/{id}/output/{step}/{node}", read(get(logs::output::<C>)))
+        .route("/job/{id}/logs", logs())
         .route("/job/{id}/outputs/{step}", read(get(results::outputs::<C>)))
         .route("/jobs", read(get(jobs::list_bare::<C>)))
         .route("/nodes", read(get(nodes::list_bare::<C>)))

@@ -5,6 +5,7 @@
 //! [`BEAT`], the task says so, so that both ends notice a broken connection.
 
 use std::convert::Infallible;
+use std::io;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -38,15 +39,15 @@ impl Closing {
     }
 }
 
-type Pieces = mpsc::Sender<Result<Bytes, Infallible>>;
+type Pieces = mpsc::Sender<Result<Bytes, io::Error>>;
 
-/// A body of `first`, then what `write` makes of each item.
+/// A body of `first`, then what `write` makes of each item; an error breaks it off, so that nobody takes it for whole.
 pub fn body<T: Send + 'static>(
     mut items: mpsc::Receiver<T>,
     mut closing: Closing,
     first: Bytes,
     beat: &'static str,
-    mut write: impl FnMut(T) -> Bytes + Send + 'static,
+    mut write: impl FnMut(T) -> Result<Bytes, String> + Send + 'static,
 ) -> Body {
     let (pieces, queue): (Pieces, _) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
@@ -57,7 +58,13 @@ pub fn body<T: Send + 'static>(
             }
             piece = tokio::select! {
                 item = items.recv() => match item {
-                    Some(item) => write(item),
+                    Some(item) => match write(item) {
+                        Ok(piece) => piece,
+                        Err(why) => {
+                            let _ = pieces.send(Err(io::Error::other(why))).await;
+                            return;
+                        }
+                    },
                     None => return,
                 },
                 () = tokio::time::sleep(BEAT) => Bytes::from_static(beat.as_bytes()),

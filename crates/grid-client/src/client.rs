@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use grid_types::api::{
-    BackendDoc, ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, PlanDoc, Resolution, ResolveBody,
-    ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, WhyDoc,
+    BackendDoc, ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution,
+    ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use serde::Serialize;
@@ -148,6 +148,20 @@ impl Client {
         let call = Call { accept: "*/*", ..Call::get(&path, Vec::new()) };
         let answer = self.transport.carry(&call, &mut Journey::default()).await?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
+    }
+
+    /// Nodes grouped by what a step printed there.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn outputs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+    ) -> Result<ListDoc<OutputGroupDoc>, Error> {
+        let (job, step) = (job.to_string(), step.to_string());
+        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job, "outputs", &step], Vec::new()).await
     }
 
     /// # Errors

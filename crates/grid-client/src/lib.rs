@@ -22,6 +22,7 @@ mod error;
 mod events;
 mod key;
 mod lines;
+mod logs;
 mod server;
 mod token;
 
@@ -30,5 +31,6 @@ pub use client::{Client, JobsQuery, Options, ResultsQuery};
 pub use error::{Error, Refusal};
 pub use events::{EventStream, EventsQuery};
 pub use key::IdempotencyKey;
+pub use logs::{LogStream, LogsQuery, RawOutput, RawQuery};
 pub use server::{ServerUrl, parse_servers};
 pub use token::Token;

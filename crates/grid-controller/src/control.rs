@@ -4,12 +4,14 @@
 
 use std::future::Future;
 
+use bytes::Bytes;
+use grid_store::LogFilter;
 use grid_types::api::{
-    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, NodeDoc, NodeStateDoc,
-    OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, LogCursor, LogDoc, NodeDoc,
+    NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
-use grid_types::{Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
+use grid_types::{Attempt, Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
 use tokio::sync::mpsc;
 
 /// A refusal, ready for the table of codes.
@@ -113,11 +115,15 @@ pub struct EventQuery {
     pub before: Option<u64>,
 }
 
-/// An output: whole if it is short or its worker is there, otherwise its last bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
-    pub tail: Vec<u8>,
-    pub total_bytes: u64,
+/// Which outputs of a job, and whether to stay for what is still printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogQuery {
+    pub filter: LogFilter,
+    pub follow: bool,
+    /// Of each output only the last so many lines.
+    pub tail: Option<u32>,
+    /// Where the reader was before.
+    pub from: Vec<LogCursor>,
 }
 
 /// What may be done with a member of the cluster.
@@ -127,6 +133,30 @@ pub enum MemberChange {
     Demote,
     Remove,
 }
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputQuery {
+    pub follow: bool,
+    pub offset: u64,
+    /// Without it, the newest.
+    pub attempt: Option<Attempt>,
+}
+
+/// One output as it is: whole if it is short or its worker is there, otherwise its last bytes.
+#[derive(Debug)]
+pub struct Output {
+    pub attempt: Attempt,
+    /// Of the whole; none while it grows.
+    pub total_bytes: Option<u64>,
+    /// Of the first byte.
+    pub offset: u64,
+    pub pieces: mpsc::Receiver<Result<Bytes, BrokenOff>>,
+}
+
+/// Why an output ends before its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BrokenOff(pub String);
 
 pub trait Control: Clone + Send + Sync + 'static {
     fn role(&self) -> RoleDoc;
@@ -196,7 +226,15 @@ pub trait Control: Clone + Send + Sync + 'static {
         job: JobId,
         step: StepIndex,
         node: NodeId,
+        query: OutputQuery,
     ) -> impl Future<Output = Result<Output, Refusal>> + Send;
+    /// The outputs of a job, record by record.
+    fn logs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        query: LogQuery,
+    ) -> impl Future<Output = Result<mpsc::Receiver<LogDoc>, Refusal>> + Send;
     fn outputs(
         &self,
         namespace: &str,

@@ -20,6 +20,7 @@ use crate::backups::BackupDesk;
 use crate::control::Control;
 use crate::events::EventFeed;
 use crate::hub::FabricHub;
+use crate::logs::Readers;
 use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
@@ -122,6 +123,7 @@ impl Controller {
             sessions: Mutex::default(),
             soft: Mutex::new(soft),
             output_desk: OutputDesk::default(),
+            log_readers: Readers::default(),
             backups: BackupDesk::new(dir),
             restored,
         });

@@ -276,13 +276,16 @@ impl Hub for FabricHub {
     fn closed(&self, session: SessionId) {
         let mut sessions = self.shared.sessions();
         let Some(known) = sessions.get_mut(session) else { return };
+        let node = known.node;
         if known.outbox.as_ref().is_some_and(Outbox::is_closed) {
             known.outbox = None;
         }
+        drop(sessions);
+        self.shared.output_desk.gone(node);
     }
 
     async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
-        self.shared.output_desk.deliver(chunk).await
+        self.shared.output_desk.deliver(chunk)
     }
 }
 

@@ -22,6 +22,7 @@ mod hand_over;
 mod hub;
 mod leader;
 mod log_size;
+mod logs;
 mod machine;
 mod output_desk;
 mod proposer;
@@ -36,13 +37,15 @@ mod term;
 mod ticker;
 
 pub use control::{
-    Backup, Control, EventQuery, JobQuery, MemberChange, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+    Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal,
+    Rerun, ResultQuery, Submitted,
 };
 pub use controller::{Controller, OpenError, Opening, Pace};
 pub use folder::{FEATURE_LEVEL, accept_join, has_cluster, prepare_join};
 pub use grid_core::Quotas;
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;
+pub use grid_store::LogFilter;
 pub use hub::FabricHub;
 pub use restore::{RestoredFolder, Restoring, restore, restored};
 pub use shared::Settings;

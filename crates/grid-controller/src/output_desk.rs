@@ -1,56 +1,122 @@
-//! Whole outputs, which stay on the workers: asks for one in a session, and gathers what comes back by `StreamLogs`.
+//! Outputs stay on the workers: asks one in its session for some bytes, and hands over what comes back by `StreamLogs`.
 //!
-//! Bounded in every direction: so many at once, so many bytes each, and a worker that stops sending is given up. What
-//! cannot be had whole is answered by its stored end.
+//! One request, one bounded answer. Whoever asks has room for the answer before it asks, so nothing piles up here, in the
+//! streams or on the worker, however slowly somebody reads (and a worker's session never waits behind its outputs).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use grid_proto::v1;
-use grid_types::LeaseKey;
-use grid_types::limits::OUTPUT_CAP_BYTES;
-use tokio::sync::{Semaphore, mpsc};
+use grid_types::{LeaseKey, NodeOrd};
+use tokio::sync::oneshot;
 
-const AT_ONCE: usize = 4;
-const CHUNKS_AHEAD: usize = 4;
+/// Beyond the time that the worker was told to wait.
 const SILENCE: Duration = Duration::from_secs(5);
 
-pub struct OutputDesk {
-    places: Semaphore,
-    next: AtomicU64,
-    waiting: Mutex<HashMap<String, mpsc::Sender<v1::LogChunk>>>,
+/// What is asked of a worker.
+#[derive(Debug, Clone, Copy)]
+pub struct Pull {
+    pub lease: LeaseKey,
+    pub offset: u64,
+    /// Bytes below this are known: worth no answer while `wait` lasts.
+    pub seen: u64,
+    pub limit: u32,
+    pub wait: Duration,
+    /// Not 0: begin with the last so many lines instead of at `offset`.
+    pub tail_lines: u32,
 }
 
-impl Default for OutputDesk {
-    fn default() -> Self {
-        Self { places: Semaphore::new(AT_ONCE), next: AtomicU64::new(1), waiting: Mutex::default() }
-    }
+/// What a worker had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulled {
+    pub offset: u64,
+    pub data: Vec<u8>,
+    /// More may come.
+    pub open: bool,
+    /// Tells one execution's output from another's; 0: not known.
+    pub run: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotPulled {
+    #[error("its worker is away")]
+    Away,
+    #[error("its worker is busy")]
+    Busy,
+    #[error("{0}")]
+    Gone(String),
+}
+
+#[derive(Default)]
+pub struct OutputDesk {
+    waiting: Mutex<HashMap<String, Waiting>>,
+}
+
+struct Waiting {
+    node: NodeOrd,
+    answer: oneshot::Sender<v1::LogChunk>,
 }
 
 impl OutputDesk {
-    /// Fetches a whole output; `ask` sends the request to the worker and says whether it could.
-    pub async fn fetch(&self, lease: LeaseKey, ask: impl FnOnce(v1::LogRequest) -> bool) -> Result<Vec<u8>, String> {
-        let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
-        let id = format!("log-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let (chunks, mut arriving) = mpsc::channel(CHUNKS_AHEAD);
-        self.waiting().insert(id.clone(), chunks);
+    /// `ask` sends the request to the node and says whether it could.
+    pub async fn pull(
+        &self,
+        node: NodeOrd,
+        pull: Pull,
+        ask: impl FnOnce(v1::LogRequest) -> bool,
+    ) -> Result<Pulled, NotPulled> {
+        // Not to be guessed by another worker.
+        let random = getrandom::u64().map_err(|e| NotPulled::Gone(format!("no randomness: {e}")))?;
+        let id = format!("log-{random:016x}");
+        let (answer, answered) = oneshot::channel();
+        self.waiting().insert(id.clone(), Waiting { node, answer });
         // Whoever asked may go away in the middle.
         let _seat = Seat { desk: self, id: &id };
-        let request = v1::LogRequest { request_id: id.clone(), lease: Some(lease.into()), offset: 0, follow: false };
-        if ask(request) { gather(&mut arriving).await } else { Err("its worker is away".to_owned()) }
+        let request = v1::LogRequest {
+            request_id: id.clone(),
+            lease: Some(pull.lease.into()),
+            offset: pull.offset,
+            limit: pull.limit,
+            wait_ms: u32::try_from(pull.wait.as_millis()).unwrap_or(u32::MAX),
+            seen: pull.seen,
+            tail_lines: pull.tail_lines,
+        };
+        if !ask(request) {
+            return Err(NotPulled::Away);
+        }
+        let chunk = tokio::time::timeout(pull.wait + SILENCE, answered).await;
+        checked(pull, chunk.map_err(|_| NotPulled::Away)?.map_err(|_| NotPulled::Away)?)
     }
 
     /// A chunk has arrived. `false`: nobody waits for it.
-    pub async fn deliver(&self, chunk: v1::LogChunk) -> bool {
-        let Some(chunks) = self.waiting().get(&chunk.request_id).cloned() else { return false };
-        chunks.send(chunk).await.is_ok()
+    pub fn deliver(&self, chunk: v1::LogChunk) -> bool {
+        let waiting = self.waiting().remove(&chunk.request_id);
+        waiting.is_some_and(|waiting| waiting.answer.send(chunk).is_ok())
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<String, mpsc::Sender<v1::LogChunk>>> {
+    /// The node's stream is gone, and with it whatever was asked in it.
+    pub fn gone(&self, node: NodeOrd) {
+        self.waiting().retain(|_, waiting| waiting.node != node);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn checked(pull: Pull, chunk: v1::LogChunk) -> Result<Pulled, NotPulled> {
+    if chunk.busy {
+        return Err(NotPulled::Busy);
+    }
+    if !chunk.error.is_empty() {
+        return Err(NotPulled::Gone(chunk.error));
+    }
+    let too_long = u32::try_from(chunk.data.len()).map_or(true, |len| len > pull.limit);
+    if too_long || (pull.tail_lines == 0 && chunk.offset != pull.offset) {
+        return Err(NotPulled::Gone("its worker sent something else than was asked for".to_owned()));
+    }
+    Ok(Pulled { offset: chunk.offset, data: chunk.data, open: chunk.open, run: chunk.run })
 }
 
 /// A place at the desk, given back however the wait ends.
@@ -65,64 +131,49 @@ impl Drop for Seat<'_> {
     }
 }
 
-async fn gather(arriving: &mut mpsc::Receiver<v1::LogChunk>) -> Result<Vec<u8>, String> {
-    // The worker adds a line where it cut an output off.
-    let limit = usize::try_from(OUTPUT_CAP_BYTES).unwrap_or(usize::MAX).saturating_add(4 * 1024);
-    let mut whole = Vec::new();
-    loop {
-        let chunk = tokio::time::timeout(SILENCE, arriving.recv()).await.map_err(|_| "its worker does not answer")?;
-        let chunk = chunk.ok_or("its worker stopped sending")?;
-        if !chunk.error.is_empty() {
-            return Err(chunk.error);
-        }
-        if chunk.offset != u64::try_from(whole.len()).unwrap_or(u64::MAX) || whole.len() + chunk.data.len() > limit {
-            return Err("its worker sent something else than the output".to_owned());
-        }
-        whole.extend_from_slice(&chunk.data);
-        if chunk.end {
-            return Ok(whole);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::time::Duration;
 
-    use super::OutputDesk;
+    use super::{NotPulled, OutputDesk, Pull};
     use grid_proto::v1;
-    use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
+    use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, StepIndex};
 
+    const NODE: NodeOrd = NodeOrd(1);
     const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
+    const PULL: Pull = Pull { lease: LEASE, offset: 5, seen: 5, limit: 3, wait: Duration::ZERO, tail_lines: 0 };
 
-    fn chunk(id: &str, offset: u64, data: &[u8], end: bool) -> v1::LogChunk {
-        v1::LogChunk { request_id: id.to_owned(), offset, data: data.to_vec(), end, error: String::new() }
+    async fn answered(chunk: v1::LogChunk) -> Result<Vec<u8>, NotPulled> {
+        let desk = OutputDesk::default();
+        let ask = |request: v1::LogRequest| desk.deliver(v1::LogChunk { request_id: request.request_id, ..chunk });
+        desk.pull(NODE, PULL, ask).await.map(|pulled| pulled.data)
     }
 
-    async fn fetch_with(chunks: Vec<(u64, &'static [u8], bool)>) -> Result<Vec<u8>, String> {
-        let desk = Arc::new(OutputDesk::default());
-        let other = Arc::clone(&desk);
-        let ask = move |request: v1::LogRequest| {
-            tokio::spawn(async move {
-                for (offset, data, end) in chunks {
-                    other.deliver(chunk(&request.request_id, offset, data, end)).await;
-                }
-            });
+    fn chunk(offset: u64, data: &[u8]) -> v1::LogChunk {
+        v1::LogChunk { offset, data: data.to_vec(), end: true, ..Default::default() }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_what_was_asked_for_or_none() {
+        assert_eq!(answered(chunk(5, b"abc")).await, Ok(b"abc".to_vec()));
+        assert!(matches!(answered(chunk(5, b"abcd")).await, Err(NotPulled::Gone(_))), "more than there is room for");
+        assert!(matches!(answered(chunk(4, b"abc")).await, Err(NotPulled::Gone(_))), "another place");
+        let busy = v1::LogChunk { busy: true, error: "later".to_owned(), ..chunk(5, b"") };
+        assert_eq!(answered(busy).await, Err(NotPulled::Busy));
+    }
+
+    #[tokio::test]
+    async fn an_absent_worker_is_away_and_a_stranger_is_not_heard() {
+        let desk = OutputDesk::default();
+        assert_eq!(desk.pull(NODE, PULL, |_| false).await, Err(NotPulled::Away));
+        assert!(!desk.deliver(v1::LogChunk { request_id: "log-0".to_owned(), ..chunk(0, b"x") }));
+        assert!(desk.waiting().is_empty());
+        let left = |request: v1::LogRequest| {
+            desk.gone(NodeOrd(2));
+            assert_eq!(desk.waiting().len(), 1, "{}", request.request_id);
+            desk.gone(NODE);
             true
         };
-        desk.fetch(LEASE, ask).await
-    }
-
-    #[tokio::test]
-    async fn chunks_are_put_together_in_order() {
-        assert_eq!(fetch_with(vec![(0, b"ab", false), (2, b"c", false), (3, b"", true)]).await, Ok(b"abc".to_vec()));
-    }
-
-    #[tokio::test]
-    async fn a_gap_an_absent_worker_or_a_stranger_is_noticed() {
-        assert!(fetch_with(vec![(0, b"ab", false), (5, b"c", true)]).await.is_err());
-        let desk = OutputDesk::default();
-        assert!(desk.fetch(LEASE, |_| false).await.is_err());
-        assert!(!desk.deliver(chunk("log-99", 0, b"x", true)).await);
+        assert_eq!(desk.pull(NODE, PULL, left).await, Err(NotPulled::Away), "at once, not after its silence");
     }
 }

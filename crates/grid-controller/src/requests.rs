@@ -10,21 +10,22 @@ use grid_core::{
     CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, State, SubmitJob,
     Verdict,
 };
-use grid_proto::v1;
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
-    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, NodeDoc, NodeStateDoc,
-    OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, LogDoc, NodeDoc,
+    NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::node::NodeStatus;
-use grid_types::{Code, Faults, JobId, LeaseKey, Name, NodeId, NodeOrd, SessionId, StepIndex};
+use grid_types::{Code, Faults, JobId, Name, NodeId, NodeOrd, SessionId, StepIndex};
 use tokio::sync::mpsc;
 
 use crate::control::{
-    Backup, Control, EventQuery, JobQuery, MemberChange, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+    Backup, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal, Rerun,
+    ResultQuery, Submitted,
 };
 use crate::controller::Controller;
+use crate::logs;
 use crate::proposer::NoReply;
 
 impl Controller {
@@ -48,19 +49,8 @@ impl Controller {
         &self,
         query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let reader = self.shared.reader.clone();
-        let read = tokio::task::spawn_blocking(move || query(&reader)).await;
-        let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot read the state: {e}"));
-        read.map_err(|e| failed(&e))?.map_err(|e| failed(&e))
-    }
-
-    async fn whole_output(&self, node: &NodeId, lease: LeaseKey) -> Result<Vec<u8>, String> {
-        let ord = self.shared.state().node_by_id(node).map(|node| node.ord).ok_or("its node is not known any more")?;
-        let ask = |request| {
-            let message = v1::ToWorker { log_request: Some(request), ..v1::ToWorker::default() };
-            self.shared.sessions().of_node(ord).is_some_and(|session| session.send(message))
-        };
-        self.shared.output_desk.fetch(lease, ask).await
+        let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read the state: {why}"));
+        self.shared.read(query).await.map_err(failed)
     }
 
     fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
@@ -303,20 +293,19 @@ impl Control for Controller {
         found.ok_or_else(|| no_job(job))
     }
 
-    async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: NodeId) -> Result<Output, Refusal> {
-        let namespace = namespace.to_owned();
-        let asked = node.clone();
-        let stored = self.read(move |reader| reader.output(&namespace, job, step, &asked)).await?;
-        let none = || Refusal::new(Code::NotFound, format!("{job} has no output of step {step} on {node}"));
-        let stored = stored.ok_or_else(none)?;
-        let kept = u64::try_from(stored.tail.len()).unwrap_or(u64::MAX);
-        if stored.total_bytes > kept {
-            match self.whole_output(&node, stored.lease).await {
-                Ok(whole) => return Ok(Output { tail: whole, total_bytes: stored.total_bytes }),
-                Err(why) => tracing::debug!(%node, lease = %stored.lease, "only the end of the output: {why}"),
-            }
-        }
-        Ok(Output { tail: stored.tail, total_bytes: stored.total_bytes })
+    async fn output(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: NodeId,
+        query: OutputQuery,
+    ) -> Result<Output, Refusal> {
+        logs::output(&self.shared, namespace, job, step, node, query).await
+    }
+
+    async fn logs(&self, namespace: &str, job: JobId, query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+        logs::logs(&self.shared, namespace, job, query).await
     }
 
     async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {

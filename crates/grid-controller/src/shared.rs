@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use grid_core::{Quotas, RestoredFrom, State};
 use grid_plan::{Backstop, Liveness, Thresholds};
 use grid_raft::{Leadership, Raft};
-use grid_store::Reader;
+use grid_store::{Reader, StoreError};
 use grid_types::Name;
 use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::backups::BackupDesk;
 use crate::events::EventFeed;
+use crate::logs::Readers;
 use crate::machine::Replies;
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
@@ -56,6 +57,7 @@ pub struct Shared {
     pub sessions: Mutex<Sessions>,
     pub soft: Mutex<Soft>,
     pub output_desk: OutputDesk,
+    pub log_readers: Readers,
     pub backups: BackupDesk,
     /// What the data folder was made from; every term says it (E2).
     pub restored: Option<RestoredFrom>,
@@ -78,6 +80,16 @@ impl Shared {
 
     pub fn soft(&self) -> MutexGuard<'_, Soft> {
         self.soft.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// SQL, off the async threads.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, String> {
+        let reader = self.reader.clone();
+        let read = tokio::task::spawn_blocking(move || query(&reader)).await;
+        read.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
     /// The term of this leader, as long as a majority is behind it (E5); also while it hands over (E7).

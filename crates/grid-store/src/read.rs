@@ -6,6 +6,7 @@
 
 mod events;
 mod job;
+mod logs;
 mod nodes;
 mod outputs;
 mod results;
@@ -18,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
-use grid_types::{JobId, JobStatus, LeaseKey, NodeId, Outcome, StepIndex};
+use grid_types::{JobId, JobStatus, LeaseKey, NodeId, NodeOrd, Outcome, StepIndex};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -26,6 +27,7 @@ use crate::error::{Fault, StoreError};
 use crate::load::{Stored, load};
 use crate::pool::Pool;
 
+pub use logs::{LogFilter, LogPage, LogPlace, LogRow};
 pub use resumable::Resumable;
 
 /// Shares its connections with its clones.
@@ -87,15 +89,36 @@ impl Reader {
         self.read(|conn| resumable::of_job(conn, namespace, id, failed_only))
     }
 
-    /// The newest output there. None: no result there.
-    pub fn output(
+    /// Outputs of a job by step and node, behind `after`; and where the next page begins. None: no such job.
+    pub fn log_page(
         &self,
         namespace: &str,
         id: JobId,
-        step: StepIndex,
-        node: &NodeId,
-    ) -> Result<Option<StoredOutput>, StoreError> {
-        self.read(|conn| outputs::of_node(conn, namespace, id, step, node))
+        filter: &LogFilter,
+        after: Option<LogPlace>,
+        most: usize,
+    ) -> Result<Option<LogPage>, StoreError> {
+        self.read(|conn| logs::page(conn, namespace, id, filter, after, most))
+    }
+
+    /// The number of the newest result of any job; 0 before the first.
+    pub fn newest_result(&self) -> Result<u64, StoreError> {
+        self.read(logs::newest_result)
+    }
+
+    /// None: no such job.
+    pub fn job_status(&self, namespace: &str, id: JobId) -> Result<Option<JobStatus>, StoreError> {
+        self.read(|conn| logs::status(conn, namespace, id))
+    }
+
+    /// Attempts of a job whose results came behind the result with this number; and how far was looked.
+    pub fn logs_since(&self, id: JobId, after: u64, most: usize) -> Result<(Vec<LogRow>, u64), StoreError> {
+        self.read(|conn| logs::since(conn, id, after, most))
+    }
+
+    /// What is stored of the output of one attempt. None: it has not ended.
+    pub fn stored_output(&self, lease: &LeaseKey, node: NodeOrd) -> Result<Option<StoredOutput>, StoreError> {
+        self.read(|conn| logs::stored(conn, lease, node))
     }
 
     /// Newest outputs of a step grouped by content, largest group first, at most 1,000 groups. None: no such job.
@@ -180,6 +203,18 @@ pub struct StoredOutput {
     pub tail: Vec<u8>,
     /// Length of the whole, which stays on the worker.
     pub total_bytes: u64,
+    /// By the worker's clock.
+    pub started_wall_ms: u64,
+    /// Not so of an outcome that nobody knows: then nobody has said what it printed either.
+    pub outcome_known: bool,
+}
+
+impl StoredOutput {
+    /// Nothing of it is missing.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.outcome_known && u64::try_from(self.tail.len()).is_ok_and(|kept| kept >= self.total_bytes)
+    }
 }
 
 /// RFC 3339, UTC, milliseconds. A time that no calendar has is shown as the epoch: a clock may be wrong, a page may

@@ -6,6 +6,7 @@ mod backend_doc;
 mod cluster_doc;
 mod event_doc;
 mod job_doc;
+mod log_doc;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
 pub use cluster_doc::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, StepDownBody};
 pub use event_doc::{EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
+pub use log_doc::{LogCursor, LogDoc, LogNote, LogText, LogsBody};
 
 pub const HEADER_NODE: &str = "x-grid-node";
 pub const HEADER_ROLE: &str = "x-grid-role";

@@ -211,7 +211,7 @@ async fn w3_a_thousand_once_steps_at_once_run_once_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outputs_are_sent_whole_and_followed_while_they_grow() {
+async fn outputs_are_sent_piece_by_piece_and_waited_for_while_they_grow() {
     let leader = TestLeader::start().await;
     let dir = tempfile::tempdir().unwrap();
     let _worker = TestWorker::start(&leader, dir.path()).await;
@@ -219,22 +219,24 @@ async fn outputs_are_sent_whole_and_followed_while_they_grow() {
     leader.offer(&output);
     let result = leader.result(output.lease).await;
     assert_eq!((result.output_bytes, result.output_tail.len()), (200_000, 16 * 1024));
-    let ask = |id: &str, task: &Task, offset, follow| {
+    let ask = |id: &str, task: &Task, offset, wait_ms| {
         let (request_id, lease) = (id.to_owned(), Some(task.lease.into()));
-        let log_request = Some(v1::LogRequest { request_id, lease, offset, follow });
+        let log_request =
+            Some(v1::LogRequest { request_id, lease, offset, seen: offset, limit: 150_000, wait_ms, tail_lines: 0 });
         leader.say(v1::ToWorker { log_request, ..Default::default() });
     };
-    ask("whole", &output, 10, false);
-    let whole = chunks(&leader, "whole").await;
-    let bytes: Vec<u8> = whole.iter().flat_map(|chunk| chunk.data.clone()).collect();
-    assert_eq!(bytes.len(), 200_000 - 10);
+    ask("first", &output, 10, 0);
+    ask("rest", &output, 150_010, 0);
+    let (first, rest) = (chunks(&leader, "first").await, chunks(&leader, "rest").await);
+    let bytes: Vec<u8> = first.iter().chain(&rest).flat_map(|chunk| chunk.data.clone()).collect();
+    assert_eq!((first.len(), bytes.len()), (1, 200_000 - 10));
     assert!(bytes.starts_with(b"2........\n") && bytes.ends_with(&result.output_tail));
-    ask("gone", &Task::new(9, "output"), 0, false);
+    ask("gone", &Task::new(9, "output"), 0, 0);
     assert!(chunks(&leader, "gone").await[0].error.contains("no output"));
     let running = Task::new(2, "succeed").text("message", "at last").duration("delay", 300);
     leader.offer(&running);
     leader.until("acceptance", |seen| seen.accepted.contains(&running.lease).then_some(())).await;
-    ask("follow", &running, 0, true);
+    ask("follow", &running, 0, 30_000);
     let followed = chunks(&leader, "follow").await;
     assert_eq!(followed[0].data, b"at last\n");
 }

@@ -6,6 +6,7 @@
 
 mod events;
 mod job;
+mod logs;
 mod node;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use grid_types::{Name, Span};
 
 pub use events::EventsArgs;
 pub use job::{JobVerb, RerunArgs, RunArgs, StatusWord, Verdict};
+pub use logs::LogsArgs;
 pub use node::{DrainArgs, NodeVerb};
 
 #[derive(Debug, Parser)]

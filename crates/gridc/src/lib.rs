@@ -22,6 +22,7 @@ mod hint;
 mod job;
 mod jobfile;
 mod live;
+mod logs;
 mod members;
 mod node;
 mod out;
@@ -96,6 +97,7 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Run(args)) => run::run(global, &args).await,
         Verb::Job(JobVerb::Status { id }) => job::status(global, &id).await,
         Verb::Job(JobVerb::Get { id }) => job::get(global, &id).await,
+        Verb::Job(JobVerb::Logs(args)) => logs::logs(global, &args).await,
         Verb::Job(JobVerb::List { limit, status }) => job::list(global, limit, status).await,
         Verb::Job(JobVerb::Cancel { id }) => job::cancel(global, &id).await,
         Verb::Job(JobVerb::Plan { file }) => decide::plan(global, &file).await,

@@ -47,6 +47,11 @@ pub trait LiveView {
     fn close(&mut self);
 }
 
+/// Lines, also on a terminal: for when something else is printed there.
+pub fn plain_view() -> Box<dyn LiveView + Send> {
+    Box::new(Lines::new(Box::new(std::io::stderr())))
+}
+
 /// The view that fits stderr.
 #[must_use]
 pub fn live_view() -> Box<dyn LiveView + Send> {

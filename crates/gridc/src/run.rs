@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use grid_client::{Client, IdempotencyKey};
+use grid_client::{Client, IdempotencyKey, LogsQuery};
 use grid_types::api::JobDoc;
 use grid_types::{JobId, JobStatus, Span};
 
 use crate::cli::{Format, Global, RunArgs};
 use crate::failure::Failure;
-use crate::live::{LiveView, Look, live_view};
+use crate::live::{LiveView, Look, live_view, plain_view};
 use crate::out::{self, tell};
 use crate::summary::summary;
 use crate::text::one_line;
@@ -26,6 +26,10 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     let key = IdempotencyKey::random()?;
     let doc = client.submit_with_key(global.namespace.as_str(), &body, &key, args.plan.as_deref()).await?;
     let id = id_of(&doc)?;
+    if args.follow {
+        tell(&format!("{id} submitted"));
+        return follow(&client, global, doc, id, args.wait_timeout).await;
+    }
     if !args.wait {
         out::print(format, &doc, |_| format!("{id} submitted\n"))?;
         if format == Format::Table {
@@ -51,6 +55,32 @@ pub async fn stay(
     }
     let format = global.output.unwrap_or(Format::Table);
     out::print(format, &end, |_| format!("{id} {}\n", end.status))?;
+    Ok(u8::from(end.status != JobStatus::Completed))
+}
+
+/// Prints what a job prints until it has ended; how it goes is told on stderr, in lines between them.
+async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, limit: Option<Span>) -> Result<u8, Failure> {
+    let namespace = global.namespace.as_str();
+    // The nodes are known once it has started; before that only their names' width is not.
+    let doc = client.job(namespace, job).await.unwrap_or(doc);
+    let query = LogsQuery { follow: true, ..LogsQuery::default() };
+    let mut view = plain_view();
+    let both = async {
+        let (end, printed) = tokio::join!(
+            watch(client, namespace, job, &mut *view),
+            crate::logs::follow(client, global, job, &doc, query)
+        );
+        printed?;
+        Ok::<_, Failure>(end?)
+    };
+    let end = tokio::select! {
+        end = both => end?,
+        after = over(limit) => return Err(Failure::WaitTimedOut { job, after }),
+        _ = tokio::signal::ctrl_c() => return Err(Failure::Interrupted { job }),
+    };
+    if let Ok(text) = summary(client, namespace, job, &end).await {
+        tell(text.trim_end());
+    }
     Ok(u8::from(end.status != JobStatus::Completed))
 }
 

@@ -38,6 +38,9 @@ fn request(id: &str) -> Option<Value> {
             "node_id": "n2", "raft_id": 7, "folder_id": "9d2e", "raft_addr": "10.0.0.2:4601",
             "api_url": "http://10.0.0.2:4600", "grpc_addr": "10.0.0.2:4602", "feature_level": 1, "replace": false,
         }),
+        "readLogsFrom" => json!({
+            "from": [{"step": 0, "node": "web-01", "epoch": 1, "attempt": 1, "run": 7, "next": 1024}],
+        }),
         "confirmJob" => json!({"phase": 1}),
         "resumeJob" | "retryJob" => json!({"rerun_once": false}),
         "resolveStep" => json!({"step": 0, "node": "web-01", "as": "success"}),

@@ -5,8 +5,8 @@
 use grid_types::Code;
 use grid_types::api::{
     BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, ErrorDoc, EventDoc, JobDoc, JobStateDoc, JoinBody, JoinedDoc,
-    ListDoc, NodeDoc, NodeStateDoc, NotLeaderDoc, OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody,
-    RoleDoc, StatusDoc, StepDownBody, WhyDoc,
+    ListDoc, LogDoc, LogsBody, NodeDoc, NodeStateDoc, NotLeaderDoc, OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc,
+    ResumeBody, RoleDoc, StatusDoc, StepDownBody, WhyDoc,
 };
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::HttpMethod;
@@ -14,7 +14,7 @@ use utoipa::{OpenApi, Path};
 
 use crate::introspect::HealthDoc;
 use crate::refused::StaleEpochDoc;
-use crate::{backends, backup, cluster, decisions, document, events, introspect, jobs, nodes, results};
+use crate::{backends, backup, cluster, decisions, document, events, introspect, jobs, logs, nodes, results};
 
 /// Who may ask, as the guards of the route table have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,9 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<decisions::__path_retry>(Leader, QUEUES, &["/job/{id}/retry"]),
         Operation::of::<decisions::__path_resolve>(Leader, DECIDES, &["/job/{id}/resolve"]),
         Operation::of::<results::__path_rows>(Read, &[], &["/job/{id}/results"]),
-        Operation::of::<results::__path_output>(Read, &[], &["/job/{id}/output/{step}/{node}"]),
+        Operation::of::<logs::__path_output>(Read, &[Code::NotLeader, Code::QueueFull], &["/job/{id}/output/{step}/{node}"]),
+        Operation::of::<logs::__path_logs>(Leader, &[Code::QueueFull], &["/job/{id}/logs"]),
+        Operation::of::<logs::__path_logs_from>(Leader, &[Code::QueueFull], &["/job/{id}/logs"]),
         Operation::of::<results::__path_outputs>(Read, &[], &["/job/{id}/outputs/{step}"]),
         Operation::of::<events::__path_events>(Read, &[Code::QueueFull], &["/v1/events"]),
         Operation::of::<backends::__path_list>(Read, &[], &[]),
@@ -120,6 +122,7 @@ pub fn operations() -> Vec<Operation> {
 #[openapi(components(schemas(
     BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, JoinBody, JoinedDoc, StepDownBody, ErrorDoc, EventDoc, HealthDoc, JobDoc, JobStateDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
     OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StaleEpochDoc<'_>, StatusDoc, WhyDoc,
+    LogDoc, LogsBody,
     ListDoc<BackendDoc>, ListDoc<EventDoc>, ListDoc<JobDoc>, ListDoc<NodeDoc>, ListDoc<OutputGroupDoc>,
     ListDoc<ResultRowDoc>,
 )))]

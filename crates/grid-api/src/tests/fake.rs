@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{
-    Backup, Control, EventQuery, JobQuery, MemberChange, Output, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+    Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal,
+    Rerun, ResultQuery, Submitted,
 };
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, JoinBody,
-    JoinedDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, Role, RoleDoc,
-    StatusDoc, WhyDoc, target_doc, tasks_doc,
+    JoinedDoc, ListDoc, LogDoc, LogNote, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc,
+    Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
-use grid_types::{Code, JobId, JobStatus, NodeId, StepIndex};
+use grid_types::{Attempt, Code, JobId, JobStatus, NodeId, StepIndex};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
@@ -316,12 +317,34 @@ impl Control for Fake {
         Ok(ListDoc { items: vec![serde_json::from_value(row).unwrap()], next: Some("0:web-01".to_owned()) })
     }
 
-    async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: NodeId) -> Result<Output, Refusal> {
-        self.called(format!("output {namespace} {job} {step} {node}"))?;
+    async fn output(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: NodeId,
+        query: OutputQuery,
+    ) -> Result<Output, Refusal> {
+        self.called(format!("output {namespace} {job} {step} {node} {query:?}"))?;
         if node.as_str() == "silent" {
             return Err(Refusal::new(Code::NotFound, "no output of step 0 on silent"));
         }
-        Ok(Output { tail: b"<b>\xff\x00tail".to_vec(), total_bytes: 70_000 })
+        let (sender, pieces) = mpsc::channel(4);
+        sender.send(Ok(Bytes::from_static(b"<b>\xff\x00"))).await.unwrap();
+        sender.send(Ok(Bytes::from_static(b"tail"))).await.unwrap();
+        if node.as_str() == "broken" {
+            sender.send(Err(BrokenOff("its worker is gone".to_owned()))).await.unwrap();
+        }
+        Ok(Output { attempt: Attempt(2), total_bytes: Some(70_000), offset: 69_991, pieces })
+    }
+
+    async fn logs(&self, namespace: &str, job: JobId, query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+        self.called(format!("logs {namespace} {job} {query:?}"))?;
+        let (sender, records) = mpsc::channel(4);
+        let note = LogNote { step: 0, node: "web-01".into(), word: "away".into(), text: "web-01 is away".into() };
+        sender.send(LogDoc::Note(note)).await.unwrap();
+        sender.send(LogDoc::End { status: JobStatus::Completed }).await.unwrap();
+        Ok(records)
     }
 
     async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {

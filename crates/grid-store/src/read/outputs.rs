@@ -5,10 +5,9 @@
 use std::collections::HashMap;
 
 use grid_types::api::OutputGroupDoc;
-use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeId, NodeOrd, StepIndex};
-use rusqlite::{Connection, OptionalExtension, params};
+use grid_types::{JobId, NodeOrd, StepIndex};
+use rusqlite::{Connection, params};
 
-use super::StoredOutput;
 use super::job::exists;
 use crate::error::Fault;
 use crate::outputs::OutputHash;
@@ -16,33 +15,6 @@ use crate::write::key;
 
 /// Bounds the answer to 16 MiB or so when no two nodes print the same; each node's own output stays readable.
 const MOST_GROUPS: usize = 1_000;
-
-pub(super) fn of_node(
-    conn: &Connection,
-    namespace: &str,
-    id: JobId,
-    step: StepIndex,
-    node: &NodeId,
-) -> Result<Option<StoredOutput>, Fault> {
-    if !exists(conn, namespace, id)? {
-        return Ok(None);
-    }
-    let mut newest = conn.prepare_cached(
-        "SELECT o.tail, r.output_bytes, r.job_epoch, r.attempt FROM results r LEFT JOIN outputs o ON o.id = r.output
-         WHERE r.job = ?1 AND r.step = ?2 AND r.node = (SELECT ord FROM nodes WHERE id = ?3)
-         ORDER BY r.job_epoch DESC, r.id DESC LIMIT 1",
-    )?;
-    let found = newest.query_row(params![key(id), step.0, node.as_str()], |row| {
-        let tail: Option<Vec<u8>> = row.get(0)?;
-        let (job_epoch, attempt) = (JobEpoch(row.get(2)?), Attempt(row.get(3)?));
-        Ok(StoredOutput {
-            lease: LeaseKey { job: id, job_epoch, step, attempt },
-            tail: tail.unwrap_or_default(),
-            total_bytes: row.get::<_, i64>(1)?.cast_unsigned(),
-        })
-    });
-    Ok(found.optional()?)
-}
 
 /// Output row and whole length.
 type Newest = (Option<i64>, u64);

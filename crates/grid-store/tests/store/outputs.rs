@@ -1,6 +1,7 @@
 //! Outputs: equal ones are stored once, and shown by content.
 
-use grid_types::{NodeId, Outcome, StepIndex};
+use grid_store::LogFilter;
+use grid_types::{Attempt, Outcome, StepIndex};
 use rusqlite::Connection;
 
 use crate::world::{World, leaf, retrying};
@@ -51,8 +52,7 @@ fn outputs_of_a_step_are_grouped_largest_first() {
 fn the_newest_attempts_output_counts() {
     let mut world = World::with_nodes(1);
     let job = world.submit("all", vec![retrying(1)]);
-    let node: NodeId = "node-1".parse().unwrap();
-    let output = |world: &World| world.reader().output("default", job, StepIndex(0), &node).unwrap();
+    let output = |world: &World| world.output(job, "node-1");
     world.store();
     assert_eq!(output(&world), None, "no result yet");
     let first = world.offered()[0];
@@ -68,7 +68,41 @@ fn the_newest_attempts_output_counts() {
     assert_eq!((found.tail.as_slice(), found.total_bytes, found.lease.attempt.0), (&b""[..], 0, 2));
     let groups = world.reader().outputs("default", job, StepIndex(0)).unwrap().unwrap();
     assert_eq!((groups.len(), groups[0].output.as_str()), (1, ""));
-    let nobody: NodeId = "nobody".parse().unwrap();
-    assert_eq!(world.reader().output("default", job, StepIndex(0), &nobody).unwrap(), None);
-    assert_eq!(world.reader().output("default", job, StepIndex(1), &node).unwrap(), None);
+    assert_eq!(world.output(job, "nobody"), None);
+    let first_again = LogFilter { attempt: Some(Attempt(1)), ..LogFilter::default() };
+    let (rows, _) = world.reader().log_page("default", job, &first_again, None, 10).unwrap().unwrap();
+    assert_eq!(world.reader().stored_output(&rows[0].lease, rows[0].node).unwrap().unwrap().tail, b"first");
+}
+
+#[test]
+fn outputs_of_a_job_are_paged_by_step_and_name_and_new_ones_come_after() {
+    let mut world = World::with_nodes(12);
+    let job = world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+    let all = |world: &World, most| {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = world.reader().log_page("default", job, &LogFilter::default(), after, most).unwrap();
+            let (rows, next) = page.unwrap();
+            found.extend(rows.into_iter().map(|row| (row.lease.step.0, row.name)));
+            after = next;
+            if after.is_none() {
+                return found;
+            }
+        }
+    };
+    let newest = world.reader().newest_result().unwrap();
+    for lease in world.offered() {
+        world.report_with(lease, Outcome::Success, b"x");
+    }
+    world.store();
+    let whole = all(&world, 1_000);
+    let names: Vec<_> = whole.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!((whole.len(), names[..3].to_vec()), (12, vec!["node-1", "node-10", "node-11"]));
+    for most in [1, 5, 12, 13] {
+        assert_eq!(all(&world, most), whole, "{most}");
+    }
+    let (new, reached) = world.reader().logs_since(job, newest, 5).unwrap();
+    let (rest, end) = world.reader().logs_since(job, reached, 100).unwrap();
+    assert_eq!((new.len(), rest.len(), world.reader().newest_result().unwrap()), (5, 7, end));
+    assert!(world.reader().log_page("elsewhere", job, &LogFilter::default(), None, 5).unwrap().is_none());
 }

@@ -1,7 +1,7 @@
 //! L6: of a forgotten job nothing is found at once, and nothing is stored in the end.
 
 use grid_core::{Command, PruneHistory, State};
-use grid_types::{JobId, Outcome, StepIndex};
+use grid_types::{JobId, Outcome};
 use rusqlite::Connection;
 
 use crate::world::{World, leaf, pipeline, task};
@@ -48,7 +48,7 @@ fn nothing_is_left_of_a_forgotten_job_and_the_others_stay_whole() {
     assert_eq!(reader.jobs("default", 10, None, None).unwrap().items.len(), 1);
     assert_eq!(reader.totals().unwrap().jobs["failed"], 1);
     assert_eq!(world.doc(young), before);
-    let output = reader.output("default", young, StepIndex(0), &"node-2".parse().unwrap()).unwrap().unwrap();
+    let output = world.output(young, "node-2").unwrap();
     assert_eq!(output.tail, b"out\n", "equal to one that is gone, and not gone with it");
     let (_folder, _store, stored) = world.as_killed();
     assert_eq!(State::from_parts(stored.parts).unwrap().hash(), world.state.hash());

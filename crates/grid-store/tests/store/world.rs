@@ -9,7 +9,7 @@ use grid_core::{
     MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, RestoredFrom, State, SubmitJob, apply,
     pending_effects,
 };
-use grid_store::{Position, Reader, Store, Stored};
+use grid_store::{LogFilter, Position, Reader, Store, Stored, StoredOutput};
 use grid_types::api::{JobDoc, ResultDoc, ResultRowDoc};
 use grid_types::decl::builtin;
 use grid_types::job::{Condition, JobSpec, Phase, Strategy, Task};
@@ -288,6 +288,14 @@ impl World {
         copy_files(&self.path(), &path);
         let (store, stored) = Store::open(&path).unwrap();
         (folder, store, stored)
+    }
+
+    /// The newest output of step 0 on a node.
+    pub fn output(&self, job: JobId, node: &str) -> Option<StoredOutput> {
+        let filter = LogFilter { nodes: vec![node.to_owned()], ..LogFilter::default() };
+        let (rows, _) = self.reader().log_page(self.namespace, job, &filter, None, 10).unwrap().unwrap();
+        let row = rows.into_iter().find(|row| row.lease.step.0 == 0)?;
+        self.reader().stored_output(&row.lease, row.node).unwrap()
     }
 
     pub fn doc(&self, job: JobId) -> JobDoc {

@@ -79,6 +79,13 @@ pub(super) const TEST: BackendDecl = BackendDecl {
                     default: None,
                     help: "characters per line",
                 },
+                ParamDecl {
+                    name: "pause",
+                    kind: ParamType::Duration,
+                    required: false,
+                    default: Some("0s"),
+                    help: "how long to wait after each line",
+                },
             ],
         },
         ActionDecl {

@@ -71,6 +71,7 @@ fn flaky(rate: u64) -> Result<(), String> {
 async fn output(context: &LeaseContext, given: &Params) -> Result<(), String> {
     let lines = params::integer(given, "lines")?;
     let width = usize::try_from(params::integer(given, "width")?).unwrap_or(usize::MAX);
+    let pause = params::duration(given, "pause");
     let mut chunk = String::new();
     for number in 1..=lines {
         let begin = chunk.len();
@@ -78,7 +79,11 @@ async fn output(context: &LeaseContext, given: &Params) -> Result<(), String> {
         let filler = width.saturating_sub(chunk.len() - begin);
         chunk.extend(std::iter::repeat_n('.', filler));
         chunk.push('\n');
-        if chunk.len() >= OUTPUT_CHUNK_BYTES {
+        if !pause.is_zero() {
+            context.write(chunk.as_bytes());
+            chunk.clear();
+            tokio::time::sleep(pause).await;
+        } else if chunk.len() >= OUTPUT_CHUNK_BYTES {
             context.write(chunk.as_bytes());
             chunk.clear();
             tokio::task::yield_now().await;

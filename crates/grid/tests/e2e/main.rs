@@ -23,6 +23,7 @@ mod ha_members;
 mod ha_partition;
 mod http;
 mod live_view;
+mod logs;
 mod nodes;
 mod once;
 mod openapi;

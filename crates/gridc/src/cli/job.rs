@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::logs::{self, LogsArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use grid_types::api::Resolution;
 use grid_types::job::Target;
@@ -36,6 +37,9 @@ Examples:
         /// Id of the job
         id: String,
     },
+    /// Print what a job's steps printed
+    #[command(after_help = logs::EXAMPLES)]
+    Logs(LogsArgs),
     /// List jobs, newest first
     #[command(after_help = "\
 Examples:
@@ -159,7 +163,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(override_usage = "\
 gridc job run [OPTIONS] --target TARGET BACKEND ACTION [PARAMETER]...
-       gridc job run [OPTIONS] --file FILE")]
+       gridc job run [OPTIONS] --file FILE", group = clap::ArgGroup::new("stay").args(["wait", "follow"]).multiple(true))]
 pub struct RunArgs {
     /// Where to run: all, group:NAME, node:ID, labels:KEY=VALUE,... or any (one node, picked for you)
     #[arg(short, long, value_name = "TARGET", required_unless_present = "file")]
@@ -208,8 +212,11 @@ pub struct RunArgs {
     /// Stay until the job has ended and show how it goes
     #[arg(long)]
     pub wait: bool,
+    /// Like --wait, and print what the nodes print, with their names in front
+    #[arg(long)]
+    pub follow: bool,
     /// Stop waiting after this long (exit 124); the job goes on
-    #[arg(long, value_name = "DURATION", requires = "wait")]
+    #[arg(long, value_name = "DURATION", requires = "stay")]
     pub wait_timeout: Option<Span>,
     /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
     #[arg(value_name = "TASK")]
@@ -296,6 +303,7 @@ Examples:
   gridc job run -t labels:role=web,zone=a ping hostname --concurrency 2 --failure-tolerate 10%
   gridc job run -t any ping echo --confirm --wait
   gridc job run -f deploy-web.yaml --wait --wait-timeout 10m
+  gridc job run -t group:web apt update --follow
   gridc job run -f - < deploy-web.json
 
 A job file:

@@ -22,6 +22,7 @@ async fn help_is_data_and_reads_as_agreed() {
         ("job run ping echo --help", "job-run-help.txt"),
         ("job get -h", "job-get-help.txt"),
         ("job list --help", "job-list-help.txt"),
+        ("job logs --help", "job-logs-help.txt"),
         ("job confirm --help", "job-confirm-help.txt"),
         ("job resolve --help", "job-resolve-help.txt"),
         ("job why --help", "job-why-help.txt"),

@@ -1,0 +1,194 @@
+//! Outputs of a job as they are printed, over any number of connections.
+//!
+//! Each record says which bytes of which output it holds. A stream that broke off before its `end` is opened again from
+//! where every output was, and what comes twice all the same is left out: nothing is lost, nothing shown twice.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use grid_types::api::{LogCursor, LogDoc, LogText, LogsBody};
+use grid_types::{JobId, StepIndex};
+
+use crate::call::{Call, Journey, unexpected};
+use crate::client::{Client, push};
+use crate::error::Error;
+use crate::lines::Lines;
+
+/// Between a connection that ended and the next one.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A body has at most 1 MiB; the reader leaves out what it has seen of the others.
+const MAX_CURSORS: usize = 5_000;
+
+/// Which outputs of a job; what is left out is any.
+#[derive(Debug, Clone, Default)]
+pub struct LogsQuery {
+    pub follow: bool,
+    pub step: Option<StepIndex>,
+    pub nodes: Vec<String>,
+    /// Without it, the newest.
+    pub attempt: Option<u32>,
+    /// Of each output only the last so many lines.
+    pub tail: Option<u32>,
+}
+
+impl Client {
+    /// The lines of a job's outputs.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn logs(&self, namespace: &str, job: JobId, query: LogsQuery) -> Result<LogStream<'_>, Error> {
+        let namespace = namespace.to_owned();
+        let mut stream = LogStream { client: self, namespace, job, query, seen: HashMap::new(), lines: None };
+        stream.lines = Some(stream.open().await?);
+        Ok(stream)
+    }
+
+    /// The bytes of one output from `offset` on, as one connection gives them.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or nobody could answer.
+    pub async fn raw_output(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        node: &str,
+        query: RawQuery,
+    ) -> Result<RawOutput, Error> {
+        let (job, step) = (job.to_string(), step.to_string());
+        let path = ["api", "v1", "namespaces", namespace, "jobs", &job, "output", &step, node];
+        let mut pairs = Vec::new();
+        push(&mut pairs, "follow", query.follow.then_some("true"));
+        push(&mut pairs, "attempt", query.attempt);
+        push(&mut pairs, "offset", Some(query.offset).filter(|offset| *offset > 0));
+        let call = Call::get(&path, pairs).streamed("*/*");
+        let answer = self.transport.carry(&call, &mut Journey::default()).await?;
+        let stream = answer.stream.ok_or_else(|| unexpected(&answer.server, "no stream".to_owned()))?;
+        let header = |name: &str| stream.headers().get(name).and_then(|value| value.to_str().ok()?.parse().ok());
+        Ok(RawOutput {
+            offset: header("x-grid-output-offset").unwrap_or(query.offset),
+            attempt: header("x-grid-output-attempt").and_then(|n| u32::try_from(n).ok()),
+            stream,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RawQuery {
+    pub follow: bool,
+    pub offset: u64,
+    pub attempt: Option<u32>,
+}
+
+/// See [`Client::raw_output`].
+pub struct RawOutput {
+    /// Of the first byte: more than asked for if what lies before it is not there any more.
+    pub offset: u64,
+    pub attempt: Option<u32>,
+    stream: reqwest::Response,
+}
+
+impl RawOutput {
+    /// `None`: this was all of it.
+    ///
+    /// # Errors
+    /// When it broke off before its end.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let chunk = self.stream.chunk().await.map_err(|e| crate::call::root_cause(&e))?;
+        Ok(chunk.map(|bytes| bytes.to_vec()))
+    }
+}
+
+/// Step, node, epoch, attempt.
+type Place = (u32, String, u32, u32);
+
+/// See [`Client::logs`].
+pub struct LogStream<'a> {
+    client: &'a Client,
+    namespace: String,
+    job: JobId,
+    query: LogsQuery,
+    /// Run and offset of each output.
+    seen: HashMap<Place, (u64, u64)>,
+    lines: Option<Lines>,
+}
+
+impl LogStream<'_> {
+    /// The next record; `None` after the end.
+    ///
+    /// # Errors
+    /// When no controller could be reached any more, or one refuses.
+    pub async fn next(&mut self) -> Result<Option<LogDoc>, Error> {
+        loop {
+            let Some(lines) = &mut self.lines else {
+                self.lines = Some(self.open().await?);
+                continue;
+            };
+            let Some(line) = lines.next().await else {
+                self.lines = None;
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            match serde_json::from_slice(&line) {
+                Ok(LogDoc::Output(text)) => {
+                    if let Some(fresh) = self.fresh(text) {
+                        return Ok(Some(LogDoc::Output(fresh)));
+                    }
+                }
+                Ok(record) => return Ok(Some(record)),
+                // An empty line: the connection lives.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// What was not shown yet.
+    fn fresh(&mut self, mut text: LogText) -> Option<LogText> {
+        let place = (text.step, text.node.clone(), text.epoch, text.attempt);
+        let known = self.seen.entry(place).or_insert((text.run, text.offset));
+        let same = known.0 == text.run || known.0 == 0 || text.run == 0;
+        if same && text.next <= known.1 {
+            return None;
+        }
+        if same && text.offset < known.1 {
+            // Cut where bytes are characters of the same length; otherwise some of it is shown again.
+            let skip = usize::try_from(known.1 - text.offset).unwrap_or(usize::MAX);
+            let exact = text.text.len() as u64 == text.next - text.offset;
+            if let Some(rest) = text.text.get(skip..).filter(|_| exact).map(str::to_owned) {
+                (text.text, text.offset) = (rest, known.1);
+            }
+        }
+        *known = (if text.run == 0 { known.0 } else { text.run }, text.next);
+        Some(text)
+    }
+
+    async fn open(&self) -> Result<Lines, Error> {
+        let mut pairs = Vec::new();
+        push(&mut pairs, "follow", self.query.follow.then_some("true"));
+        push(&mut pairs, "step", self.query.step);
+        push(&mut pairs, "node", (!self.query.nodes.is_empty()).then(|| self.query.nodes.join(",")));
+        push(&mut pairs, "attempt", self.query.attempt);
+        push(&mut pairs, "tail", self.query.tail);
+        let job = self.job.to_string();
+        let path = ["api", "v1", "namespaces", &self.namespace, "jobs", &job, "logs"];
+        let from = self.seen.iter().take(MAX_CURSORS).map(|((step, node, epoch, attempt), (run, next))| LogCursor {
+            step: *step,
+            node: node.clone(),
+            epoch: *epoch,
+            attempt: *attempt,
+            run: *run,
+            next: *next,
+        });
+        let body = LogsBody { from: from.collect() };
+        let call = if body.from.is_empty() {
+            Call::get(&path, pairs)
+        } else {
+            let body = serde_json::to_vec(&body).map_err(|e| Error::Setup(e.to_string()))?;
+            Call { query: pairs, ..Call::post(&path, body) }
+        };
+        let call = call.streamed("application/x-ndjson");
+        let answer = self.client.transport.carry(&call, &mut Journey::default()).await?;
+        let stream = answer.stream.ok_or_else(|| unexpected(&answer.server, "no stream".to_owned()))?;
+        Ok(Lines::new(stream))
+    }
+}

@@ -1,0 +1,43 @@
+//! Where bytes of an output may be cut: at the end of a line, and never inside a character.
+
+/// A line longer than one piece is shown in pieces.
+pub fn whole_lines(data: &[u8], take_rest: bool, more_follows: bool) -> usize {
+    if take_rest {
+        return if more_follows { data.len() - unfinished_char(data) } else { data.len() };
+    }
+    data.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+}
+
+/// Bytes at the end that begin a character of which the rest is missing.
+fn unfinished_char(data: &[u8]) -> usize {
+    let begin = data.iter().rev().take(4).position(|byte| byte & 0b1100_0000 != 0b1000_0000);
+    let Some(back) = begin else { return 0 };
+    let has = back + 1;
+    let needs = match data[data.len() - has] {
+        0b1100_0000..=0b1101_1111 => 2,
+        0b1110_0000..=0b1110_1111 => 3,
+        0b1111_0000..=0b1111_0111 => 4,
+        _ => 1,
+    };
+    // All of a piece is never an unfinished character: something must go on.
+    if has < needs && has < data.len() { has } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_lines;
+
+    #[test]
+    fn lines_are_cut_at_their_ends_and_characters_never() {
+        assert_eq!(whole_lines(b"one\ntwo\nthr", false, true), 8);
+        assert_eq!(whole_lines(b"thr", false, true), 0);
+        assert_eq!(whole_lines(b"one\nthr", true, false), 7);
+        let long = "aaé".as_bytes();
+        assert_eq!(whole_lines(&long[..3], true, true), 2, "half of an é waits for its other half");
+        assert_eq!(whole_lines(&long[..3], true, false), 3, "unless there is none");
+        assert_eq!(whole_lines(long, true, true), 4);
+        assert_eq!(whole_lines(b"\xff\xff", true, true), 2, "what is no character at all is not waited for");
+        assert_eq!(whole_lines("𝄞".as_bytes().split_at(3).0, true, true), 3);
+        assert_eq!(whole_lines(b"", true, true), 0);
+    }
+}

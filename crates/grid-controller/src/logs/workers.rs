@@ -1,0 +1,48 @@
+//! Outputs as this controller reaches them: workers by their sessions, the ends of outputs in SQLite.
+
+use std::sync::Arc;
+
+use grid_proto::v1;
+use grid_store::{LogRow, StoredOutput};
+
+use super::source::Outputs;
+use crate::output_desk::{NotPulled, Pull, Pulled};
+use crate::shared::Shared;
+
+#[derive(Clone)]
+pub struct Workers {
+    shared: Arc<Shared>,
+}
+
+impl Workers {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+impl Outputs for Workers {
+    async fn pull(&self, row: &LogRow, pull: Pull) -> Result<Pulled, NotPulled> {
+        let ask = |request| {
+            let message = v1::ToWorker { log_request: Some(request), ..v1::ToWorker::default() };
+            self.shared.sessions().of_node(row.node).is_some_and(|session| session.send(message))
+        };
+        self.shared.output_desk.pull(row.node, pull, ask).await
+    }
+
+    async fn stored(&self, row: &LogRow) -> Result<Option<StoredOutput>, String> {
+        let (lease, node) = (row.lease, row.node);
+        self.shared.read(move |reader| reader.stored_output(&lease, node)).await
+    }
+
+    fn is_out(&self, row: &LogRow) -> bool {
+        let state = self.shared.state();
+        let job = state.jobs.get(&row.lease.job);
+        job.and_then(|job| job.lease_at(row.node)).is_some_and(|(lease, _)| lease == row.lease)
+    }
+
+    fn is_online(&self, row: &LogRow) -> bool {
+        // A standby hears nobody.
+        self.shared.current_term().is_some()
+            && self.shared.state().nodes.get(&row.node).is_some_and(|node| node.status.is_online())
+    }
+}

@@ -1,0 +1,119 @@
+//! `gridc job logs`, and the output part of `gridc job run --follow`.
+
+mod grouped;
+mod printer;
+
+use std::io::IsTerminal;
+
+use grid_client::{Client, LogsQuery, RawQuery};
+use grid_types::api::{JobDoc, LogDoc};
+use grid_types::{JobId, StepIndex};
+
+use crate::cli::{Format, Global, LogsArgs};
+use crate::failure::Failure;
+use crate::job::job_id;
+use crate::out::{self, tell};
+use crate::text::one_line;
+use printer::Printer;
+
+pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
+    let (client, job) = (crate::connect(global)?, job_id(&args.id)?);
+    let doc = client.job(global.namespace.as_str(), job).await?;
+    let step = args.step.map(StepIndex);
+    if let Some(step) = args.step.filter(|step| !doc.steps.iter().any(|known| known.step == *step)) {
+        return Err(Failure::NotFound(format!("{job} has no step {step}: it has {}", doc.steps.len())));
+    }
+    if args.grouped {
+        return grouped::grouped(&client, global, job, &doc, step, args.names).await;
+    }
+    if args.raw {
+        return raw(&client, global, job, &doc, args).await;
+    }
+    let query = LogsQuery {
+        follow: args.follow,
+        step,
+        nodes: args.nodes.iter().map(ToString::to_string).collect(),
+        attempt: args.attempt,
+        tail: args.tail,
+    };
+    let lines = follow(&client, global, job, &doc, query).await?;
+    if lines == 0 && !args.follow && global.output.is_none_or(|format| format == Format::Table) {
+        tell("hint: nothing was printed yet; -f waits for it");
+    }
+    Ok(0)
+}
+
+/// Prints the outputs of a job until there are no more; returns how many records there were.
+pub async fn follow(
+    client: &Client,
+    global: &Global,
+    job: JobId,
+    doc: &JobDoc,
+    query: LogsQuery,
+) -> Result<usize, Failure> {
+    let format = global.output.unwrap_or(Format::Table);
+    let terminal = std::io::stdout().is_terminal();
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let many_steps = query.step.is_none() && doc.steps.len() > 1;
+    let mut printer = Printer::new(doc.expected.as_deref().unwrap_or_default(), many_steps, terminal, colour);
+    let mut stream = client.logs(global.namespace.as_str(), job, query).await?;
+    let mut count = 0;
+    while let Some(record) = stream.next().await? {
+        let is_end = matches!(record, LogDoc::End { .. });
+        let text = match (&record, format) {
+            (_, Format::Json) => serde_json::to_string(&record).map_err(|e| Failure::Output(e.into()))? + "\n",
+            (_, Format::Yaml) => {
+                let text = serde_norway::to_string(&record).map_err(|e| Failure::Output(std::io::Error::other(e)))?;
+                format!("---\n{text}")
+            }
+            (LogDoc::Output(text), Format::Table) => printer.text(text),
+            (LogDoc::Note(_) | LogDoc::End { .. }, Format::Table) => printer.close(),
+        };
+        if let (LogDoc::Note(note), Format::Table) = (&record, format) {
+            out::write(text.as_bytes())?;
+            tell(&format!("{}: {}", printer.place(note.step, &note.node), one_line(&note.text)));
+        } else if !out::write(text.as_bytes())? {
+            return Ok(count);
+        }
+        if is_end {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+async fn raw(client: &Client, global: &Global, job: JobId, doc: &JobDoc, args: &LogsArgs) -> Result<u8, Failure> {
+    let [node] = &args.nodes[..] else {
+        return Err(Failure::usage("--raw prints one output: name one --node", None));
+    };
+    let step = match (args.step, &doc.steps[..]) {
+        (Some(step), _) => step,
+        (None, [only]) => only.step,
+        (None, _) => return Err(Failure::usage(format!("{job} has several steps: name one with --step"), None)),
+    };
+    let query = RawQuery { follow: args.follow, offset: 0, attempt: args.attempt };
+    let namespace = global.namespace.as_str();
+    let mut output = client.raw_output(namespace, job, StepIndex(step), node.as_str(), query).await?;
+    if output.offset > 0 {
+        tell(&format!("note: the first {} bytes are not there: {node} is away, or they are too old", output.offset));
+    }
+    let mut at = output.offset;
+    loop {
+        match output.next().await {
+            Ok(Some(bytes)) => {
+                at += bytes.len() as u64;
+                if !out::write(&bytes)? {
+                    return Ok(0);
+                }
+            }
+            Ok(None) => return Ok(0),
+            // Bytes of another run must never follow these: whoever wants them asks again.
+            Err(why) => {
+                let problem = format!("the output broke off after {at} bytes ({why}); ask again for the whole");
+                let url = "the controller".to_owned();
+                return Err(grid_client::Error::Unexpected { url, problem }.into());
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Equal outputs once: what 5,000 nodes printed, on a page.
+
+use grid_client::Client;
+use grid_types::api::{JobDoc, OutputGroupDoc};
+use grid_types::{JobId, StepIndex};
+use serde::Serialize;
+
+use crate::cli::{Format, Global};
+use crate::failure::Failure;
+use crate::out;
+use crate::text::{named, one_line, step_name};
+
+#[derive(Serialize)]
+struct GroupsDoc {
+    steps: Vec<StepGroupsDoc>,
+}
+
+#[derive(Serialize)]
+struct StepGroupsDoc {
+    step: u32,
+    groups: Vec<OutputGroupDoc>,
+}
+
+pub async fn grouped(
+    client: &Client,
+    global: &Global,
+    job: JobId,
+    doc: &JobDoc,
+    step: Option<StepIndex>,
+    names: bool,
+) -> Result<u8, Failure> {
+    let mut groups = GroupsDoc { steps: Vec::new() };
+    for known in doc.steps.iter().filter(|known| step.is_none_or(|step| step.0 == known.step)) {
+        let list = client.outputs(global.namespace.as_str(), job, StepIndex(known.step)).await?;
+        groups.steps.push(StepGroupsDoc { step: known.step, groups: list.items });
+    }
+    let text = |_| {
+        let shown = groups.steps.iter().filter(|step| !step.groups.is_empty());
+        shown.map(|step| step_text(doc, step, names)).collect::<Vec<_>>().join("\n")
+    };
+    out::print(global.output.unwrap_or(Format::Table), &groups, text)?;
+    Ok(0)
+}
+
+fn step_text(doc: &JobDoc, step: &StepGroupsDoc, names: bool) -> String {
+    let name = doc.steps.iter().find(|known| known.step == step.step).map(step_name).unwrap_or_default();
+    let mut text = format!("{name}\n");
+    for group in &step.groups {
+        let who = match (names, group.nodes.len()) {
+            (true, _) => format!(" ({})", group.nodes.iter().map(|n| one_line(n)).collect::<Vec<_>>().join(", ")),
+            (false, 0..=3) => format!(" ({})", named(&group.nodes)),
+            (false, _) => String::new(),
+        };
+        let nodes = if group.count == 1 { "node" } else { "nodes" };
+        let kept = group.output.len() as u64;
+        let cut = if group.total_bytes > kept && kept > 0 {
+            format!(", the last {} of {} bytes", thousands(kept), thousands(group.total_bytes))
+        } else {
+            String::new()
+        };
+        let silent = if kept == 0 { " nothing" } else { "" };
+        text.push_str(&format!("  {} {nodes}{who}{cut}:{silent}\n", thousands(group.count)));
+        for line in group.output.lines() {
+            text.push_str(&format!("    {}\n", visible(line)));
+        }
+    }
+    text
+}
+
+fn visible(line: &str) -> String {
+    line.chars()
+        .flat_map(|c| if c.is_control() && c != '\t' { c.escape_default().collect() } else { vec![c] })
+        .collect()
+}
+
+/// `4,980`
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StepGroupsDoc, step_text, thousands};
+    use crate::samples::job;
+    use grid_types::api::OutputGroupDoc;
+
+    fn group(count: u64, nodes: &[&str], output: &str, total_bytes: u64) -> OutputGroupDoc {
+        let nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
+        OutputGroupDoc { count, nodes, output: output.to_owned(), total_bytes }
+    }
+
+    #[test]
+    fn equal_outputs_are_told_once_with_how_many_had_them() {
+        let many = ["a", "b", "c", "d"];
+        let groups = vec![
+            group(4_980, &many, "ok\nfine\n", 8),
+            group(1, &["web-01"], "", 0),
+            group(2, &["x", "y"], "end", 70_000),
+        ];
+        let text = step_text(&job("completed", &[("success", 3)]), &StepGroupsDoc { step: 0, groups }, false);
+        let want = "\
+step 0 ping/echo
+  4,980 nodes:
+    ok
+    fine
+  1 node (web-01): nothing
+  2 nodes (x, y), the last 3 of 70,000 bytes:
+    end
+";
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn numbers_are_readable() {
+        let shown: Vec<_> = [0, 999, 1_000, 65_536, 1_234_567].into_iter().map(thousands).collect();
+        assert_eq!(shown, ["0", "999", "1,000", "65,536", "1,234,567"]);
+    }
+}
