@@ -19,13 +19,14 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::backups::BackupDesk;
 use crate::control::Control;
 use crate::events::EventFeed;
+use crate::gate::{Gate, LocalWorker};
 use crate::hub::FabricHub;
 use crate::logs::Readers;
 use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
-use crate::{cluster, dispatch, folder, ground, hand_over, leader, log_size, pruner, restore, ticker};
+use crate::{cluster, dispatch, folder, gate, ground, hand_over, leader, log_size, pruner, restore, ticker};
 
 const READY_POLL: Duration = Duration::from_millis(50);
 
@@ -55,6 +56,8 @@ pub struct Opening {
     pub peers: Option<TcpListener>,
     pub start: Start,
     pub pace: Pace,
+    /// E8: it gives nothing out before [`Controller::local_worker_gone`].
+    pub hold_dispatch: bool,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -120,6 +123,7 @@ impl Controller {
             term: term_out,
             leading,
             draining: AtomicBool::new(false),
+            gate: Gate::new(opening.hold_dispatch),
             sessions: Mutex::default(),
             soft: Mutex::new(soft),
             output_desk: OutputDesk::default(),
@@ -139,6 +143,7 @@ impl Controller {
         let deposed = Arc::new(Notify::new());
         tokio::spawn(dispatch::dispatch(Arc::clone(&shared), effects_out, Arc::clone(&deposed)));
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
+        tokio::spawn(gate::follow(Arc::clone(&shared)));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
@@ -166,6 +171,27 @@ impl Controller {
             }
             let _ = tokio::time::timeout(READY_POLL, leadership.changed()).await;
         }
+    }
+
+    /// Calls `told` with whether this controller leads, now and at every change, until it ends.
+    pub async fn follow_leading(&self, mut told: impl FnMut(bool)) {
+        let mut term = self.shared.term.clone();
+        loop {
+            told(term.borrow_and_update().is_some());
+            if term.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// E8: a worker is about to start on this machine. Nothing is given out from here on.
+    pub fn hold_dispatch(&self) {
+        self.shared.gate.hold();
+    }
+
+    /// E8: no worker lives on this machine; a leader gives work out as soon as the log says so, too.
+    pub fn local_worker_gone(&self, gone: LocalWorker) {
+        self.shared.gate.release(gone);
     }
 
     /// Hands leadership over, if this controller has it and there is somebody to take it: before an orderly end.

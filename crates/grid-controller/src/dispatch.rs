@@ -28,8 +28,11 @@ fn send(shared: &Shared, effects: Vec<Effect>) {
     arm(shared, &effects, now_mono_ms);
     let mut sessions = shared.sessions();
     let mut messages: HashMap<NodeOrd, v1::ToWorker> = HashMap::new();
+    let gives_out = shared.gate.is_open();
     for effect in effects {
         match effect {
+            // E8: it is in the state, and comes up when the gate opens.
+            Effect::Offer(_) if !gives_out => {}
             Effect::Offer(offer) => {
                 let Some(session) = sessions.get_mut(offer.session).filter(|session| session.outbox.is_some()) else {
                     continue;

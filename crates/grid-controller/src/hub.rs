@@ -113,7 +113,7 @@ impl FabricHub {
         let Some(known) = state.nodes.get(&node) else { return };
         let mut sessions = self.shared.sessions();
         let Some(session) = sessions.get_mut(id) else { return };
-        let (mut message, accepted) = reconcile(&state, known, session, held, now);
+        let (mut message, accepted) = reconcile(&state, known, session, held, now, self.shared.gate.is_open());
         message.revokes.retain(|lease| !reported.contains(&LeaseKey::from(*lease)));
         if message != v1::ToWorker::default() {
             session.send(message);

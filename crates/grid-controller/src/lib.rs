@@ -17,6 +17,7 @@ mod controller;
 mod dispatch;
 mod events;
 mod folder;
+mod gate;
 mod ground;
 mod hand_over;
 mod hub;
@@ -42,6 +43,7 @@ pub use control::{
 };
 pub use controller::{Controller, OpenError, Opening, Pace};
 pub use folder::{FEATURE_LEVEL, accept_join, has_cluster, prepare_join};
+pub use gate::LocalWorker;
 pub use grid_core::Quotas;
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;

@@ -29,13 +29,15 @@ fn lease_of(effect: &Effect) -> Option<LeaseKey> {
     }
 }
 
-/// What to tell a worker that holds `held`. Leases it accepted are in the second part, with their timeouts.
+/// What to tell a worker that holds `held`. Leases it accepted are in the second part, with their timeouts. Unless
+/// `gives_out`, nothing is offered (E8).
 pub fn reconcile(
     state: &State,
     node: &Node,
     session: &mut Session,
     held: &BTreeSet<LeaseKey>,
     now_mono_ms: u64,
+    gives_out: bool,
 ) -> (v1::ToWorker, Vec<(LeaseKey, u64)>) {
     let mut message = v1::ToWorker::default();
     let mut accepted = Vec::new();
@@ -47,7 +49,7 @@ pub fn reconcile(
                 known.insert(offer.lease);
                 if held.contains(&offer.lease) {
                     accepted.push((offer.lease, offer.timeout_ms()));
-                } else if size < MOST_BYTES && is_due(session, offer.lease, now_mono_ms) {
+                } else if gives_out && size < MOST_BYTES && is_due(session, offer.lease, now_mono_ms) {
                     session.offered_mono_ms.insert(offer.lease, now_mono_ms);
                     let offered = offer_message(&offer);
                     size += offered.as_ref().map_or(0, Message::encoded_len);
@@ -115,6 +117,7 @@ mod tests {
     struct World {
         state: State,
         session: Session,
+        gives_out: bool,
     }
 
     impl World {
@@ -128,7 +131,7 @@ mod tests {
                 heard_wall_ms: 0,
                 offered_mono_ms: BTreeMap::new(),
             };
-            let mut world = Self { state: State::default(), session };
+            let mut world = Self { state: State::default(), session, gives_out: true };
             world.apply(Command::BeginTerm(BeginTerm {
                 term: 1,
                 leader: "c1".parse().unwrap(),
@@ -170,7 +173,7 @@ mod tests {
         fn compare(&mut self, held: &[LeaseKey], now_mono_ms: u64) -> v1::ToWorker {
             let held = held.iter().copied().collect();
             let node = &self.state.nodes[&NodeOrd(1)];
-            reconcile(&self.state, node, &mut self.session, &held, now_mono_ms).0
+            reconcile(&self.state, node, &mut self.session, &held, now_mono_ms, self.gives_out).0
         }
 
         fn lease(&self) -> LeaseKey {
@@ -187,6 +190,17 @@ mod tests {
         let held = [world.lease()];
         assert_eq!(world.compare(&held, 99_000), v1::ToWorker::default());
         assert_eq!(expected_digest(&world.state, &world.state.nodes[&NodeOrd(1)]), grid_proto::held_digest(&held));
+    }
+
+    #[test]
+    fn e8_a_held_leader_offers_nothing_and_still_revokes_and_accepts() {
+        let mut world = World::new();
+        world.gives_out = false;
+        let (known, stranger) = (world.lease(), LeaseKey { job: JobId(99), ..world.lease() });
+        assert_eq!(world.compare(&[], 10_000), v1::ToWorker::default());
+        assert_eq!(world.compare(&[known, stranger], 10_000).revokes, [v1::Lease::from(stranger)]);
+        world.gives_out = true;
+        assert_eq!(world.compare(&[], 10_000).offers.len(), 1, "what was held back counts as never offered");
     }
 
     #[test]

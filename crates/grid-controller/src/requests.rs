@@ -265,7 +265,9 @@ impl Control for Controller {
             let found = state.jobs.get(&job).filter(|found| found.head.namespace.as_str() == namespace);
             found.map(|found| (found.head.status, grid_core::why(&state, found)))
         };
+        let held = self.shared.current_term().is_some() && !self.shared.gate.is_open();
         let (status, why) = match live {
+            Some((status, why)) if held => (status, format!("{why}; {}", self.shared.held_reason())),
             Some(live) => live,
             None => {
                 let doc = self.job(namespace, job).await?;

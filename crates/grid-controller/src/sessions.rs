@@ -68,6 +68,13 @@ impl Sessions {
         }
     }
 
+    /// W5: whatever was not offered, or was lost, is offered to whoever answers.
+    pub fn ask_all_what_they_hold(&self) {
+        for session in self.by_id.values() {
+            session.send(v1::ToWorker { ask_held: true, ..v1::ToWorker::default() });
+        }
+    }
+
     pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.by_id.get_mut(&id)
     }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::backups::BackupDesk;
 use crate::events::EventFeed;
+use crate::gate::Gate;
 use crate::logs::Readers;
 use crate::machine::Replies;
 use crate::output_desk::OutputDesk;
@@ -54,6 +55,8 @@ pub struct Shared {
     pub leading: Arc<AtomicU64>,
     /// E7: leadership is being handed over.
     pub draining: AtomicBool,
+    /// E8: whether offers go out.
+    pub gate: Gate,
     pub sessions: Mutex<Sessions>,
     pub soft: Mutex<Soft>,
     pub output_desk: OutputDesk,
@@ -105,6 +108,14 @@ impl Shared {
 
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
+    }
+
+    /// E8, for a person.
+    pub fn held_reason(&self) -> String {
+        format!(
+            "nothing is given out before the worker on the machine of its leader, {}, has ended",
+            self.settings.node_id
+        )
     }
 
     /// Raft says that this controller leads, and no majority answers it.

@@ -24,6 +24,12 @@ impl Seen {
         stat(self.pid).is_some_and(|s| s.started_ticks == self.started_ticks && !s.zombie)
     }
 
+    /// Its command line; empty when it is gone.
+    pub fn arguments(&self) -> Vec<String> {
+        let words = fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        words.split_terminator('\0').map(str::to_owned).collect()
+    }
+
     /// SIGKILL, if it is still this very process.
     pub fn kill9(&self) {
         if self.alive() {

@@ -1,4 +1,4 @@
-//! `grid server` as a child.
+//! `grid server` as a child, or `grid node`, which has one.
 //!
 //! Ports are chosen once and stay the same over restarts, so that workers find
 //! the server again; the data folder stays too, and so does the command line:
@@ -12,10 +12,13 @@ use crate::bin::{command, command_in};
 use crate::netns::Lan;
 use crate::ports::free_port;
 use crate::process::{Process, field};
+use crate::procfs::Seen;
 
 /// How a server is started.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
+    /// `server`, or `node` for one under a supervisor.
+    pub verb: &'static str,
     pub node_id: String,
     /// Data, log and everything else of this server.
     pub dir: PathBuf,
@@ -32,6 +35,7 @@ pub struct ServerOptions {
 impl ServerOptions {
     pub fn new(node_id: &str, dir: impl Into<PathBuf>) -> Self {
         Self {
+            verb: "server",
             node_id: node_id.to_owned(),
             dir: dir.into(),
             flags: Vec::new(),
@@ -39,6 +43,12 @@ impl ServerOptions {
             restore: None,
             machine: None,
         }
+    }
+
+    /// Under `grid node`.
+    pub fn supervised(mut self) -> Self {
+        self.verb = "node";
+        self
     }
 
     /// It runs on a host of `lan`.
@@ -140,6 +150,11 @@ impl Server {
         &mut self.process
     }
 
+    /// Its child `grid server` or `grid worker`, under `grid node`.
+    pub fn child(&self, verb: &str) -> Option<Seen> {
+        self.process.descendants().into_iter().find(|seen| seen.arguments().get(1).is_some_and(|word| word == verb))
+    }
+
     pub fn kill9(&mut self) {
         self.process.kill9();
     }
@@ -176,7 +191,7 @@ fn spawn(options: &ServerOptions, ports: Ports) -> Process {
     };
     let host = options.host();
     command
-        .args(["server", "--node-id", &options.node_id])
+        .args([options.verb, "--node-id", &options.node_id])
         .arg("--data-dir")
         .arg(options.dir.join("data"))
         .args(["--api", &format!("{host}:{}", ports.api)])
@@ -189,6 +204,6 @@ fn spawn(options: &ServerOptions, ports: Ports) -> Process {
         (None, Some(url)) => command.args(["--join", url]),
         (None, None) => command.arg("--bootstrap"),
     };
-    let name = format!("grid server {}", options.node_id);
+    let name = format!("grid {} {}", options.verb, options.node_id);
     Process::spawn(&name, command, &options.dir.join("server.log"))
 }

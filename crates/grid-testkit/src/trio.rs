@@ -22,6 +22,7 @@ pub struct Trio {
     pub workers: BTreeMap<String, Worker>,
     pub servers: BTreeMap<String, Server>,
     flags: String,
+    is_supervised: bool,
     dir: TempDir,
     /// Dropped last, after everybody who lives there.
     lan: Option<Lan>,
@@ -35,17 +36,23 @@ impl Trio {
 
     /// The same with flags for every server.
     pub fn start_with(flags: &str, workers: &[(&str, &str)]) -> Self {
-        Self::start_on(None, flags, workers)
+        Self::start_on(None, false, flags, workers)
     }
 
     /// The controllers each on a machine of their own: `c1` on host 0 and so on; the workers beside the test.
     pub fn start_apart(lan: Lan, workers: &[(&str, &str)]) -> Self {
-        Self::start_on(Some(lan), "--insecure", workers)
+        Self::start_on(Some(lan), false, "--insecure", workers)
     }
 
-    fn start_on(lan: Option<Lan>, flags: &str, workers: &[(&str, &str)]) -> Self {
+    /// Each controller under `grid node`, with these flags.
+    pub fn start_nodes(flags: &str) -> Self {
+        Self::start_on(None, true, flags, &[])
+    }
+
+    fn start_on(lan: Option<Lan>, is_supervised: bool, flags: &str, workers: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
-        let mut trio = Self { workers: BTreeMap::new(), servers: BTreeMap::new(), flags: flags.to_owned(), dir, lan };
+        let (workers_of, servers) = (BTreeMap::new(), BTreeMap::new());
+        let mut trio = Self { workers: workers_of, servers, flags: flags.to_owned(), is_supervised, dir, lan };
         trio.add_server("c1");
         trio.add_server("c2");
         trio.add_server("c3");
@@ -69,6 +76,7 @@ impl Trio {
     pub fn server_options(&self, id: &str) -> ServerOptions {
         let options = ServerOptions::new(id, self.path(id)).flags(&self.flags);
         let options = if self.servers.is_empty() { options } else { options.join(&self.urls()) };
+        let options = if self.is_supervised { options.supervised() } else { options };
         match &self.lan {
             Some(lan) => options.on(lan, self.servers.len()),
             None => options,

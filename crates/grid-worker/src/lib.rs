@@ -13,6 +13,7 @@ mod facts;
 mod folder;
 mod inbox;
 pub mod journal;
+mod left_over;
 mod logs;
 pub mod output;
 pub mod process;
@@ -23,5 +24,6 @@ mod worker;
 
 pub use config::{Ready, WorkerConfig, WorkerError};
 pub use directory::{Directory, Found, HttpDirectory};
+pub use left_over::{LeftOver, end_left_over};
 pub use shutdown::{Shutdown, ShutdownHandle};
 pub use start::{Seams, run, run_with};

@@ -121,7 +121,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
 }
 
 /// Fills the book, and returns only when no process of an earlier run is left.
-async fn open_journal(
+pub(crate) async fn open_journal(
     folder: &mut Folder,
     book: &mut Book,
     processes: &Arc<dyn Processes>,

@@ -8,6 +8,8 @@ use grid_types::limits::{DEFAULT_SLOTS, MAX_CONCURRENT, MAX_PENDING, MAX_SLOTS};
 use grid_types::node::{LABEL_RULE, is_label};
 use grid_types::{Name, NodeId, Span};
 
+use crate::node::Given;
+
 #[derive(Parser)]
 #[command(
     name = "grid",
@@ -37,6 +39,8 @@ pub enum Verb {
     Server(ServerArgs),
     /// Run the worker of this machine
     Worker(WorkerArgs),
+    /// Run a controller and, while it does not lead, a worker: two processes and their supervisor
+    Node(NodeArgs),
 }
 
 #[derive(Args)]
@@ -114,6 +118,9 @@ pub struct ServerArgs {
     /// Serve other machines without TLS and tokens
     #[arg(long)]
     pub insecure: bool,
+    /// Started by `grid node`: it gives nothing out before it is told on stdin, and ends when stdin closes
+    #[arg(long, hide = true)]
+    pub supervised: bool,
 }
 
 /// What a controller decides for all of its nodes and jobs.
@@ -154,15 +161,31 @@ pub struct WorkerArgs {
     /// Name of this node; without it one is made from the host name and kept in the data folder
     #[arg(long, env = "GRID_NODE_ID")]
     pub node_id: Option<NodeId>,
+    /// Folder for journal and outputs, of this worker alone
+    #[arg(long, env = "GRID_DATA_DIR")]
+    pub data_dir: PathBuf,
+    #[command(flatten)]
+    pub traits: WorkerTraits,
+    /// Report at least so often; a controller may ask for more
+    #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", value_parser = heartbeat)]
+    pub heartbeat_interval: Option<Span>,
+    /// Start with a new journal: what an earlier one knew of once-only steps is given up as unknown
+    #[arg(long)]
+    pub reset_journal: bool,
+    /// Started by `grid node`: it drains when stdin closes, and stops what still runs after this time
+    #[arg(long, hide = true, value_name = "TIME")]
+    pub supervised: Option<Span>,
+}
+
+/// What a worker is to those who give it work.
+#[derive(Args)]
+pub struct WorkerTraits {
     /// Groups it belongs to, comma-separated
     #[arg(long, env = "GRID_GROUPS", value_delimiter = ',')]
     pub groups: Vec<Name>,
     /// Labels, comma-separated key=value
     #[arg(long, env = "GRID_LABELS", value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// Folder for journal and outputs, of this worker alone
-    #[arg(long, env = "GRID_DATA_DIR")]
-    pub data_dir: PathBuf,
     /// Run a backend that is off by default, or whose programs are not installed (yet); may be repeated
     #[arg(long = "enable-backend", value_name = "NAME", value_parser = backend)]
     pub enable_backends: Vec<String>,
@@ -175,12 +198,30 @@ pub struct WorkerArgs {
     /// Address to report, if it is not the one that the controller sees
     #[arg(long, env = "GRID_ADDRESS")]
     pub address: Option<String>,
-    /// Report at least so often; a controller may ask for more
-    #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", value_parser = heartbeat)]
-    pub heartbeat_interval: Option<Span>,
-    /// Start with a new journal: what an earlier one knew of once-only steps is given up as unknown
-    #[arg(long)]
-    pub reset_journal: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The controller and the worker are child processes, restarted when they end. The worker is off while the controller \
+                        leads, and on (with --worker) while it is a standby; its node is named NODE-ID-worker.\nA controller that is \
+                        promoted lets its worker finish, or stops it after --drain-timeout, before it gives out work.\nIn the data \
+                        folder: controller/ and worker/. stdout says what the children say. SIGTERM ends the worker first, then \
+                        the controller."
+)]
+pub struct NodeArgs {
+    // First: clap takes values away as it reads them.
+    #[command(flatten)]
+    pub given: Given,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Run a worker while the controller is a standby
+    #[arg(long, env = "GRID_WORKER")]
+    pub worker: bool,
+    #[command(flatten)]
+    pub traits: WorkerTraits,
+    /// How long running leases may take to finish before they are stopped
+    #[arg(long, env = "GRID_DRAIN_TIMEOUT", default_value = "30s")]
+    pub drain_timeout: Span,
 }
 
 pub fn label(text: &str) -> Result<(String, String), String> {
@@ -242,6 +283,7 @@ mod tests {
             "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3 --history 90d",
             "grid server --node-id c1 --data-dir d --restore grid.backup",
             "grid server --node-id c2 --data-dir d --join http://a:1,http://b:2 --replace --raft-heartbeat 50ms --election-timeout 200ms",
+            "grid node --node-id c1 --data-dir d --bootstrap --worker --groups web --enable-backend test --drain-timeout 5s",
             "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");

@@ -20,7 +20,7 @@ use crate::{net, ready, signals};
 pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
     net::check_exposure(&[("--api", args.api)], false)?;
-    let signals = signals::asked_to_end()?;
+    let signals = signals::asked_to_end(None)?;
     let scratch = match &args.data_dir {
         Some(_) => None,
         None => Some(tempfile::tempdir().context("cannot make a temporary folder")?),
@@ -88,6 +88,7 @@ impl Dev {
             raft_addr: "127.0.0.1:8766".to_owned(),
             peers: None,
             start: Start::Bootstrap,
+            hold_dispatch: false,
             pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),
         };

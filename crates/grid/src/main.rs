@@ -7,10 +7,12 @@ mod demo;
 mod dev;
 mod join;
 mod net;
+mod node;
 mod open_files;
 mod ready;
 mod server;
 mod signals;
+mod supervised;
 mod tuning;
 mod worker;
 
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
             Verb::Dev(args) => dev::run(args).await,
             Verb::Server(args) => server::run(args).await,
             Verb::Worker(args) => worker::run(args).await,
+            Verb::Node(args) => node::run(args).await,
         }
     });
     // A blocked read of a signal or a pipe must not keep the process.

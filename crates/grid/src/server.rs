@@ -11,14 +11,15 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::cli::ServerArgs;
-use crate::{join, net, ready, signals};
+use crate::{join, net, ready, signals, supervised};
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
     let pace = pace(&args)?;
     net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)], args.insecure)?;
     net::check_reachable("--raft", args.raft, args.advertise.as_deref())?;
-    let signals = signals::asked_to_end()?;
+    let (words, orphaned) = args.supervised.then(supervised::controller_words).unzip();
+    let signals = signals::asked_to_end(orphaned)?;
     let (api, api_addr) = net::bind(args.api, "the API").await?;
     let (grpc, grpc_addr) = net::bind(args.grpc, "workers").await?;
     let (peers, raft_addr) = net::bind(args.raft, "other controllers").await?;
@@ -43,6 +44,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         raft_addr: raft_addr.clone(),
         peers: Some(peers),
         start,
+        hold_dispatch: args.supervised,
         pace,
         clock: Arc::new(SystemClock::new()),
     };
@@ -54,6 +56,9 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let serving = Serving::start(opening, api, grpc).await?;
+    if let Some(words) = words {
+        tokio::spawn(supervised::obey(serving.controller.clone(), words));
+    }
     tokio::select! {
         () = serving.controller.serves() => {}
         () = signals::first(signals.clone()) => {

@@ -1,24 +1,37 @@
-//! SIGTERM and SIGINT, counted: the first asks for an orderly end, the second for a quick one.
+//! SIGTERM and SIGINT, counted: the first asks for an orderly end, the second for a quick one. So does the loss of a
+//! supervisor (`supervised`).
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-/// How often the process was asked to end.
-pub fn asked_to_end() -> anyhow::Result<watch::Receiver<u32>> {
+/// How often the process was asked to end, by signals and by `others`.
+pub fn asked_to_end(others: Option<mpsc::Receiver<()>>) -> anyhow::Result<watch::Receiver<u32>> {
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let (count, counted) = watch::channel(0);
+    let mut others = others;
     tokio::spawn(async move {
         loop {
             tokio::select! {
                 _ = term.recv() => {}
                 _ = int.recv() => {}
+                () = asked(&mut others) => {}
             }
             count.send_modify(|count| *count += 1);
         }
     });
     Ok(counted)
+}
+
+async fn asked(others: &mut Option<mpsc::Receiver<()>>) {
+    if let Some(asking) = others {
+        match asking.recv().await {
+            Some(()) => return,
+            None => *others = None,
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Resolves at the first signal.

@@ -5,22 +5,24 @@ use std::process::ExitCode;
 use grid_worker::{Shutdown, WorkerConfig};
 
 use crate::cli::WorkerArgs;
-use crate::{ready, signals};
+use crate::{ready, signals, supervised};
 
 pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
     // A name that can never answer is refused now, not tried for ever.
     grid_client::parse_servers(&args.server.join(","))?;
-    let signals = signals::asked_to_end()?;
+    let orphaned =
+        args.supervised.map(|limit| supervised::worker_orphaned(std::time::Duration::from_millis(limit.ms())));
+    let signals = signals::asked_to_end(orphaned)?;
     let config = WorkerConfig {
         servers: args.server,
         node_id: args.node_id,
-        groups: args.groups.into_iter().collect(),
-        labels: args.labels.into_iter().collect(),
+        groups: args.traits.groups.into_iter().collect(),
+        labels: args.traits.labels.into_iter().collect(),
         data_dir: args.data_dir,
-        enable_backends: args.enable_backends,
-        disable_backends: args.disable_backends,
-        slots: args.slots,
-        address: args.address,
+        enable_backends: args.traits.enable_backends,
+        disable_backends: args.traits.disable_backends,
+        slots: args.traits.slots,
+        address: args.traits.address,
         heartbeat: args.heartbeat_interval,
         reset_journal: args.reset_journal,
     };

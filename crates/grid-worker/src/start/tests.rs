@@ -11,6 +11,7 @@ use super::{WorkerError, open_journal};
 use crate::book::Book;
 use crate::folder::Folder;
 use crate::journal::{FileDisk, Journal, Record};
+use crate::left_over::LeftOver;
 use crate::process::{Processes, SystemProcesses};
 
 const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
@@ -153,4 +154,21 @@ async fn a_damaged_identity_is_refused_unless_the_node_starts_over_under_a_given
     let over = start(dir.path(), true).await.unwrap();
     assert!(!over.knows_the_lease);
     assert_eq!(over.folder.node_id().as_str(), "web-01");
+}
+
+#[tokio::test]
+async fn e8_a_folder_says_whether_a_worker_lives_in_it_and_what_it_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = async || crate::end_left_over(dir.path()).await.unwrap();
+    assert_eq!(look().await, LeftOver::Gone { holds_nothing: true }, "no worker was ever here");
+    let mut alive = start(dir.path(), false).await.unwrap();
+    assert_eq!(look().await, LeftOver::InUse);
+    alive.journal.append(&[Record::Epoch(LeaderEpoch::from_wire(1))]).unwrap();
+    drop(alive);
+    assert_eq!(look().await, LeftOver::Gone { holds_nothing: true });
+    let (files, _) = killed().await;
+    put(dir.path(), &files);
+    assert_eq!(look().await, LeftOver::Gone { holds_nothing: false }, "a once-only step was under way");
+    std::fs::remove_file(dir.path().join("journal")).unwrap();
+    assert_eq!(look().await, LeftOver::Gone { holds_nothing: false }, "nobody knows what was under way");
 }

@@ -54,9 +54,9 @@ fn one_file_serves_servers_and_workers_before_and_after_the_verb() {
     assert_eq!(server.tuning.heartbeat_interval.ms(), 2_000);
     assert_eq!(server.tuning.unhealthy_after.map(grid_types::Span::ms), Some(20_000));
     let Verb::Worker(worker) = with_file(CLUSTER, "grid -c FILE worker").unwrap().verb else { panic!() };
-    let groups: Vec<_> = worker.groups.iter().map(grid_types::Name::as_str).collect();
-    assert_eq!((worker.slots, groups, worker.server.len()), (3, vec!["web", "production"], 2));
-    assert_eq!(worker.labels, [("rack".into(), "7".into()), ("ssd".into(), "true".into())]);
+    let groups: Vec<_> = worker.traits.groups.iter().map(grid_types::Name::as_str).collect();
+    assert_eq!((worker.traits.slots, groups, worker.server.len()), (3, vec!["web", "production"], 2));
+    assert_eq!(worker.traits.labels, [("rack".into(), "7".into()), ("ssd".into(), "true".into())]);
     assert_eq!(worker.heartbeat_interval.map(grid_types::Span::ms), Some(2_000));
 }
 
@@ -64,7 +64,7 @@ fn one_file_serves_servers_and_workers_before_and_after_the_verb() {
 fn flags_beat_the_file() {
     let line = "grid worker --config=FILE --slots 5 --groups db --data-dir /other";
     let Verb::Worker(worker) = with_file(CLUSTER, line).unwrap().verb else { panic!() };
-    assert_eq!((worker.slots, worker.groups.len(), worker.data_dir.to_str()), (5, 1, Some("/other")));
+    assert_eq!((worker.traits.slots, worker.traits.groups.len(), worker.data_dir.to_str()), (5, 1, Some("/other")));
 }
 
 #[test]
@@ -117,12 +117,12 @@ worker:
             "worker.address",
             "worker.enable_backends",
             "worker.group",
-            "worker.groups",
+            "worker.traits.groups",
             "worker.heartbeat_interval",
             "worker.inactive_threshold",
-            "worker.labels",
+            "worker.traits.labels",
             "worker.node_id",
-            "worker.slots",
+            "worker.traits.slots",
             "wroker",
         ]
     );
@@ -130,12 +130,12 @@ worker:
     assert!(problem("wroker").contains("did you mean worker?"));
     assert!(problem("worker.group").contains("did you mean groups?"));
     assert!(problem("nats").contains("no NATS fabric yet"));
-    assert!(problem("worker.slots").contains("whole number from 1 to 1024"));
+    assert!(problem("worker.traits.slots").contains("whole number from 1 to 1024"));
 }
 
 #[test]
 fn keys_twice_and_what_is_no_map_are_refused() {
-    assert_eq!(fields("worker: {slots: 1, slots: 2}")[0].0, "worker.slots");
+    assert_eq!(fields("worker: {slots: 1, slots: 2}")[0].0, "worker.traits.slots");
     assert_eq!(fields("- worker")[0].0, "");
     assert!(settings("worker: [").is_err());
     assert!(settings(&"[".repeat(200_000)).is_err());

@@ -66,6 +66,7 @@ async fn start(dir: &Path) -> (Controller, String) {
         raft_addr,
         peers: None,
         start: Start::Bootstrap,
+        hold_dispatch: false,
         pace: Pace::default(),
         clock: wild(),
     };

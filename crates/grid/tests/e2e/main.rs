@@ -20,6 +20,7 @@ mod events;
 mod ha_conformance;
 mod ha_failover;
 mod ha_members;
+mod ha_node;
 mod ha_partition;
 mod http;
 mod live_view;

@@ -1,0 +1,156 @@
+//! E8: whether offers go out. Under `grid node` a leader gives nothing out while a worker lives on its own machine.
+//!
+//! ```text
+//!   held <--hold------------------------- open
+//!     \--the local worker is gone: LeaveNode through the log--^
+//! ```
+//!
+//! A held leader is LEADER in everything else: it takes submits, registers workers and commits results, of its own worker
+//! too, which has to report what it finished. What `apply` decides meanwhile is in the state and is offered when the gate
+//! opens: every worker is asked what it holds (W5).
+//! Not here: who ends the worker and knows that it is gone (the supervisor, in `grid`).
+//! The controller leaves in the worker's place, because a worker that is told to end just when its leader has died knows
+//! nobody to say it to, and jobs would wait for it until it counts as dead.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use grid_core::{Command, LeaveNode};
+use grid_types::NodeId;
+use grid_types::node::NodeStatus;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::shared::Shared;
+
+/// A worker that has ended on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalWorker {
+    pub node: NodeId,
+    /// Its journal says that nothing ran, or waited for an answer, when it ended.
+    pub holds_nothing: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Wish {
+    Held,
+    Open(Option<LocalWorker>),
+}
+
+pub struct Gate {
+    is_open: AtomicBool,
+    wish: watch::Sender<Wish>,
+}
+
+impl Gate {
+    pub fn new(is_held: bool) -> Self {
+        let wish = if is_held { Wish::Held } else { Wish::Open(None) };
+        Self { is_open: AtomicBool::new(!is_held), wish: watch::Sender::new(wish) }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Nothing goes out any more when this returns.
+    pub fn hold(&self) {
+        self.wish.send_modify(|wish| {
+            *wish = Wish::Held;
+            self.is_open.store(false, Ordering::Release);
+        });
+    }
+
+    /// It opens when the state knows that the worker is gone.
+    pub fn release(&self, gone: LocalWorker) {
+        self.wish.send_replace(Wish::Open(Some(gone)));
+    }
+
+    /// Whether this opened it: it may have been held again meanwhile, or be open.
+    fn open(&self) -> bool {
+        let mut opened = false;
+        // Under the lock of the wish, so that no `hold` is undone.
+        self.wish.send_if_modified(|wish| {
+            opened = matches!(wish, Wish::Open(_)) && !self.is_open.swap(true, Ordering::AcqRel);
+            false
+        });
+        opened
+    }
+}
+
+/// Runs until the member ends.
+pub async fn follow(shared: Arc<Shared>) {
+    let (mut wishes, mut terms) = (shared.gate.wish.subscribe(), shared.term.clone());
+    loop {
+        let wish = wishes.borrow_and_update().clone();
+        let leads = terms.borrow_and_update().is_some();
+        match wish {
+            Wish::Held if leads => info!("nothing is given out until the worker on this machine has ended"),
+            Wish::Held => {}
+            Wish::Open(gone) => {
+                if let Some(gone) = gone.filter(|_| leads) {
+                    leave(&shared, &gone).await;
+                }
+                if shared.gate.open() && leads {
+                    give_out(&shared);
+                }
+            }
+        }
+        tokio::select! {
+            changed = wishes.changed() => if changed.is_err() { break },
+            changed = terms.changed() => if changed.is_err() { break },
+        }
+    }
+}
+
+/// Says in the log that the worker is gone, if the state does not know yet.
+async fn leave(shared: &Shared, gone: &LocalWorker) {
+    let known = shared.state().node_by_id(&gone.node).map(|node| (node.ord, node.session, node.status));
+    let Some((node, session, status)) = known else { return };
+    if matches!(status, NodeStatus::Left | NodeStatus::Removed | NodeStatus::Dead) {
+        return;
+    }
+    let command = Command::LeaveNode(LeaveNode { node, session, holds_nothing: gone.holds_nothing });
+    match shared.proposer.propose(&command).await {
+        Ok(_) => shared.sessions().end(session, grid_fabric::closing::STALE_SESSION),
+        // Another leader finds out by the node's silence.
+        Err(why) => warn!(node = %gone.node, "it has ended, and that is not in the log: {why}"),
+    }
+}
+
+/// What was decided while the gate was held goes out now, and has its whole time from now on (W6).
+fn give_out(shared: &Shared) {
+    info!("the worker on this machine has ended: work is given out");
+    let state = shared.state();
+    shared.soft().backstop.new_term(&state, shared.clock.mono_ms());
+    drop(state);
+    shared.sessions().ask_all_what_they_hold();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gate, LocalWorker};
+
+    fn gone() -> LocalWorker {
+        LocalWorker { node: "c1-worker".parse().unwrap(), holds_nothing: true }
+    }
+
+    #[test]
+    fn e8_a_gate_that_is_held_again_before_it_opened_stays_shut() {
+        let gate = Gate::new(true);
+        assert!(!gate.open() && !gate.is_open(), "nobody released it");
+        gate.release(gone());
+        assert!(!gate.is_open(), "the log does not know yet");
+        gate.hold();
+        assert!(!gate.open() && !gate.is_open());
+        gate.release(gone());
+        assert!(gate.open() && gate.is_open());
+        assert!(!gate.open(), "opened once");
+        gate.hold();
+        assert!(!gate.is_open());
+    }
+
+    #[test]
+    fn a_controller_without_a_supervisor_gives_out_at_once() {
+        assert!(Gate::new(false).is_open());
+    }
+}

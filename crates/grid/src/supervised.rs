@@ -1,0 +1,86 @@
+//! The children's side of `grid node`: a process whose stdin is its supervisor.
+//!
+//! When stdin closes the supervisor is gone, even by kill -9, and its child ends in order: nobody would end it later, and
+//! nobody would keep the worker and the controller of a machine apart (E8).
+//! Not here: the words (`node::words`), the other side (`node`).
+
+use std::time::Duration;
+
+use grid_controller::{Controller, LocalWorker};
+use tokio::io::{AsyncBufReadExt, BufReader, stdin};
+use tokio::sync::mpsc;
+
+use crate::node::{Saying, Standing, Word};
+use crate::ready;
+
+/// Words that wait for a controller that is still starting; a supervisor says few.
+const WAITING: usize = 64;
+
+/// For a controller: the supervisor's words, and when there will be no more.
+pub fn controller_words() -> (mpsc::Receiver<Word>, mpsc::Receiver<()>) {
+    let (words, heard) = mpsc::channel(WAITING);
+    let (orphaned, gone) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(stdin()).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            match line.parse() {
+                Ok(word) => {
+                    // A controller that does not listen has ended.
+                    let _ = words.send(word).await;
+                }
+                Err(_) => tracing::warn!("a supervisor's word is not understood: {line:?}"),
+            }
+        }
+        tracing::warn!("the supervisor is gone");
+        let _ = orphaned.send(()).await;
+    });
+    (heard, gone)
+}
+
+/// Does what the supervisor says, and tells it how this controller stands, until it ends.
+pub async fn obey(controller: Controller, mut words: mpsc::Receiver<Word>) {
+    let (leading, mut led) = tokio::sync::watch::channel(false);
+    let followed = controller.clone();
+    tokio::spawn(async move {
+        let told = |leads| {
+            leading.send_replace(leads);
+        };
+        followed.follow_leading(told).await;
+    });
+    let mut standing = Standing { word: 0, leads: false, is_held: true };
+    loop {
+        standing.leads = *led.borrow_and_update();
+        ready::announce(&standing.to_string());
+        tokio::select! {
+            word = words.recv() => {
+                let Some(Word { number, saying }) = word else { return };
+                standing.word = number;
+                match saying {
+                    Saying::Hold => {
+                        controller.hold_dispatch();
+                        standing.is_held = true;
+                    }
+                    Saying::Gone { node, holds_nothing } => {
+                        controller.local_worker_gone(LocalWorker { node, holds_nothing });
+                        standing.is_held = false;
+                    }
+                }
+            }
+            changed = led.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// For a worker: asks it to drain when the supervisor is gone, and to stop what runs after `limit`.
+pub fn worker_orphaned(limit: Duration) -> mpsc::Receiver<()> {
+    let (orphaned, gone) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(stdin()).lines();
+        while let Ok(Some(_)) = lines.next_line().await {}
+        tracing::warn!("the supervisor is gone");
+        let _ = orphaned.send(()).await;
+        tokio::time::sleep(limit).await;
+        let _ = orphaned.send(()).await;
+    });
+    gone
+}

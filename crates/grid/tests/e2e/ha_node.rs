@@ -1,0 +1,188 @@
+//! `grid node`: a controller and a worker as children of one supervisor, never leading and working at once (E8).
+
+use grid_testkit::procfs::{Seen, survivors};
+use grid_testkit::spec::{echo, job, record_slowly, with};
+use grid_testkit::{Api, LIMIT, Record, Server, ServerOptions, Trio, ensure, wait_until};
+use serde_json::{Value, json};
+
+const NODE: &str = "--worker --enable-backend test";
+
+fn alone(dir: &tempfile::TempDir) -> Server {
+    ServerOptions::new("c1", dir.path()).supervised().flags(NODE).start()
+}
+
+fn child(server: &Server, verb: &str) -> Seen {
+    wait_until(&format!("the {verb} of {}", server.node_id()), LIMIT, || {
+        server.child(verb).ok_or_else(|| "none".to_owned())
+    })
+}
+
+fn is_online(api: &Api, node: &str) -> bool {
+    let nodes = api.get("/nodes").json();
+    nodes.as_array().expect("a list").iter().any(|n| n["id"] == *node && n["status"] == "online")
+}
+
+/// The workers of every controller but the leader are there, and the leader's is not.
+fn wait_settled(trio: &Trio) -> String {
+    let leader = trio.wait_leader();
+    wait_until("a worker beside each standby", LIMIT, || {
+        for (id, server) in &trio.servers {
+            let (is_on, name) = (server.child("worker").is_some(), format!("{id}-worker"));
+            ensure(is_on != (*id == leader), format!("{name}: {is_on}, leader {leader}"))?;
+            ensure(is_online(&trio.api(&leader), &name) == is_on, format!("{name}: {is_on} is not what is known"))?;
+        }
+        Ok(())
+    });
+    leader
+}
+
+#[test]
+fn a_node_that_leads_alone_has_no_worker_and_its_controller_is_started_again() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let mut node = alone(&dir);
+    for pause in ["1s", "2s"] {
+        let before = child(&node, "server");
+        before.kill9();
+        wait_until("another controller", LIMIT, || ensure(child(&node, "server").pid != before.pid, "the same"));
+        wait_until("it leads again", LIMIT, || {
+            let role = node.api().try_get("/role")?.json();
+            ensure(role["role"] == "LEADER", role)
+        });
+        let log = node.process().log_text();
+        assert!(log.contains(&format!("it starts again in {pause}")), "{log}");
+    }
+    assert!(node.child("worker").is_none());
+    assert_eq!(node.api().get("/nodes").json(), json!([]), "no worker was ever registered");
+    let children = node.process().descendants();
+    assert!(node.terminate().success());
+    assert_eq!(survivors(&children), []);
+}
+
+#[test]
+fn a_controller_that_refuses_its_input_is_not_started_again() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let backup = dir.path().join("no-backup");
+    let mut node = ServerOptions::new("c1", dir.path()).supervised().flags(NODE).restore(backup).spawn();
+    assert_eq!(node.process().wait_exit(LIMIT).code(), Some(2), "{}", node.process().log_text());
+}
+
+#[test]
+fn children_end_when_their_supervisor_is_killed_and_the_next_one_takes_over() {
+    let mut trio = Trio::start_nodes(NODE);
+    let leader = wait_settled(&trio);
+    let standby = trio.servers.keys().find(|id| **id != leader).expect("a standby").clone();
+    let children = trio.server(&standby).process().descendants();
+    assert_eq!(children.len(), 2, "{children:?}");
+    trio.server(&standby).kill9();
+    wait_until("the end of its children", LIMIT, || {
+        let left = survivors(&children);
+        ensure(left.is_empty(), format!("{left:?}"))
+    });
+    trio.server(&standby).restart();
+    wait_settled(&trio);
+    // A worker that dies is started again.
+    let worker = child(&trio.servers[&standby], "worker");
+    worker.kill9();
+    wait_until("another worker", LIMIT, || {
+        ensure(child(&trio.servers[&standby], "worker").pid != worker.pid, "the same")
+    });
+    wait_settled(&trio);
+    for id in ["c1", "c2", "c3"] {
+        let children = trio.server(id).process().descendants();
+        assert!(trio.server(id).terminate().success(), "{id}");
+        assert_eq!(survivors(&children), []);
+    }
+}
+
+/// Two workers are in the middle of a step when the leader's machine is lost. Until the promoted controller's worker has
+/// ended, nothing is given out: neither to it nor to the other.
+struct Promotion {
+    trio: Trio,
+    record: Record,
+    lost: String,
+    promoted: String,
+    other: String,
+    /// The job that runs.
+    running: String,
+}
+
+impl Promotion {
+    fn of(flags: &str, step: &str) -> Self {
+        let mut trio = Trio::start_nodes(&format!("{NODE} {flags}"));
+        let lost = wait_settled(&trio);
+        let record = trio.record("lines");
+        let long = with(record_slowly(&record, step), json!({"timeout": "10m"}));
+        let body: Value = with(job("all", [long]), json!({"strategy": "continue"}));
+        let running = trio.submit("running", &body);
+        record.wait_of(&running, 2);
+        trio.server(&lost).process().kill9_tree();
+        let promoted = trio.wait_other_leader(&lost);
+        let other = trio.servers.keys().find(|id| **id != promoted && **id != lost).expect("a third").clone();
+        Self { trio, record, lost, promoted, other, running }
+    }
+
+    /// What is submitted now waits for the end of the worker beside the new leader.
+    fn nothing_is_given_out_before_the_local_worker_has_ended(&self) {
+        let worker = self.trio.servers[&self.promoted].child("worker");
+        let waiting = self.trio.submit("waiting", &job(&format!("node:{}-worker", self.other), [echo()]));
+        let api = self.trio.api(&self.promoted);
+        let mut explained = false;
+        wait_until("the waiting job", 2 * LIMIT, || {
+            let seen = api.job(&waiting);
+            let is_alive = worker.as_ref().is_some_and(Seen::alive);
+            assert!(!(is_alive && seen.ended()), "given out while the worker of the leader's machine lived: {seen}");
+            if is_alive {
+                let why = api.get(&format!("/job/{waiting}/why")).json();
+                explained |=
+                    why["why"].as_str().is_some_and(|why| why.contains("nothing is given out before the worker"));
+            }
+            ensure(seen.ended(), format!("{seen}"))
+        });
+        assert!(explained || worker.is_none(), "why says what it waits for");
+        assert_eq!(api.job(&waiting).status(), "completed");
+    }
+
+    fn outcome(&self, of: &str) -> String {
+        let job = self.trio.api(&self.promoted).job(&self.running);
+        job.outcome(0, &format!("{of}-worker")).to_owned()
+    }
+
+    /// The lost machine comes back as a standby, and works.
+    fn the_lost_one_comes_back(mut self) {
+        self.trio.server(&self.lost).restart();
+        let leader = wait_settled(&self.trio);
+        assert_ne!(leader, self.lost);
+        let id = self.trio.submit("back", &job(&format!("node:{}-worker", self.lost), [echo()]));
+        assert_eq!(self.trio.api(&leader).wait_ended(&id).status(), "completed");
+        assert_eq!(self.record.duplicates(), [], "a once attempt ran twice");
+        self.trio.wait_equal();
+    }
+}
+
+#[test]
+fn e8_a_promoted_controller_lets_its_worker_finish_before_it_gives_out_work() {
+    let promotion = Promotion::of("--drain-timeout 2m", "6s");
+    promotion.nothing_is_given_out_before_the_local_worker_has_ended();
+    let ended = promotion.trio.api(&promotion.promoted).wait_ended(&promotion.running);
+    assert_eq!(ended.status(), "completed", "{ended}");
+    assert_eq!(
+        (promotion.outcome(&promotion.promoted), promotion.outcome(&promotion.other)),
+        pair("success", "success")
+    );
+    promotion.the_lost_one_comes_back();
+}
+
+#[test]
+fn e8_a_worker_that_does_not_finish_in_time_is_stopped_before_work_is_given_out() {
+    let promotion = Promotion::of("--drain-timeout 3s", "500s");
+    promotion.nothing_is_given_out_before_the_local_worker_has_ended();
+    assert_eq!(
+        (promotion.outcome(&promotion.promoted), promotion.outcome(&promotion.other)),
+        pair("cancelled", "running")
+    );
+    promotion.the_lost_one_comes_back();
+}
+
+fn pair(one: &str, other: &str) -> (String, String) {
+    (one.to_owned(), other.to_owned())
+}
