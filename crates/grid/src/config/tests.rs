@@ -117,12 +117,12 @@ worker:
             "worker.address",
             "worker.enable_backends",
             "worker.group",
-            "worker.traits.groups",
+            "worker.groups",
             "worker.heartbeat_interval",
             "worker.inactive_threshold",
-            "worker.traits.labels",
+            "worker.labels",
             "worker.node_id",
-            "worker.traits.slots",
+            "worker.slots",
             "wroker",
         ]
     );
@@ -130,13 +130,21 @@ worker:
     assert!(problem("wroker").contains("did you mean worker?"));
     assert!(problem("worker.group").contains("did you mean groups?"));
     assert!(problem("nats").contains("no NATS fabric yet"));
-    assert!(problem("worker.traits.slots").contains("whole number from 1 to 1024"));
+    assert!(problem("worker.slots").contains("whole number from 1 to 1024"));
 }
 
 #[test]
 fn keys_twice_and_what_is_no_map_are_refused() {
-    assert_eq!(fields("worker: {slots: 1, slots: 2}")[0].0, "worker.traits.slots");
+    assert_eq!(fields("worker: {slots: 1, slots: 2}")[0].0, "worker.slots");
     assert_eq!(fields("- worker")[0].0, "");
     assert!(settings("worker: [").is_err());
     assert!(settings(&"[".repeat(200_000)).is_err());
+}
+
+#[test]
+fn a_node_takes_what_is_for_controllers_and_what_its_worker_is_to_others() {
+    let text = format!("{CLUSTER}node: {{worker: true, drain_timeout: 7s}}\n");
+    let Verb::Node(node) = with_file(&text, "grid node -c FILE --bootstrap").unwrap().verb else { panic!() };
+    assert_eq!((node.server.node_id.as_str(), node.server.tuning.max_concurrent), ("c1", 9));
+    assert_eq!((node.worker, node.drain_timeout.ms(), node.traits.slots), (true, 7_000, 3));
 }

@@ -178,7 +178,7 @@ fn e8_a_worker_that_does_not_finish_in_time_is_stopped_before_work_is_given_out(
     promotion.nothing_is_given_out_before_the_local_worker_has_ended();
     assert_eq!(
         (promotion.outcome(&promotion.promoted), promotion.outcome(&promotion.other)),
-        pair("cancelled", "running")
+        pair("unknown", "running")
     );
     promotion.the_lost_one_comes_back();
 }
