@@ -235,6 +235,7 @@ mod tests {
                 boot: 1,
                 nonce: vec![2; 16],
                 known_session_lives: false,
+                agent: false,
             }));
         }
     }

@@ -78,7 +78,7 @@ impl FabricHub {
         let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
         let known_session_lives = node.is_some_and(|node| self.shared.sessions().lives(node, now, limit));
         let (journal_id, nonce) = (request.journal_id, request.nonce);
-        Ok(RegisterNode { id, facts, journal_id, boot: request.boot, nonce, known_session_lives })
+        Ok(RegisterNode { id, facts, journal_id, boot: request.boot, nonce, known_session_lives, agent: false })
     }
 
     fn node_ord(&self, node: &str) -> Result<NodeOrd, FabricRefusal> {

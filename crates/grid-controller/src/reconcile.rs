@@ -153,6 +153,7 @@ mod tests {
                     boot: 1,
                     nonce: b"n".to_vec(),
                     known_session_lives: false,
+                    agent: false,
                 }));
             }
             let body =

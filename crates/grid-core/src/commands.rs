@@ -10,6 +10,7 @@ mod confirm_revoke;
 mod drain_node;
 mod expire_lease;
 mod fire_timers;
+mod hand_out;
 mod leave_node;
 mod mark_node;
 mod order_drain;
@@ -22,7 +23,7 @@ mod resume_job;
 mod submit_job;
 
 use grid_types::node::NodeStatus;
-use grid_types::{JobId, JobStatus, LeaderEpoch, NodeOrd, SessionId};
+use grid_types::{JobId, JobStatus, LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 pub use begin_term::{BeginTerm, RestoredFrom};
@@ -32,6 +33,7 @@ pub use confirm_revoke::ConfirmRevoke;
 pub use drain_node::DrainNode;
 pub use expire_lease::ExpireLease;
 pub use fire_timers::FireTimers;
+pub use hand_out::HandOut;
 pub use leave_node::LeaveNode;
 pub use mark_node::MarkNode;
 pub use order_drain::OrderDrain;
@@ -82,6 +84,8 @@ pub enum Command {
     OrderDrain(#[n(0)] OrderDrain),
     #[n(16)]
     RemoveNode(#[n(0)] RemoveNode),
+    #[n(17)]
+    HandOut(#[n(0)] HandOut),
 }
 
 impl Command {
@@ -104,6 +108,7 @@ impl Command {
             Self::PruneHistory(command) => command.handle(turn),
             Self::OrderDrain(command) => command.handle(turn),
             Self::RemoveNode(command) => command.handle(turn),
+            Self::HandOut(command) => command.handle(turn),
         }
     }
 }
@@ -127,6 +132,11 @@ pub enum Reply {
         session: SessionId,
     },
     Answered(Answer),
+    /// What an agent may be given, and under which leader.
+    HandedOut {
+        epoch: LeaderEpoch,
+        leases: Vec<LeaseKey>,
+    },
     /// A person's word was taken.
     Moved {
         job: JobId,

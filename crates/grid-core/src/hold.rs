@@ -90,7 +90,7 @@ impl Turn<'_> {
             _ => return,
         };
         node.held.insert(id);
-        job.cells[position].state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None };
+        job.cells[position].state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None };
         job.cells[position].entered = true;
         job.shift(step, Outcome::Pending, Outcome::Running, 1);
         if let Some(until_ms) = backoff {

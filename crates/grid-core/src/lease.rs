@@ -60,7 +60,7 @@ impl Turn<'_> {
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         let epoch = job.head.epoch;
         let cell = &mut job.cells[position];
-        cell.state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None };
+        cell.state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None };
         cell.entered = true;
         node.held.insert(id);
         let cell = &job.cells[position];
@@ -171,8 +171,12 @@ impl Turn<'_> {
     pub fn lose_all_leases(&mut self, ord: NodeOrd, reason: &str) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
         for id in node.held.clone() {
-            if let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) {
-                self.lose_lease(id, position, reason);
+            let (Some(job), Some(node)) = (self.state.jobs.get(&id), self.state.nodes.get(&ord)) else { continue };
+            match job.position(ord) {
+                // Nobody has to wonder how it ended.
+                Some(position) if job.never_reached(node) => self.take_back(id, position),
+                Some(position) => self.lose_lease(id, position, reason),
+                None => {}
             }
         }
     }
@@ -201,6 +205,19 @@ impl Turn<'_> {
                 self.drop_if_tripped(id, position);
             }
             None => {}
+        }
+    }
+
+    /// W10: revoked leases that no agent was ever given need nobody's word.
+    pub fn settle_unreached(&mut self, id: JobId) {
+        for position in 0..self.state.jobs.get(&id).map_or(0, |job| job.expected.len()) {
+            let unreached = self.state.jobs.get(&id).is_some_and(|job| {
+                let node = self.state.nodes.get(&job.expected[position]);
+                node.is_some_and(|node| job.never_reached(node))
+            });
+            if unreached {
+                self.take_back(id, position);
+            }
         }
     }
 

@@ -38,8 +38,8 @@ mod world;
 pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
-    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode,
-    MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
+    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, HandOut,
+    LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
     ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};

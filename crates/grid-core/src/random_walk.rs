@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use grid_types::decl::EffectClass;
 use grid_types::job::{Condition, Offline, OnUnknown, Phase, Tolerance};
 use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
@@ -71,6 +72,22 @@ fn awaited(world: &World) -> Vec<Lease> {
     leases.filter(|(node, lease)| world.state.jobs[&lease.job].awaits(*node, *lease).is_some()).collect()
 }
 
+/// I7: what an agent is given is given once, if it must not run twice.
+fn hand_out(world: &mut World, dice: &mut Dice, node: u32) {
+    let before: Vec<LeaseKey> = world.hand_out(node);
+    let once = |lease: &&LeaseKey| {
+        let job = &world.state.jobs[&lease.job];
+        let cell = &job.cells[job.position(NodeOrd(node)).unwrap()];
+        job.task_of(cell).unwrap().effect == EffectClass::Once
+    };
+    let once: Vec<LeaseKey> = before.iter().filter(once).copied().collect();
+    let again = world.hand_out(node);
+    assert!(once.iter().all(|lease| !again.contains(lease)), "I7: {once:?} were handed out twice");
+    if dice.roll(4) == 0 && !once.is_empty() {
+        assert_eq!(world.hand_back(node, once.clone()), once);
+    }
+}
+
 fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
     let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
     match dice.roll(30) {
@@ -135,6 +152,7 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             0 => world.leave(node),
             _ => world.leave_holding(node),
         },
+        17 | 20 | 21 => hand_out(world, dice, node),
         18 => drop(world.order_drain(node, dice.roll(3) > 0)),
         19 => drop(world.remove(node, dice.roll(2) == 0)),
         3 => {
@@ -146,7 +164,11 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             *boots += 1;
             let journal = format!("journal-{}", if dice.roll(4) == 0 { *boots } else { u64::from(node) });
             let nonce = boots.to_le_bytes();
-            let _ = world.register(&format!("node-{node}"), journal.as_bytes(), *boots, &nonce, false);
+            let id = format!("node-{node}");
+            let _ = match dice.roll(3) {
+                0 => world.register_agent(&id, &journal),
+                _ => world.register(&id, journal.as_bytes(), *boots, &nonce, false),
+            };
         }
         5 => drop(world.advance_ms(dice.roll(8_000))),
         6 => {

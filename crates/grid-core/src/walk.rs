@@ -257,6 +257,7 @@ impl Turn<'_> {
         self.tell_trip(id);
         if !cleans_up {
             self.withdraw(id, Revoked::JobTimeout);
+            self.settle_unreached(id);
         }
     }
 }

@@ -51,6 +51,9 @@ pub fn why(state: &State, job: &Job) -> String {
     if let Some((cell, node, more)) = examples(state, job, |cell, _| revoked(cell)) {
         return format!("step {} waits for {} to confirm that nothing runs{more}", at(cell), node.id);
     }
+    if let Some((cell, node, more)) = examples(state, job, |_, node| job.never_reached(node)) {
+        return format!("step {} waits for agent {} to ask for it{more}", at(cell), node.id);
+    }
     if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Leased { .. })) {
         return format!("step {} runs on {}{more}", at(cell), node.id);
     }

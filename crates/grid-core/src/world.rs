@@ -20,6 +20,7 @@ use crate::invariants::violations;
 use crate::plan::Planned;
 use crate::state::{Job, Quotas, State};
 
+mod agents;
 mod people;
 mod phases;
 mod views;
@@ -212,6 +213,7 @@ impl World {
             boot,
             nonce: nonce.to_vec(),
             known_session_lives: lives,
+            agent: false,
         })
     }
 

@@ -142,6 +142,7 @@ mod tests {
             changed_wall_ms: 0,
             leader_epoch: LeaderEpoch::default(),
             drained: false,
+            agent: false,
             held: Default::default(),
             waiting: Default::default(),
         });

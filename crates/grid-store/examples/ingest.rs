@@ -152,6 +152,7 @@ fn register(i: u32, slots: u32) -> Command {
         boot: 1,
         nonce: vec![1],
         known_session_lives: false,
+        agent: false,
     })
 }
 

@@ -122,6 +122,7 @@ fn register(node: &str) -> Command {
         boot: 1,
         nonce: vec![1],
         known_session_lives: false,
+        agent: false,
     })
 }
 

@@ -37,6 +37,7 @@ impl CancelJob {
             turn.skip_for_all(id, StepIndex(0), steps, CANCELLED);
         }
         turn.end_job(id, JobStatus::Cancelled, Some("cancelled by request".to_owned()));
+        turn.settle_unreached(id);
         Ok(Reply::Cancelled { job: id, status: JobStatus::Cancelled })
     }
 }

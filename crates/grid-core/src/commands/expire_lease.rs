@@ -24,6 +24,12 @@ impl ExpireLease {
         let Some(position) = found else {
             return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
         };
+        let (job, node) = (turn.state.jobs.get(&self.lease.job), turn.state.nodes.get(&self.node));
+        if job.zip(node).is_some_and(|(job, node)| job.never_reached(node)) {
+            // W10: an agent that never asked for it has not run it. It may still come.
+            turn.take_back(self.lease.job, position);
+            return Ok(Reply::Done);
+        }
         turn.lose_lease(self.lease.job, position, "no result within its timeout");
         turn.effects.push(Effect::Revoke { node: self.node, lease: self.lease });
         Ok(Reply::Done)

@@ -29,6 +29,10 @@ pub struct RegisterNode {
     /// Whether the leader still hears the session it knows: soft state, so the leader stamps it.
     #[n(5)]
     pub known_session_lives: bool,
+    /// A plain HTTP agent (W10).
+    #[n(6)]
+    #[cbor(default)]
+    pub agent: bool,
 }
 
 impl RegisterNode {
@@ -36,9 +40,12 @@ impl RegisterNode {
         let known = turn.state.node_ids.get(&self.id).copied();
         if let Some(node) = known.and_then(|ord| turn.state.nodes.get(&ord)) {
             self.check(node)?;
+            let (ord, becomes_agent) = (node.ord, self.agent && !node.agent);
             if node.journal_id != self.journal_id {
-                let ord = node.ord;
                 self.give_up_once_leases(turn, ord);
+            }
+            if becomes_agent {
+                turn.note_all_handed(ord);
             }
         }
         let meta = &mut turn.state.meta;
@@ -67,6 +74,7 @@ impl RegisterNode {
             changed_wall_ms: wall_ms,
             leader_epoch: turn.state.meta.leadership.epoch,
             drained,
+            agent: self.agent,
             held,
             waiting,
         };
@@ -89,6 +97,13 @@ impl RegisterNode {
             return Ok(());
         }
         let way_out = "if it is a copy of that machine, start it with another --node-id or with --reset-journal";
+        if self.known_session_lives && self.agent {
+            return Err(Rejection::DuplicateNode(format!(
+                "another agent or worker runs as {}, and it was heard a moment ago; stop one of the two, or give this one \
+                 another name",
+                self.id
+            )));
+        }
         if self.known_session_lives {
             return Err(Rejection::DuplicateNode(format!(
                 "another worker is running as {}, and it answers; stop one of the two; {way_out}",
@@ -111,6 +126,9 @@ impl RegisterNode {
             let Some(job) = turn.state.jobs.get(&id) else { continue };
             let Some(position) = job.position(ord) else { continue };
             let cell = &job.cells[position];
+            if turn.state.nodes.get(&ord).is_some_and(|node| job.never_reached(node)) {
+                continue;
+            }
             let once = job.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once);
             let revoked = job.lease_of(cell).is_some_and(|(_, revoked)| revoked.is_some());
             if once || revoked {

@@ -171,6 +171,9 @@ pub enum CellState {
         since_wall_ms: u64,
         #[n(2)]
         revoked: Option<Revoked>,
+        /// W10: the leader under which an agent was last given it in an answer.
+        #[n(3)]
+        handed: Option<LeaderEpoch>,
     },
     /// Has no place in the phase's window yet.
     #[n(4)]
@@ -343,6 +346,21 @@ impl Job {
     #[must_use]
     pub fn lease_at(&self, node: NodeOrd) -> Option<(LeaseKey, Option<Revoked>)> {
         self.lease_of(self.cells.get(self.position(node)?)?)
+    }
+
+    /// W10: under which leader the agent was last given the lease that is out to it.
+    #[must_use]
+    pub fn handed(&self, node: NodeOrd) -> Option<LeaderEpoch> {
+        match self.cells.get(self.position(node)?)?.state {
+            CellState::Leased { handed, .. } => handed,
+            _ => None,
+        }
+    }
+
+    /// W10: whether a lease is out to an agent that was never given it: nothing of it can have run.
+    #[must_use]
+    pub fn never_reached(&self, node: &Node) -> bool {
+        node.agent && self.lease_at(node.ord).is_some() && self.handed(node.ord).is_none()
     }
 
     /// Fixes the nodes before the start.

@@ -37,6 +37,10 @@ pub struct Node {
     #[n(11)]
     #[cbor(default)]
     pub drained: bool,
+    /// A plain HTTP agent: it keeps no journal, so what it was handed is written down here (W10).
+    #[n(12)]
+    #[cbor(default)]
+    pub agent: bool,
     /// Derived: jobs that have a lease out here. At most one lease of a job at once (W7).
     #[cbor(skip)]
     pub held: BTreeSet<JobId>,

@@ -290,7 +290,7 @@ fn register_lacking(world: &mut World, id: &str, backend: &str, boot: u64) {
     let mut facts = world.state.nodes.values().next().unwrap().facts.clone();
     facts.backends.remove(backend);
     let (id, journal_id, nonce) = (id.parse().unwrap(), id.as_bytes().to_vec(), boot.to_be_bytes().to_vec());
-    let command = crate::RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives: false };
+    let command = crate::RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives: false, agent: false };
     world.apply(vec![Command::RegisterNode(command)]).replies.remove(0).unwrap();
 }
 

@@ -252,6 +252,7 @@ impl Rig {
             boot: *boot,
             nonce: boot.to_be_bytes().to_vec(),
             known_session_lives: false,
+            agent: false,
         })
     }
 

@@ -192,6 +192,7 @@ impl World {
             boot,
             nonce: boot.to_le_bytes().to_vec(),
             known_session_lives: false,
+            agent: false,
         })
     }
 
