@@ -114,6 +114,16 @@ impl Fields {
         self.optional(name, wanted, read)
     }
 
+    /// A field that tells itself, part by part, what is wrong with it; null is left out.
+    pub fn nested<T>(&mut self, name: &str, read: impl FnOnce(&Value, &mut Faults) -> Option<T>) -> Option<T> {
+        let value = self.map.get(name).filter(|value| !value.is_null())?;
+        read(value, &mut self.faults)
+    }
+
+    pub fn fault(&mut self, name: &str, problem: &str) {
+        self.faults.add(name, problem);
+    }
+
     /// 422 if anything was wrong.
     pub fn finish(self) -> Result<(), Refused> {
         if self.faults.list().is_empty() { Ok(()) } else { Err(self.refused()) }

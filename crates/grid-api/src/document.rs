@@ -7,6 +7,7 @@
 //! `utoipa-axum` would bind the two by type, but knows one path for a handler; here most have an alias or two, and its
 //! guard decides what a handler can answer.
 
+mod agent_body;
 mod answers;
 mod examples;
 mod job_body;
@@ -24,6 +25,7 @@ use serde_json::{Map, Value, json};
 use crate::query::Params;
 use crate::refused::Refused;
 
+pub use agent_body::{LeasesBody, ResultBody};
 pub use job_body::{EpochBody, JobBody};
 use operations::{Operation, operations, schemas};
 
@@ -86,6 +88,7 @@ fn at_path(operation: &Operation, path: &str) -> Value {
 fn all_schemas() -> Map<String, Value> {
     let mut all = schemas();
     job_body::put_schemas(&mut all);
+    agent_body::put_schemas(&mut all);
     // Bodies may name the epoch they are for, whatever else they hold.
     for name in ["ConfirmBody", "JoinBody", "LogsBody", "ResolveBody", "ResumeBody", "StepDownBody"] {
         if let Some(properties) = all.get_mut(name).and_then(|s| s.get_mut("properties")).and_then(Value::as_object_mut)

@@ -11,6 +11,7 @@
 //! A refusal travels as a value and becomes a body only in `stamp`: NOT_LEADER and STALE_EPOCH need the role, and so
 //! the headers and the body of one answer never disagree about it.
 
+mod agents;
 mod backends;
 mod backup;
 mod body;

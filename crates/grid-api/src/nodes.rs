@@ -145,6 +145,7 @@ pub async fn undrain<C: Control>(
     params(
         ("force" = Option<bool>, Query, description = "also a node that is online"),
     ),
+    request_body = Option<EpochBody>,
     responses(
         (status = 200, description = "it is no node any more", body = NodeStateDoc),
     ),
@@ -153,9 +154,11 @@ pub async fn remove<C: Control>(
     State(control): State<C>,
     OfNode(node): OfNode,
     mut params: Params,
+    JsonBody(body): JsonBody,
 ) -> Result<Json<NodeStateDoc>, Refused> {
     let force = params.word("force", &[("true", true), ("false", false)]);
     params.finish()?;
+    Fields::of(&control, body, &[])?.finish()?;
     Ok(Json(control.remove_node(node, force.unwrap_or(false)).await?))
 }
 

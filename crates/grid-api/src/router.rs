@@ -10,8 +10,8 @@ use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    backends, backup, cluster, consistency, decisions, document, events, guard, introspect, jobs, logs, nodes, refused,
-    results,
+    agents, backends, backup, cluster, consistency, decisions, document, events, guard, introspect, jobs, logs, nodes,
+    refused, results,
 };
 
 /// The whole API over `control`.
@@ -78,6 +78,8 @@ pub fn router<C: Control>(control: C) -> Router {
         .route("/v1/jobs", submit().merge(read(get(jobs::list_bare::<C>))))
         .route("/v1/jobs/{id}", read(get(jobs::get::<C>)))
         .route("/v1/events", read(get(events::events::<C>)))
+        .route("/v1/leases", guards.leader(post(agents::leases::<C>)))
+        .route("/v1/results", guards.leader_or_draining(post(agents::results::<C>)))
         .route("/v1/agents", read(get(nodes::list_bare::<C>)))
         .route("/v1/agents/{id}", remove().merge(read(get(nodes::get_alias::<C>))));
 

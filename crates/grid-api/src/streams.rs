@@ -30,7 +30,7 @@ impl<S: Sync> FromRequestParts<S> for Closing {
 }
 
 impl Closing {
-    async fn changed(&mut self) {
+    pub async fn changed(&mut self) {
         match &mut self.0 {
             // An ended channel is a server that is gone.
             Some(closing) => drop(closing.changed().await),

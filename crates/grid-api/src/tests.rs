@@ -1,5 +1,6 @@
 //! The contract's HTTP clauses, each by name, over an in-memory `Control`.
 
+mod agents;
 mod cluster;
 mod decisions;
 mod fake;

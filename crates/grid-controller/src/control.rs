@@ -7,12 +7,14 @@ use std::future::Future;
 use bytes::Bytes;
 use grid_store::LogFilter;
 use grid_types::api::{
-    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, LogCursor, LogDoc, NodeDoc,
-    NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogCursor, LogDoc,
+    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Attempt, Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
 use tokio::sync::mpsc;
+
+use crate::agents::{AgentPoll, AgentResult};
 
 /// A refusal, ready for the table of codes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -267,6 +269,14 @@ pub trait Control: Clone + Send + Sync + 'static {
     fn order_drain(&self, node: NodeId, drain: bool) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
     /// The node is none any more. Refused while work may run there, unless it is forced.
     fn remove_node(&self, node: NodeId, force: bool) -> impl Future<Output = Result<NodeStateDoc, Refusal>> + Send;
+    /// A plain HTTP agent asks for work; answers when there is some, when its time is over, or when `stop` is.
+    fn poll_agent(
+        &self,
+        poll: AgentPoll,
+        stop: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<LeasesDoc, Refusal>> + Send;
+    /// It tells how a lease ended (W4).
+    fn agent_result(&self, result: AgentResult) -> impl Future<Output = Result<RecordedDoc, Refusal>> + Send;
     /// `hash`: with the hash of the stored state (L7), which reads all of it.
     fn status(&self, hash: bool) -> impl Future<Output = Result<StatusDoc, Refusal>> + Send;
 }

@@ -16,6 +16,7 @@ use grid_types::clock::Clock;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::agents::Seats;
 use crate::backups::BackupDesk;
 use crate::control::Control;
 use crate::events::EventFeed;
@@ -126,6 +127,7 @@ impl Controller {
             gate: Gate::new(opening.hold_dispatch),
             sessions: Mutex::default(),
             soft: Mutex::new(soft),
+            agents: Seats::default(),
             output_desk: OutputDesk::default(),
             log_readers: Readers::default(),
             backups: BackupDesk::new(dir),

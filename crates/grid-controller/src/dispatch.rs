@@ -26,6 +26,7 @@ pub async fn dispatch(shared: Arc<Shared>, mut effects: mpsc::UnboundedReceiver<
 fn send(shared: &Shared, effects: Vec<Effect>) {
     let now_mono_ms = shared.clock.mono_ms();
     arm(shared, &effects, now_mono_ms);
+    shared.agents.ring(effects.iter().filter_map(told_to));
     let mut sessions = shared.sessions();
     let mut messages: HashMap<NodeOrd, v1::ToWorker> = HashMap::new();
     let gives_out = shared.gate.is_open();
@@ -56,6 +57,15 @@ fn send(shared: &Shared, effects: Vec<Effect>) {
         if let Some(session) = sessions.of_node(node) {
             session.send(message);
         }
+    }
+}
+
+/// The node that something is offered to, or taken back from.
+fn told_to(effect: &Effect) -> Option<NodeOrd> {
+    match effect {
+        Effect::Offer(offer) => Some(offer.node),
+        Effect::Revoke { node, .. } => Some(*node),
+        Effect::Forget { .. } | Effect::Deposed => None,
     }
 }
 

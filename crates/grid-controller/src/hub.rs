@@ -76,7 +76,8 @@ impl FabricHub {
         let node = state.node_by_id(&id).map(|node| node.ord);
         drop(state);
         let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
-        let known_session_lives = node.is_some_and(|node| self.shared.sessions().lives(node, now, limit));
+        let lives = |node| self.shared.sessions().lives(node, now, limit) || self.shared.agents.lives(node, now, limit);
+        let known_session_lives = node.is_some_and(lives);
         let (journal_id, nonce) = (request.journal_id, request.nonce);
         Ok(RegisterNode { id, facts, journal_id, boot: request.boot, nonce, known_session_lives, agent: false })
     }
@@ -335,6 +336,6 @@ fn revoke_command(node: NodeOrd, session: SessionId, done: v1::RevokeDone) -> Op
 }
 
 /// Never more of an output than the log should carry, whatever a worker sends.
-fn end_of(mut output: Vec<u8>) -> Vec<u8> {
+pub(crate) fn end_of(mut output: Vec<u8>) -> Vec<u8> {
     output.split_off(output.len().saturating_sub(OUTPUT_TAIL_BYTES))
 }

@@ -82,6 +82,7 @@ fn close(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term
     term.send_replace(None);
     info!("standby: {why}");
     shared.sessions().end_all(closing::NOT_LEADER);
+    shared.agents.forget_all();
 }
 
 /// `None`: it is tried again, or leadership is gone.

@@ -10,6 +10,7 @@
 //! State changes in one way only: a command, through the proposer. Sessions, liveness and the backstop are soft: they
 //! are gone with the term, and everything they lead to is a command again.
 
+mod agents;
 mod backups;
 mod cluster;
 mod control;
@@ -37,6 +38,7 @@ mod shared;
 mod term;
 mod ticker;
 
+pub use agents::{AgentFacts, AgentPoll, AgentResult};
 pub use control::{
     Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal,
     Rerun, ResultQuery, Submitted,

@@ -76,7 +76,7 @@ fn is_due(session: &Session, lease: LeaseKey, now_mono_ms: u64) -> bool {
 
 /// W8: an `unknown` that the worker's journal may still settle is not taken away from it. E2: nor is what it has from a
 /// time after the backup that was restored, as long as it may still be offered.
-fn is_wanted(state: &State, node: &Node, lease: &LeaseKey) -> bool {
+pub fn is_wanted(state: &State, node: &Node, lease: &LeaseKey) -> bool {
     let Some(job) = state.jobs.get(&lease.job) else { return false };
     if job.may_come(node.ord, *lease) {
         return true;

@@ -4,6 +4,7 @@
 //! Not here: who may ask, and the shape of bodies (`grid-api`).
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::PoisonError;
 
 use grid_core::{
@@ -12,14 +13,16 @@ use grid_core::{
 };
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
-    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, ListDoc, LogDoc, NodeDoc,
-    NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogDoc, NodeDoc,
+    NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::node::NodeStatus;
 use grid_types::{Code, Faults, JobId, Name, NodeId, NodeOrd, SessionId, StepIndex};
 use tokio::sync::mpsc;
 
+use crate::agents::{AgentPoll, AgentResult};
 use crate::control::{
     Backup, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal, Rerun,
     ResultQuery, Submitted,
@@ -83,7 +86,7 @@ impl Controller {
     }
 }
 
-fn refused(no_reply: NoReply) -> Refusal {
+pub(crate) fn refused(no_reply: NoReply) -> Refusal {
     let rejection = match no_reply {
         NoReply::NotLeader => return Refusal::new(Code::NotLeader, no_reply.to_string()),
         NoReply::TooLarge(why) => return Refusal::new(Code::TooLarge, why),
@@ -125,7 +128,7 @@ fn declarations(spec: &JobSpec) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-fn no_node(id: &NodeId) -> Refusal {
+pub(crate) fn no_node(id: &NodeId) -> Refusal {
     Refusal::new(Code::NotFound, format!("node {id} is not known"))
 }
 
@@ -353,7 +356,16 @@ impl Control for Controller {
         self.shared.proposer.propose(&Command::RemoveNode(RemoveNode { node: ord, force })).await.map_err(refused)?;
         // Whoever has registered since is another session, and new.
         self.shared.sessions().end(session, grid_fabric::closing::REMOVED);
+        self.shared.agents.ring(std::iter::once(ord));
         Ok(NodeStateDoc { id: node.into(), status: NodeStatus::Removed.word().to_owned() })
+    }
+
+    async fn poll_agent(&self, poll: AgentPoll, stop: impl Future<Output = ()> + Send) -> Result<LeasesDoc, Refusal> {
+        self.serve_agent(poll, stop).await
+    }
+
+    async fn agent_result(&self, result: AgentResult) -> Result<RecordedDoc, Refusal> {
+        self.record_agent(result).await
     }
 
     async fn backup(&self) -> Result<Backup, Refusal> {

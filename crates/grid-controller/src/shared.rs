@@ -15,6 +15,7 @@ use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
 use tokio::sync::watch;
 
+use crate::agents::Seats;
 use crate::backups::BackupDesk;
 use crate::events::EventFeed;
 use crate::gate::Gate;
@@ -59,6 +60,7 @@ pub struct Shared {
     pub gate: Gate,
     pub sessions: Mutex<Sessions>,
     pub soft: Mutex<Soft>,
+    pub agents: Seats,
     pub output_desk: OutputDesk,
     pub log_readers: Readers,
     pub backups: BackupDesk,

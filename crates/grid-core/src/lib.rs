@@ -39,8 +39,8 @@ pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
     Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, HandOut,
-    LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
-    ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict,
+    LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RecordResult, RegisterNode, Rejection, RemoveNode,
+    Reply, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};

@@ -2,6 +2,7 @@
 //!
 //! Not here: job bodies (`job::parse_job` reads them, `job_view` writes them) and handlers (`grid-api`).
 
+mod agent_doc;
 mod backend_doc;
 mod cluster_doc;
 mod event_doc;
@@ -14,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Faults;
 
+pub use agent_doc::{
+    AGENT_SLOTS, AgentLeaseDoc, DEFAULT_WAIT_MS, LeasesDoc, MAX_INSTANCE_BYTES, MAX_WAIT_MS, RecordedDoc,
+};
 pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
 pub use cluster_doc::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, StepDownBody};
 pub use event_doc::{EventDoc, EventFilter};
@@ -106,6 +110,9 @@ pub struct NodeDoc {
     /// A person wants no new work there.
     #[serde(default)]
     pub drained: bool,
+    /// A plain HTTP agent, not a worker with a session.
+    #[serde(default)]
+    pub agent: bool,
     /// Leases it holds now.
     pub leases: u32,
     /// When it was last heard, as the leader knows it; otherwise its last change of state.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 const JOB: &str = "job-0c5t9v3k2m7qa";
+const LEASE: &str = "lease-0c5t9v3k2m7qa-1-0-1-3";
 const AT: &str = "2026-05-04T10:15:00.000Z";
 
 /// Puts the examples of the operation `id` where they belong.
@@ -43,6 +44,13 @@ fn request(id: &str) -> Option<Value> {
         }),
         "confirmJob" => json!({"phase": 1}),
         "resumeJob" | "retryJob" => json!({"rerun_once": false}),
+        "pollLeases" => json!({
+            "agent": "edge-01", "wait": "20s", "groups": ["edge"], "backends": {"ping": ["echo"]}, "slots": 1, "held": [],
+        }),
+        "reportResult" => json!({
+            "agent": "edge-01", "lease_id": LEASE, "job_id": JOB, "job_epoch": 1, "leader_epoch": 4, "step": 0,
+            "attempt": 1, "status": "success", "output": "hello\n", "error": null, "duration": "0.2s",
+        }),
         "resolveStep" => json!({"step": 0, "node": "web-01", "as": "success"}),
         _ => return None,
     })
@@ -72,6 +80,14 @@ fn answer(id: &str) -> Option<Value> {
             "id": 812, "at": AT, "kind": "JobStarted", "subject": JOB, "text": "3 nodes", "job": JOB, "node": null,
             "namespace": "default", "leader_epoch": 4, "role": "LEADER",
         })),
+        "pollLeases" => json!({
+            "leases": [{
+                "lease_id": LEASE, "job_id": JOB, "job_epoch": 1, "leader_epoch": 4, "step": 0, "attempt": 1,
+                "backend": "ping", "action": "echo", "params": {"message": "hello"}, "timeout": "5m", "effect": "pure",
+            }],
+            "revoked": [], "leader_epoch": 4,
+        }),
+        "reportResult" => json!({"lease_id": LEASE, "status": "success", "leader_epoch": 4}),
         "listBackends" => page(backend()),
         "getBackend" => backend(),
         "listNodes" => page(node("ready")),
@@ -128,7 +144,7 @@ fn node(status: &str) -> Value {
         "id": "web-01", "hostname": "web-01.example.org", "address": "10.0.0.11", "groups": ["web", "prod"],
         "labels": {"rack": "a3"}, "backends": {"ping": ["echo", "sleep"]}, "os": "linux", "arch": "x86_64",
         "capacity": {"cpu_milli": 4000, "memory_bytes": 8_589_934_592_u64, "disk_bytes": 107_374_182_400_u64, "slots": 8},
-        "version": "0.1.0", "status": status, "state": "ready", "ordinal": 1, "session": 3, "drained": false, "leases": 0,
+        "version": "0.1.0", "status": status, "state": "ready", "ordinal": 1, "session": 3, "drained": false, "agent": false, "leases": 0,
         "last_seen": AT, "registered_at": AT, "leader_epoch": 4,
     })
 }

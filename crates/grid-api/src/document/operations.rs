@@ -5,8 +5,8 @@
 use grid_types::Code;
 use grid_types::api::{
     BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, ErrorDoc, EventDoc, JobDoc, JobStateDoc, JoinBody, JoinedDoc,
-    ListDoc, LogDoc, LogsBody, NodeDoc, NodeStateDoc, NotLeaderDoc, OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc,
-    ResumeBody, RoleDoc, StatusDoc, StepDownBody, WhyDoc,
+    LeasesDoc, ListDoc, LogDoc, LogsBody, NodeDoc, NodeStateDoc, NotLeaderDoc, OutputGroupDoc, PlanDoc, RecordedDoc,
+    ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, StepDownBody, WhyDoc,
 };
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::HttpMethod;
@@ -14,7 +14,7 @@ use utoipa::{OpenApi, Path};
 
 use crate::introspect::HealthDoc;
 use crate::refused::StaleEpochDoc;
-use crate::{backends, backup, cluster, decisions, document, events, introspect, jobs, logs, nodes, results};
+use crate::{agents, backends, backup, cluster, decisions, document, events, introspect, jobs, logs, nodes, results};
 
 /// Who may ask, as the guards of the route table have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,8 @@ impl Operation {
 }
 
 const DECIDES: &[Code] = &[Code::Conflict];
+const ASKS: &[Code] = &[Code::Conflict, Code::DuplicateNode, Code::QueueFull];
+const REPORTS: &[Code] = &[Code::Conflict, Code::NotFound];
 const QUEUES: &[Code] = &[Code::Conflict, Code::QueueFull];
 
 #[rustfmt::skip]
@@ -101,6 +103,8 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<nodes::__path_drain>(Leader, DECIDES, &["/node/{id}/drain"]),
         Operation::of::<nodes::__path_undrain>(Leader, DECIDES, &["/node/{id}/undrain"]),
         Operation::of::<nodes::__path_remove>(Leader, DECIDES, &["/node/{id}", "/v1/agents/{id}"]),
+        Operation::of::<agents::__path_leases>(Leader, ASKS, &[]),
+        Operation::of::<agents::__path_results>(LeaderOrDraining, REPORTS, &[]),
         Operation::of::<backup::__path_backup>(Read, &[], &[]),
         Operation::of::<cluster::__path_status>(Read, &[], &[]),
         Operation::of::<cluster::__path_controllers>(Read, &[], &["/controllers"]),
@@ -121,6 +125,7 @@ pub fn operations() -> Vec<Operation> {
 #[derive(OpenApi)]
 #[openapi(components(schemas(
     BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, JoinBody, JoinedDoc, StepDownBody, ErrorDoc, EventDoc, HealthDoc, JobDoc, JobStateDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
+    LeasesDoc, RecordedDoc,
     OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StaleEpochDoc<'_>, StatusDoc, WhyDoc,
     LogDoc, LogsBody,
     ListDoc<BackendDoc>, ListDoc<EventDoc>, ListDoc<JobDoc>, ListDoc<NodeDoc>, ListDoc<OutputGroupDoc>,

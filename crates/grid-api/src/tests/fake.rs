@@ -1,18 +1,19 @@
 //! A controller in memory: answers what a test put in, and writes down what it was asked.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{
-    Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal,
-    Rerun, ResultQuery, Submitted,
+    AgentPoll, AgentResult, Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output,
+    OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
 };
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, JoinBody,
-    JoinedDoc, ListDoc, LogDoc, LogNote, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution, ResultRowDoc,
-    Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    JoinedDoc, LeasesDoc, ListDoc, LogDoc, LogNote, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc,
+    Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Attempt, Code, JobId, JobStatus, NodeId, StepIndex};
@@ -386,6 +387,16 @@ impl Control for Fake {
         self.called(format!("node {id}"))?;
         let found = self.inner().nodes.iter().find(|n| n.id == id.as_str()).cloned();
         found.ok_or_else(|| Refusal::new(Code::NotFound, format!("no node {id}")))
+    }
+
+    async fn poll_agent(&self, poll: AgentPoll, _stop: impl Future<Output = ()> + Send) -> Result<LeasesDoc, Refusal> {
+        self.called(format!("poll_agent {poll:?}"))?;
+        Ok(LeasesDoc { leader_epoch: EPOCH, ..LeasesDoc::default() })
+    }
+
+    async fn agent_result(&self, result: AgentResult) -> Result<RecordedDoc, Refusal> {
+        self.called(format!("agent_result {result:?}"))?;
+        Ok(RecordedDoc { lease_id: result.lease.to_string(), status: result.outcome, leader_epoch: EPOCH })
     }
 
     async fn order_drain(&self, id: NodeId, drain: bool) -> Result<NodeDoc, Refusal> {

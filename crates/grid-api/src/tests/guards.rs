@@ -12,7 +12,7 @@ use super::fake::{EPOCH, Fake, JOB, job_body, refused};
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 
 fn mutations() -> Vec<String> {
-    let mut paths = [JOBS, "/job", "/v1/jobs", "/api/v1/cluster/members"].map(str::to_owned).to_vec();
+    let mut paths = [JOBS, "/job", "/v1/jobs", "/v1/leases", "/api/v1/cluster/members"].map(str::to_owned).to_vec();
     paths
         .extend(["members/c2/promote", "members/c2/demote", "step-down"].map(|rest| format!("/api/v1/cluster/{rest}")));
     for job in [format!("{JOBS}/{JOB}"), format!("/job/{JOB}")] {
@@ -35,6 +35,7 @@ fn good_body(path: &str) -> (Value, u16) {
             body.as_object_mut().unwrap().extend(addresses.as_object().unwrap().clone());
             (body, 201)
         }
+        Some("leases") => (json!({"agent": "edge-01"}), 200),
         Some("resolve") => (json!({"step": 0, "node": "web-01", "as": "failed"}), 200),
         _ => (job_body(), 201),
     }
@@ -271,7 +272,7 @@ async fn a_panic_in_a_handler_is_500_and_the_next_request_is_served() {
 #[tokio::test]
 async fn an_unknown_path_is_404_and_a_wrong_method_405_with_allow() {
     for fake in [Fake::leader(), Fake::standby()] {
-        for path in ["/", "/nope", "/api/v1", "/api/v1/namespaces/default", "/job/", "/jobs/", "/v1/leases", "/%ff"] {
+        for path in ["/", "/nope", "/api/v1", "/api/v1/namespaces/default", "/job/", "/jobs/", "/v1/lease", "/%ff"] {
             assert_eq!(fake.get(path).await.error(), refused(404, "NOT_FOUND"), "{path}");
             assert_eq!(fake.post(path, "{").await.error(), refused(404, "NOT_FOUND"), "{path}");
         }

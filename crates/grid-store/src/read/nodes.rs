@@ -101,6 +101,7 @@ fn document(node: Node, leases: u32) -> NodeDoc {
         ordinal: node.ord.0,
         session: node.session.0,
         drained: node.drained,
+        agent: node.agent,
         leases,
         last_seen: time_text(node.changed_wall_ms),
         registered_at: time_text(node.registered_wall_ms),

@@ -1,0 +1,102 @@
+//! Who an agent is: registered through the log at its first question, and again when it is another or says otherwise.
+//!
+//! W1: a second process under a name that is heard is refused, if the two tell themselves apart by `instance`. V3: one that
+//! was declared dead registers again. One that a person removed stays so; its next process is new.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use grid_core::{Command, Node, RegisterNode, State};
+use grid_types::api::AGENT_SLOTS;
+use grid_types::decl::builtin;
+use grid_types::node::{Capacity, NodeFacts, NodeStatus};
+use grid_types::{Code, NodeOrd};
+
+use super::{Admitted, AgentFacts, AgentPoll};
+use crate::control::Refusal;
+use crate::controller::Controller;
+use crate::requests::refused;
+
+/// Beginning of an agent's identity, which no worker's can have.
+const IDENTITY: &[u8] = b"agent:";
+
+impl Controller {
+    /// Registers it if that is needed.
+    pub(super) async fn admit_agent(&self, poll: &AgentPoll) -> Result<Admitted, Refusal> {
+        if let Some(known) = known(&self.shared.state(), poll)? {
+            return Ok(known);
+        }
+        let _one = self.shared.agents.admission.lock().await;
+        let command = {
+            let state = self.shared.state();
+            if let Some(known) = known(&state, poll)? {
+                return Ok(known);
+            }
+            let node = state.node_by_id(&poll.agent);
+            let before = node.filter(|node| node.agent && node.status != NodeStatus::Removed);
+            let known_session_lives = node.is_some_and(|node| self.lives(node.ord));
+            let (journal_id, nonce) = (identity(poll), identity(poll));
+            let (id, facts) = (poll.agent.clone(), facts(poll, before));
+            RegisterNode { id, facts, journal_id, boot: 0, nonce, known_session_lives, agent: true }
+        };
+        self.shared.proposer.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
+        let state = self.shared.state();
+        let now_mono_ms = self.shared.clock.mono_ms();
+        if let Some(node) = state.node_by_id(&poll.agent) {
+            self.shared.soft().backstop.new_session(&state, node, now_mono_ms);
+        }
+        // Whoever registered after this is asked again by the next question.
+        let gone =
+            || Refusal::new(Code::Conflict, format!("agent {} changed while it registered; ask again", poll.agent));
+        known(&state, poll)?.ok_or_else(gone)
+    }
+
+    fn lives(&self, node: NodeOrd) -> bool {
+        let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
+        self.shared.sessions().lives(node, now, limit) || self.shared.agents.lives(node, now, limit)
+    }
+}
+
+/// The agent, if it is registered as it says it is.
+fn known(state: &State, poll: &AgentPoll) -> Result<Option<Admitted>, Refusal> {
+    let Some(node) = state.node_by_id(&poll.agent) else { return Ok(None) };
+    let is_it = node.agent && node.nonce == identity(poll);
+    if is_it && node.status == NodeStatus::Removed {
+        let why = format!(
+            "agent {0} was removed; to bring it back as a new one, ask with another \"instance\" than before",
+            poll.agent
+        );
+        return Err(Refusal::new(Code::Conflict, why));
+    }
+    let is_gone = matches!(node.status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed);
+    let is_current = is_it && !is_gone && facts(poll, Some(node)) == node.facts;
+    Ok(is_current.then_some(Admitted { node: node.ord, session: node.session }))
+}
+
+fn identity(poll: &AgentPoll) -> Vec<u8> {
+    [IDENTITY, poll.instance.as_deref().unwrap_or_default().as_bytes()].concat()
+}
+
+fn facts(poll: &AgentPoll, before: Option<&Node>) -> NodeFacts {
+    let mut facts = before.map_or_else(|| first_facts(poll), |node| node.facts.clone());
+    let AgentFacts { hostname, groups, labels, backends, slots } = poll.facts.clone();
+    facts.hostname = hostname.unwrap_or(facts.hostname);
+    facts.groups = groups.unwrap_or(facts.groups);
+    facts.labels = labels.unwrap_or(facts.labels);
+    facts.backends = backends.unwrap_or(facts.backends);
+    facts.capacity.slots = slots.unwrap_or(facts.capacity.slots);
+    facts
+}
+
+/// Of an agent that says nothing: it is taken to run what a worker does that was not told otherwise.
+fn first_facts(poll: &AgentPoll) -> NodeFacts {
+    let usual = builtin().iter().filter(|backend| backend.on_by_default);
+    let backends: BTreeMap<String, BTreeSet<String>> = usual
+        .map(|backend| (backend.name.to_owned(), backend.actions.iter().map(|action| action.name.to_owned()).collect()))
+        .collect();
+    NodeFacts {
+        hostname: poll.agent.to_string(),
+        backends,
+        capacity: Capacity { slots: AGENT_SLOTS, ..Capacity::default() },
+        ..NodeFacts::default()
+    }
+}

@@ -1,0 +1,60 @@
+//! What plain HTTP agents ask and are told (W10).
+//!
+//! Not here: how their bodies are read (`grid-api` does it by hand, to name every fault at once).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Outcome;
+
+/// Longest time that `POST /v1/leases` may wait, and what it waits when it is not told.
+pub const MAX_WAIT_MS: u64 = 60_000;
+pub const DEFAULT_WAIT_MS: u64 = 20_000;
+/// Slots of an agent that names none: it works on one lease at a time.
+pub const AGENT_SLOTS: u32 = 1;
+/// Longest `instance`.
+pub const MAX_INSTANCE_BYTES: usize = 64;
+
+/// Answer to `POST /v1/leases`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LeasesDoc {
+    /// To run now.
+    pub leases: Vec<AgentLeaseDoc>,
+    /// Lease ids of which nothing may run any more.
+    pub revoked: Vec<String>,
+    /// Of the leader that answers.
+    pub leader_epoch: u64,
+}
+
+/// The right of an agent to run one attempt of one step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AgentLeaseDoc {
+    /// Opaque; the same whenever the lease is given again.
+    pub lease_id: String,
+    pub job_id: String,
+    pub job_epoch: u32,
+    pub leader_epoch: u64,
+    pub step: u32,
+    pub attempt: u32,
+    pub backend: String,
+    pub action: String,
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub params: BTreeMap<String, serde_json::Value>,
+    /// How long it may run, such as `5m`.
+    pub timeout: String,
+    /// `pure`, `idempotent` or `once`.
+    pub effect: String,
+}
+
+/// Answer to `POST /v1/results`: it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RecordedDoc {
+    pub lease_id: String,
+    /// As it was recorded.
+    pub status: Outcome,
+    pub leader_epoch: u64,
+}

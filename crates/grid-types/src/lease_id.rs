@@ -1,0 +1,77 @@
+//! The id of a lease as plain HTTP agents see it: one word for (node, job, job epoch, step, attempt).
+//!
+//! Opaque to whoever gets it, and stable: the same lease has the same id in every answer of every leader. It is no secret
+//! and no proof: a result still names the epochs it is for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ids::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, StepIndex};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId {
+    pub node: NodeOrd,
+    pub lease: LeaseKey,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a lease id: send it as /v1/leases gave it")]
+pub struct BadLeaseId(String);
+
+const PREFIX: &str = "lease-";
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LeaseKey { job, job_epoch, step, attempt } = self.lease;
+        let job = job.to_string();
+        let job = job.trim_start_matches("job-");
+        write!(f, "{PREFIX}{job}-{job_epoch}-{step}-{attempt}-{}", self.node)
+    }
+}
+
+impl FromStr for LeaseId {
+    type Err = BadLeaseId;
+
+    fn from_str(text: &str) -> Result<Self, BadLeaseId> {
+        let read = || {
+            let mut parts = text.strip_prefix(PREFIX)?.split('-');
+            let job: JobId = format!("job-{}", parts.next()?).parse().ok()?;
+            let mut number = || parts.next()?.parse::<u32>().ok();
+            let lease = LeaseKey {
+                job,
+                job_epoch: JobEpoch(number()?),
+                step: StepIndex(number()?),
+                attempt: Attempt(number()?),
+            };
+            let id = Self { node: NodeOrd(number()?), lease };
+            // One spelling only: what is compared as text is then equal as a lease.
+            (id.to_string() == text).then_some(id)
+        };
+        read().ok_or_else(|| BadLeaseId(text.chars().take(60).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LeaseId;
+    use crate::ids::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, StepIndex};
+
+    #[test]
+    fn lease_ids_round_trip_in_one_spelling() {
+        let lease =
+            LeaseKey { job: JobId(i64::MAX as u64), job_epoch: JobEpoch(3), step: StepIndex(0), attempt: Attempt(2) };
+        let id = LeaseId { node: NodeOrd(71), lease };
+        assert_eq!(id.to_string(), "lease-7zzzzzzzzzzzz-3-0-2-71");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        let bad = [
+            "",
+            "lease-",
+            "lease-7zzzzzzzzzzzz-3-0-2",
+            "lease-7zzzzzzzzzzzz-3-0-2-71-",
+            "lease-7zzzzzzzzzzzz-03-0-2-71",
+        ];
+        for bad in bad.into_iter().chain(["lease-7zzzzzzzzzzzz-3-0-+2-71", "7zzzzzzzzzzzz-3-0-2-71", "lease-\u{1}"]) {
+            assert!(bad.parse::<LeaseId>().is_err(), "{bad}");
+        }
+    }
+}
