@@ -35,7 +35,7 @@ pub use seats::Seats;
 
 /// W5: what an agent does not hold is given again after this long.
 const GIVE_AGAIN_MS: u64 = 3_000;
-/// How often an open question counts as a heartbeat, and looks at what only time brings.
+/// How often, at least, an open question counts as a heartbeat and looks at what only time brings.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// What an agent says of itself. What it leaves out stays as it was said last.
@@ -84,6 +84,7 @@ impl Controller {
     pub(crate) async fn serve_agent(&self, poll: AgentPoll, stop: impl Future + Send) -> Result<LeasesDoc, Refusal> {
         let _place = self.shared.agents.place()?;
         let (asked_mono_ms, until) = (self.shared.clock.mono_ms(), Instant::now() + poll.wait);
+        let beat = BEAT.min(Duration::from_millis(self.shared.settings.heartbeat_ms));
         let mut term = self.shared.term.clone();
         let mut stop = std::pin::pin!(stop);
         let mut stopped = false;
@@ -109,7 +110,7 @@ impl Controller {
                 () = rung => {}
                 // An ended channel is a controller that ends; so does the role.
                 _ = term.changed() => {}
-                () = tokio::time::sleep_until(until.min(Instant::now() + BEAT)) => {}
+                () = tokio::time::sleep_until(until.min(Instant::now() + beat)) => {}
                 _ = &mut stop, if !stopped => stopped = true,
             }
         }

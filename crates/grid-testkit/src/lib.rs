@@ -15,6 +15,7 @@
 //!
 //! No fixed sleeps: [`wait_until`] polls with a limit that a loaded machine keeps.
 
+mod agent;
 mod api;
 mod bin;
 mod cluster;
@@ -35,6 +36,7 @@ mod trio;
 mod wait;
 mod worker;
 
+pub use agent::Agent;
 pub use api::{Answer, Api};
 pub use bin::{bin, clean, command};
 pub use cluster::Cluster;

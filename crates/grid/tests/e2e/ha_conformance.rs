@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use grid_testkit::spec::{echo, job, record_slowly};
-use grid_testkit::{LIMIT, Method, Trio, ensure, wait_until};
+use grid_testkit::spec::{echo, job, record_slowly, with};
+use grid_testkit::{Agent, Answer, LIMIT, Method, Trio, ensure, wait_until};
 use serde_json::json;
 
 fn mutations() -> Vec<(Method, String)> {
     let mut list: Vec<(Method, String)> =
-        ["/job", "/v1/jobs", "/api/v1/namespaces/default/jobs", "/api/v1/cluster/members", "/api/v1/cluster/step-down"]
+        ["/job", "/v1/jobs", "/v1/leases", "/v1/results", "/api/v1/namespaces/default/jobs"]
             .map(|path| (Method::POST, path.to_owned()))
             .to_vec();
     for verb in ["cancel", "confirm", "resume", "resolve"] {
         list.push((Method::POST, format!("/job/job-0c5t9v3k2m7qa/{verb}")));
     }
+    list.extend(["members", "step-down"].map(|verb| (Method::POST, format!("/api/v1/cluster/{verb}"))));
     list.push((Method::DELETE, "/api/v1/cluster/members/c1".to_owned()));
+    list.push((Method::DELETE, "/v1/agents/a1".to_owned()));
     list
 }
 
@@ -42,6 +44,8 @@ fn conformance_ha_1_a_standby_rejects_every_mutation_with_not_leader() {
             assert_eq!(answer.header("x-grid-role"), Some("STANDBY"), "{path}");
             assert_eq!(answer.header("x-grid-node"), Some(standby.as_str()), "{path}");
         }
+        let events = api.request(Method::GET, "/v1/events", &[("accept", "application/json")], None).expect("a page");
+        assert_eq!((events.status, &events.json()["items"][0]["role"]), (200, &json!("STANDBY")), "{events:?}");
     }
 }
 
@@ -105,8 +109,15 @@ fn conformance_ha_4_an_old_leader_cannot_commit_after_losing_leadership() {
     let old = trio.wait_leader();
     let old_epoch = trio.roles()[&old]["leader_epoch"].as_u64().expect("an epoch").to_string();
     let record = trio.record("lines");
-    let running = trio.submit("running", &job("all", [record_slowly(&record, "4s")]));
+    let running = trio.submit("running", &job("node:w1", [record_slowly(&record, "4s")]));
     record.wait_of(&running, 1);
+    let agent = Agent::new("a1");
+    let leased = {
+        let api = trio.api(&old);
+        agent.told(&api, &json!({}));
+        let id = trio.submit("leased", &job("node:a1", [grid_testkit::spec::record(&record)]));
+        agent.wait_lease(&api, &id)
+    };
     trio.server(&old).process().pause();
     let new = trio.wait_other_leader(&old);
     // Ten seconds is far beyond every timeout of an election: the pause is the test.
@@ -125,6 +136,19 @@ fn conformance_ha_4_an_old_leader_cannot_commit_after_losing_leadership() {
     assert_eq!(answer.json()["stale"], "leader");
     let answer = trio.api(&new).post_with(&format!("/job/{running}/cancel"), &stale, &json!({}));
     assert_eq!(answer.error(), "STALE_EPOCH", "{answer:?}");
+
+    // A result for the old leader's term: neither the old leader nor anybody else commits it.
+    let answer = agent.report(&api, &leased, "success");
+    assert!(matches!(answer.error().as_str(), "NOT_LEADER" | "NO_QUORUM"), "{answer:?}");
+    let answer = agent.report(&trio.api(&new), &leased, "success");
+    assert_eq!((answer.status, answer.error().as_str()), (409, "STALE_EPOCH"), "{answer:?}");
+    let current = trio.roles()[&new]["leader_epoch"].clone();
+    assert_eq!((&answer.json()["stale"], &answer.json()["leader_epoch"]), (&json!("leader"), &current), "{answer:?}");
+    let id = leased["job_id"].as_str().expect("an id");
+    assert_eq!(trio.api(&new).job(id).outcome(0, "a1"), "running", "nothing stale changed anything");
+    let renewed = with(leased.clone(), json!({"leader_epoch": current}));
+    assert_eq!(agent.report(&trio.api(&new), &renewed, "success").status, 200);
+    assert_eq!(trio.api(&new).wait_ended(id).status(), "completed");
 
     // The result went to the new leader, once.
     let ended = trio.api(&new).wait_ended(&running);
@@ -162,6 +186,32 @@ fn conformance_ha_5_the_job_epoch_rejects_stale_work() {
     let after = trio.get(&format!("/job/{id}")).json()["job_epoch"].as_u64().expect("an epoch");
     assert!(after > before, "{after} after {before}");
     record.wait_of(&id, 2);
-    trio.submit("other", &job("all", [echo()]));
+    trio.submit("other", &job("node:w1", [echo()]));
+    trio.wait_equal();
+}
+
+#[test]
+fn conformance_ha_5_the_job_epoch_rejects_stale_results() {
+    let trio = Trio::start(&[]);
+    let api = trio.api(&trio.wait_leader());
+    let agent = Agent::new("a1");
+    agent.told(&api, &json!({}));
+    let record = trio.record("lines");
+    let id = trio.submit("once", &job("all", [grid_testkit::spec::record(&record)]));
+    let old = agent.wait_lease(&api, &id);
+    assert_eq!(api.cancel(&id).status, 200);
+    let is_stale = |answer: Answer| {
+        assert_eq!((answer.status, answer.error().as_str()), (409, "STALE_EPOCH"), "{answer:?}");
+        assert_eq!(answer.json()["stale"], "job", "{answer:?}");
+    };
+    is_stale(agent.report(&api, &old, "success"));
+    assert_eq!(api.wait_ended(&id).outcome(0, "a1"), "cancelled", "and changed nothing");
+    is_stale(agent.report(&api, &old, "success"));
+    assert_eq!(api.post(&format!("/job/{id}/resume"), &json!({"rerun_once": true})).status, 200);
+    let new = agent.wait_lease(&api, &id);
+    assert!(new["job_epoch"].as_u64() > old["job_epoch"].as_u64(), "{new} after {old}");
+    is_stale(agent.report(&api, &old, "success"));
+    assert_eq!(agent.report(&api, &new, "success").status, 200);
+    assert_eq!(api.wait_ended(&id).status(), "completed");
     trio.wait_equal();
 }

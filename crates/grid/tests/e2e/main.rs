@@ -5,6 +5,8 @@
 //! the rest.
 //! Not here: anything a unit test can show. Each test here needs two processes.
 
+mod agents;
+mod agents_ha;
 mod backends;
 mod bad_input;
 mod bad_peers;

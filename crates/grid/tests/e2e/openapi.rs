@@ -3,7 +3,7 @@
 //! Validator and fuzzer come from PyPI; `cargo xtask test` installs them and says where they are.
 //! The fuzzer's requests are narrowed in two ways. It gets names that exist, or hardly a request would come past a 404. And
 //! only tasks that do nothing to the machine: a package it finds by chance would be installed. All answers stay as the
-//! document has them. Membership is left out: a controller that the fuzzer makes up would join.
+//! document has them. Its agents do not wait: the test would. Membership is left out: a controller that the fuzzer makes up would join.
 //! It accepts JSON only, so that events are pages: their stream never ends.
 
 use std::path::Path;
@@ -92,6 +92,10 @@ fn narrow(document: &mut Value, jobs: &[&str]) {
             }
         }
     }
+    let agent = &mut document["components"]["schemas"]["LeasesBody"];
+    agent["required"] = json!(["agent", "wait"]);
+    agent["properties"]["wait"] = json!({"type": "string", "const": "0s"});
+    agent["properties"]["agent"] = json!({"type": "string", "enum": ["edge-01", "edge-02", "web-01"]});
     for name in ["Task", "PhaseTask"] {
         let kinds = document["components"]["schemas"][name]["oneOf"].as_array_mut().expect("kinds of tasks");
         kinds.retain(|kind| kind["properties"]["backend"]["const"] == "ping");
