@@ -112,7 +112,7 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<cluster::__path_remove>(Leader, DECIDES, &[]),
         Operation::of::<cluster::__path_promote>(Leader, DECIDES, &[]),
         Operation::of::<cluster::__path_demote>(Leader, DECIDES, &[]),
-        Operation::of::<cluster::__path_step_down>(Leader, DECIDES, &[]),
+        Operation::of::<cluster::__path_step_down>(Leader, &[Code::Conflict, Code::NotFound], &[]),
         Operation::of::<introspect::__path_role>(Open, &[], &[]),
         Operation::of::<introspect::__path_status>(Open, &[], &[]),
         Operation::of::<introspect::__path_health>(Open, &[], &["/health"]),
