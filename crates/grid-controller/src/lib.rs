@@ -23,6 +23,7 @@ mod ground;
 mod hand_over;
 mod hub;
 mod leader;
+mod locks;
 mod log_size;
 mod logs;
 mod machine;

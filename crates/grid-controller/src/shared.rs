@@ -19,6 +19,7 @@ use crate::agents::Seats;
 use crate::backups::BackupDesk;
 use crate::events::EventFeed;
 use crate::gate::Gate;
+use crate::locks::{Held, Rank};
 use crate::logs::Readers;
 use crate::machine::Replies;
 use crate::output_desk::OutputDesk;
@@ -75,16 +76,16 @@ pub struct Soft {
 }
 
 impl Shared {
-    pub fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    pub fn state(&self) -> Held<RwLockReadGuard<'_, State>> {
+        Held::lock(Rank::State, || self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn sessions(&self) -> Held<MutexGuard<'_, Sessions>> {
+        Held::lock(Rank::Sessions, || self.sessions.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn soft(&self) -> MutexGuard<'_, Soft> {
-        self.soft.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn soft(&self) -> Held<MutexGuard<'_, Soft>> {
+        Held::lock(Rank::Soft, || self.soft.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// SQL, off the async threads.
@@ -108,6 +109,12 @@ impl Shared {
         self.current_term().filter(|_| !self.is_draining())
     }
 
+    /// Resolves when this controller leads no more, at once if it does not.
+    pub async fn led(&self) {
+        // An ended channel is a controller that has stopped.
+        let _ = self.term.clone().wait_for(Option::is_none).await;
+    }
+
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
@@ -125,7 +132,7 @@ impl Shared {
         self.leadership.borrow().is_leader && !self.is_draining() && !self.raft.has_majority()
     }
 
-    /// What `/role` says.
+    /// What `/role` says. It looks at the state: never call it with a lock in hand.
     pub fn role(&self) -> RoleDoc {
         let applied = self.state().meta.leadership.clone();
         let role = match self.current_term() {
