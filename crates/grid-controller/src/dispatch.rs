@@ -17,15 +17,16 @@ pub async fn dispatch(shared: Arc<Shared>, mut effects: mpsc::UnboundedReceiver<
         if batch.contains(&Effect::Deposed) {
             deposed.notify_one();
         }
+        let now_mono_ms = shared.clock.mono_ms();
+        arm(&shared, &batch, now_mono_ms);
+        // E5: cut off for a moment, it says nothing; the next beats tell what that left out.
         if shared.open_term().is_some() {
-            send(&shared, batch);
+            send(&shared, batch, now_mono_ms);
         }
     }
 }
 
-fn send(shared: &Shared, effects: Vec<Effect>) {
-    let now_mono_ms = shared.clock.mono_ms();
-    arm(shared, &effects, now_mono_ms);
+fn send(shared: &Shared, effects: Vec<Effect>, now_mono_ms: u64) {
     shared.agents.ring(effects.iter().filter_map(told_to));
     let mut sessions = shared.sessions();
     let mut messages: HashMap<NodeOrd, v1::ToWorker> = HashMap::new();

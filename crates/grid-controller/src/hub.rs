@@ -14,7 +14,7 @@ use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Code, JobId, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
 
 use crate::proposer::NoReply;
-use crate::reconcile::{expected_digest, reconcile};
+use crate::reconcile::{agrees, reconcile};
 use crate::sessions::say;
 use crate::shared::Shared;
 
@@ -232,12 +232,16 @@ impl Hub for FabricHub {
         if self.shared.current_term().is_none() {
             return Err(closing(closing::NOT_LEADER));
         }
-        let mut sessions = self.shared.sessions();
-        let known = sessions.get_mut(session).ok_or_else(|| closing(closing::STALE_SESSION))?;
-        known.outbox = Some(outbox);
-        // Offers of an earlier stream may never have arrived.
-        known.offered_mono_ms.clear();
-        Ok(())
+        let is_known = {
+            let mut sessions = self.shared.sessions();
+            sessions.get_mut(session).is_some_and(|known| {
+                known.outbox = Some(outbox);
+                // Offers of an earlier stream may never have arrived.
+                known.offered_mono_ms.clear();
+                true
+            })
+        };
+        if is_known { Ok(()) } else { Err(closing(closing::STALE_SESSION)) }
     }
 
     async fn received(&self, session: SessionId, message: v1::FromWorker) {
@@ -265,8 +269,7 @@ impl Hub for FabricHub {
             self.compare(session, node, &held, &reported);
         } else if let Some(beat) = message.beat {
             let state = self.shared.state();
-            let differs =
-                state.nodes.get(&node).is_some_and(|known| expected_digest(&state, known) != beat.held_digest);
+            let differs = state.nodes.get(&node).is_some_and(|known| !agrees(&state, known, beat.held_digest));
             drop(state);
             if differs && let Some(session) = self.shared.sessions().get_mut(session) {
                 session.send(v1::ToWorker { ask_held: true, ..v1::ToWorker::default() });

@@ -15,18 +15,18 @@ const OFFER_AGAIN_MS: u64 = 3_000;
 /// Offered in one go, about: more would overflow the session's queue, and what is left is due at the next beat.
 const MOST_BYTES: usize = 2 * 1024 * 1024;
 
-/// The digest of the leases a node should hold.
-pub fn expected_digest(state: &State, node: &Node) -> u64 {
-    let leases: Vec<LeaseKey> = node_effects(state, node).filter_map(|effect| lease_of(&effect)).collect();
-    grid_proto::held_digest(&leases)
-}
-
-fn lease_of(effect: &Effect) -> Option<LeaseKey> {
-    match effect {
-        Effect::Offer(offer) => Some(offer.lease),
-        Effect::Revoke { lease, .. } => Some(*lease),
-        Effect::Forget { .. } | Effect::Deposed => None,
+/// Whether a node holds what it should, by the digest of its beat. Never as long as a Revoke is out: it may have been
+/// lost, whether its lease is held or not, and is said again until its end is confirmed (W9).
+pub fn agrees(state: &State, node: &Node, held_digest: u64) -> bool {
+    let mut leases = Vec::new();
+    for effect in node_effects(state, node) {
+        match effect {
+            Effect::Offer(offer) => leases.push(offer.lease),
+            Effect::Revoke { .. } => return false,
+            Effect::Forget { .. } | Effect::Deposed => {}
+        }
     }
+    grid_proto::held_digest(&leases) == held_digest
 }
 
 /// What to tell a worker that holds `held`. Leases it accepted are in the second part, with their timeouts. Unless
@@ -111,7 +111,7 @@ mod tests {
     use grid_types::{Attempt, JobId, LeaseKey, NodeOrd};
     use serde_json::json;
 
-    use super::{OFFER_AGAIN_MS, expected_digest, reconcile};
+    use super::{OFFER_AGAIN_MS, agrees, reconcile};
     use crate::sessions::Session;
 
     struct World {
@@ -177,6 +177,10 @@ mod tests {
             reconcile(&self.state, node, &mut self.session, &held, now_mono_ms, self.gives_out).0
         }
 
+        fn agrees(&self, held: &[LeaseKey]) -> bool {
+            agrees(&self.state, &self.state.nodes[&NodeOrd(1)], grid_proto::held_digest(held))
+        }
+
         fn lease(&self) -> LeaseKey {
             self.state.jobs[&JobId(7)].lease_at(NodeOrd(1)).unwrap().0
         }
@@ -190,7 +194,7 @@ mod tests {
         assert_eq!(world.compare(&[], 10_000 + OFFER_AGAIN_MS).offers.len(), 1);
         let held = [world.lease()];
         assert_eq!(world.compare(&held, 99_000), v1::ToWorker::default());
-        assert_eq!(expected_digest(&world.state, &world.state.nodes[&NodeOrd(1)]), grid_proto::held_digest(&held));
+        assert!(world.agrees(&held) && !world.agrees(&[]));
     }
 
     #[test]
@@ -232,6 +236,7 @@ mod tests {
         for held in [&[lease][..], &[]] {
             let message = world.compare(held, 0);
             assert_eq!((message.revokes, message.offers.len()), (vec![v1::Lease::from(lease)], 0));
+            assert!(!world.agrees(held), "the next beat says it again");
         }
     }
 
