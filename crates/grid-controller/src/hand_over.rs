@@ -10,11 +10,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use grid_raft::{HandOverError, Raft};
+use tokio::time::{sleep, timeout};
 
 use crate::machine::Replies;
 use crate::shared::Shared;
+
+const POLL: Duration = Duration::from_millis(10);
+const HEARD_LIMIT: Duration = Duration::from_secs(1);
 
 /// Returns when another controller leads, or why none does.
 pub async fn hand_over(shared: &Arc<Shared>, raft: &Raft<Replies>, to: Option<u64>) -> Result<(), HandOverError> {
@@ -33,6 +38,13 @@ pub async fn hand_over(shared: &Arc<Shared>, raft: &Raft<Replies>, to: Option<u6
             let mut term = shared.term.clone();
             let _ = term.wait_for(Option::is_none).await;
         }
+        // Its followers were not asked for a while: without their answers it would take itself for cut off (E5).
+        let heard = async {
+            while shared.leadership.borrow().is_leader && !raft.has_majority() {
+                sleep(POLL).await
+            }
+        };
+        let _ = timeout(HEARD_LIMIT, heard).await;
         shared.draining.store(false, Ordering::Release);
         drop(held);
         handed
