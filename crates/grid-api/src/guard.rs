@@ -46,7 +46,7 @@ pub async fn leader_or_draining<C: Control>(State(control): State<C>, request: R
 }
 
 /// E4: a controller that would lead, but for the majority that does not answer it, says so.
-fn not_here<C: Control>(control: &C, role: RoleDoc) -> Refused {
+pub fn not_here<C: Control>(control: &C, role: RoleDoc) -> Refused {
     if role.role == Role::Standby && control.is_cut_off() {
         Refused::no_quorum(role)
     } else {

@@ -18,6 +18,7 @@ use grid_types::{Attempt, NodeId, StepIndex};
 use serde_json::Value;
 
 use crate::body::{Fields, JsonBody};
+use crate::guard;
 use crate::path::{OfJob, OfOutput};
 use crate::query::Params;
 use crate::refused::Refused;
@@ -69,7 +70,7 @@ pub async fn output<C: Control>(
     params.finish()?;
     let role = control.role();
     if query.follow && role.role == Role::Standby {
-        return Err(Refused::not_leader(role));
+        return Err(guard::not_here(&control, role));
     }
     let output = control.output(&path.namespace, path.job, path.step, path.node, query).await?;
     let body = streams::body(output.pieces, closing, Bytes::new(), "", |piece| piece.map_err(|e| e.to_string()));

@@ -42,6 +42,7 @@ impl Closing {
 type Pieces = mpsc::Sender<Result<Bytes, io::Error>>;
 
 /// A body of `first`, then what `write` makes of each item; an error breaks it off, so that nobody takes it for whole.
+/// One without a `beat` is bytes and nothing else.
 pub fn body<T: Send + 'static>(
     mut items: mpsc::Receiver<T>,
     mut closing: Closing,
@@ -68,7 +69,13 @@ pub fn body<T: Send + 'static>(
                     None => return,
                 },
                 () = tokio::time::sleep(BEAT) => Bytes::from_static(beat.as_bytes()),
-                () = closing.changed() => return,
+                () = closing.changed() => {
+                    // Bytes alone cannot say that they are not all.
+                    if beat.is_empty() {
+                        let _ = pieces.send(Err(io::Error::other("the server stops"))).await;
+                    }
+                    return;
+                }
                 () = pieces.closed() => return,
             };
         }

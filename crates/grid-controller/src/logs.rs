@@ -19,6 +19,7 @@ mod source;
 mod workers;
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +132,7 @@ impl Stream {
         let window = if self.follow { WINDOW } else { 1 };
         self.add(rows);
         let mut turns: JoinSet<(Source, Turn)> = JoinSet::new();
+        let mut led = pin!(shared.led());
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -169,6 +171,8 @@ impl Stream {
                     self.add(rows);
                 }
                 () = self.records.closed() => return Ok(()),
+                // Without the record of the end the reader goes on, at the leader to whom the workers speak now.
+                () = &mut led => return Ok(()),
             }
         }
     }

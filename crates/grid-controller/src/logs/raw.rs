@@ -42,10 +42,16 @@ pub async fn output(
         Piece::Note { .. } => None,
     });
     let (pieces, reader) = mpsc::channel(AHEAD);
+    let leader = Arc::clone(shared);
+    let led = async move { if query.follow { leader.led().await } else { std::future::pending().await } };
     let offset = offset.unwrap_or(query.offset);
     tokio::spawn(async move {
         let _place = place;
-        pump(source, outputs, first, offset, pieces).await;
+        let broken_off = tokio::select! {
+            () = pump(source, outputs, first, offset, pieces.clone()) => return,
+            () = led => BrokenOff("this controller does not lead any more; ask again, from the next byte".to_owned()),
+        };
+        let _ = pieces.send(Err(broken_off)).await;
     });
     let total_bytes = stored.filter(|stored| stored.outcome_known).map(|stored| stored.total_bytes);
     Ok(Output { attempt, total_bytes, offset, pieces: reader })

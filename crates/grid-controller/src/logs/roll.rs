@@ -85,8 +85,8 @@ impl Roll {
             return Ok(VecDeque::new());
         }
         let ended = !shared.state().jobs.contains_key(&self.job);
-        let mut running = self.running_now(shared);
-        running.retain(|row| self.begun.insert((row.node, row.lease)));
+        let running = self.running_now(shared);
+        self.begun.extend(running.iter().map(|row| (row.node, row.lease)));
         let (job, after) = (self.job, self.results);
         let (rows, reached) = shared.read(move |reader| reader.logs_since(job, after, PAGE)).await?;
         self.over = ended && rows.len() < PAGE;
@@ -111,11 +111,13 @@ impl Roll {
         Ok(Some(shown.collect()))
     }
 
+    /// What runs and is not known yet: a look five times a second must not write down the whole fleet.
     fn running_now(&self, shared: &Shared) -> Vec<LogRow> {
         let state = shared.state();
         let Some(job) = state.jobs.get(&self.job) else { return Vec::new() };
         let leases =
             job.expected.iter().zip(&job.cells).filter_map(|(node, cell)| Some((*node, job.lease_of(cell)?.0)));
+        let leases = leases.filter(|lease| !self.begun.contains(lease));
         let rows = leases.filter_map(|(node, lease)| {
             let name = state.nodes.get(&node)?.id.as_str();
             self.filter.takes(&lease, name).then(|| LogRow { lease, node, name: name.to_owned() })

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 
-use grid_testkit::spec::{echo, job, sleep, task};
-use grid_testkit::{Cluster, LIMIT, Method, command, ensure, wait_until};
+use grid_testkit::spec::{echo, job, sleep, task, with};
+use grid_testkit::{Cluster, LIMIT, Method, Trio, command, ensure, wait_until};
 use serde_json::{Value, json};
 
 fn output(lines: u32, width: u32) -> Value {
@@ -174,6 +174,23 @@ fn a_follower_goes_on_where_it_was_when_the_server_is_killed() {
         for step in [0, 2] {
             assert!(nodes[&format!("{node}/{step}")] == numbered(20_000, 99), "{node} {step}: not every line once");
         }
+    }
+}
+
+#[test]
+fn a_follower_moves_to_the_new_leader_when_the_old_one_steps_down() {
+    let trio = Trio::start(&[("web-01", "")]);
+    let old = trio.wait_leader();
+    let id = trio.submit("moves", &job("all", [output(5_000, 99), with(output(5_000, 99), json!({"confirm": true}))]));
+    let mut follower = Follower::start(&trio.urls(), &["job", "logs", "-f", &id]);
+    follower.wait_line("output", |line| line.contains(" | 5000."));
+    trio.gridc().run(&["cluster", "step-down"]).exits(0);
+    trio.wait_other_leader(&old);
+    trio.gridc().run(&["job", "confirm", &id]).exits(0);
+    assert_eq!(follower.wait_end(), 0);
+    let nodes = by_node(&follower.lines());
+    for step in [0, 1] {
+        assert!(nodes[&format!("web-01/{step}")] == numbered(5_000, 99), "{step}: not every line once");
     }
 }
 
