@@ -14,11 +14,15 @@ use crate::shared::Shared;
 
 const TICK: Duration = Duration::from_millis(100);
 
+/// Runs until the member ends.
 pub async fn tick(shared: Arc<Shared>) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
+        if shared.leadership.has_changed().is_err() {
+            return;
+        }
         let Some(term) = shared.open_term() else { continue };
         let commands = plan(&shared, term.now_ms());
         // Awaited, so that a slow log is not flooded with the same proposals.

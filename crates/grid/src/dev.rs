@@ -39,7 +39,7 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let ended = loop {
         tokio::select! {
             () = &mut asked => break Ok(ExitCode::SUCCESS),
-            why = dev.serving.controller.stopped() => break Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
+            why = dev.serving.stopped() => break Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
             Some(ended) = dev.workers.join_next() => match ended {
                 // As somebody asked for; the others go on.
                 Ok(Err(WorkerError::Removed)) => tracing::info!("a worker has ended: its node was removed"),
@@ -92,10 +92,11 @@ impl Dev {
             pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),
         };
-        let serving = Serving::start(opening, api, grpc).await?;
+        let mut serving = Serving::start(opening, api, grpc).await?;
+        let controller = serving.controller.clone();
         tokio::select! {
-            () = serving.controller.serves() => {}
-            why = serving.controller.stopped() => anyhow::bail!("{}: {why}", data_dir.display()),
+            () = controller.serves() => {}
+            why = serving.stopped() => anyhow::bail!("{}: {why}", data_dir.display()),
         }
         let (stop_workers, stop) = Shutdown::new();
         let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers };

@@ -3,15 +3,20 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use grid_controller::{Controller, Opening, Pace, Restoring, Settings, Start, has_cluster};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::cli::ServerArgs;
 use crate::{join, net, ready, signals, supervised};
+
+/// Longer than the API's own patience with requests under way.
+const STOP_LIMIT: Duration = Duration::from_secs(12);
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
@@ -55,17 +60,18 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: {why:#}");
         return Ok(ExitCode::from(2));
     }
-    let serving = Serving::start(opening, api, grpc).await?;
+    let mut serving = Serving::start(opening, api, grpc).await?;
     if let Some(words) = words {
         tokio::spawn(supervised::obey(serving.controller.clone(), words));
     }
+    let controller = serving.controller.clone();
     tokio::select! {
-        () = serving.controller.serves() => {}
+        () = controller.serves() => {}
         () = signals::first(signals.clone()) => {
             serving.stop().await;
             return Ok(ExitCode::SUCCESS);
         }
-        why = serving.controller.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
+        why = serving.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
     }
     ready::announce(&format!(
         "grid ready api=http://{api_addr} grpc={grpc_addr} raft={raft_addr} node={}",
@@ -76,7 +82,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
             serving.stop().await;
             Ok(ExitCode::SUCCESS)
         }
-        why = serving.controller.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
+        why = serving.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
     }
 }
 
@@ -159,18 +165,28 @@ impl Serving {
         Ok(Self { controller, api, fabric, stop })
     }
 
+    /// Resolves with the reason when it can go on no more; the process must end (L2), rather than serve half of its callers.
+    pub async fn stopped(&mut self) -> String {
+        tokio::select! {
+            why = self.controller.stopped() => why,
+            _ = &mut self.api => "the API is not served any more".to_owned(),
+            _ = &mut self.fabric => "workers are not served any more".to_owned(),
+        }
+    }
+
     /// Lets another controller lead, answers what was asked, closes the sessions, closes log and state.
     pub async fn stop(self) {
         self.controller.leave_leadership().await;
         self.stop.send_replace(true);
-        let limit = std::time::Duration::from_secs(10);
-        let ends = async {
-            let _ = self.api.await;
-            self.controller.shutdown().await;
-            let _ = self.fabric.await;
-        };
-        if tokio::time::timeout(limit, ends).await.is_err() {
-            tracing::warn!("connections were still open after {limit:?}");
+        let late = |who: &str| tracing::warn!("{who} were still connected after {STOP_LIMIT:?}");
+        // One that has ended was looked at by `stopped`, and can be awaited once only.
+        if !self.api.is_finished() && timeout(STOP_LIMIT, self.api).await.is_err() {
+            late("clients");
+        }
+        // However long it takes: a store that is not closed in order is made anew at the next start.
+        self.controller.shutdown().await;
+        if !self.fabric.is_finished() && timeout(STOP_LIMIT, self.fabric).await.is_err() {
+            late("workers");
         }
     }
 }
