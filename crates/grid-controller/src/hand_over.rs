@@ -41,7 +41,7 @@ pub async fn hand_over(shared: &Arc<Shared>, raft: &Raft<Replies>, to: Option<u6
         // Its followers were not asked for a while: without their answers it would take itself for cut off (E5).
         let heard = async {
             while shared.leadership.borrow().is_leader && !raft.has_majority() {
-                sleep(POLL).await
+                sleep(POLL).await;
             }
         };
         let _ = timeout(HEARD_LIMIT, heard).await;
