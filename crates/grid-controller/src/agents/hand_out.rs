@@ -3,7 +3,7 @@
 //! W10: a `once` lease whose answer was certainly never written, because the one who asked was gone before it was made, is
 //! taken back ([`Parcel`]). Whether an answer that was written also arrived nobody knows: then the lease ends `unknown`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use grid_core::{Command, Effect, HandOut, Node, Offer, Rejection, Reply, State, node_effects};
@@ -68,7 +68,7 @@ impl Controller {
         let state = self.shared.state();
         let Some(node) = state.nodes.get(&agent.node) else { return Due::default() };
         let times = Times { now: self.shared.clock.mono_ms(), asked: asked_mono_ms };
-        due(&state, node, poll, &seat.told(), times)
+        due(&state, node, poll, &mut seat.told(), times)
     }
 
     pub(super) fn epoch(&self) -> u64 {
@@ -94,21 +94,21 @@ impl Times {
     }
 }
 
-fn due(state: &State, node: &Node, poll: &AgentPoll, told: &Told, times: Times) -> Due {
+fn due(state: &State, node: &Node, poll: &AgentPoll, told: &mut Told, times: Times) -> Due {
     let mut due = Due::default();
     let mut size = 0;
-    let mut current = Vec::new();
+    let mut current = BTreeSet::new();
     for effect in node_effects(state, node) {
         match effect {
             Effect::Offer(offer) => {
-                current.push(offer.lease);
+                current.insert(offer.lease);
                 if size < MOST_BYTES && is_due(state, node, poll, told, times, &offer) {
                     size += size_of(&offer);
                     due.offers.push(offer);
                 }
             }
             Effect::Revoke { lease, .. } => {
-                current.push(lease);
+                current.insert(lease);
                 if times.once_more(told.revoked_mono_ms.get(&lease)) {
                     due.revoked.push(lease);
                 }
@@ -123,6 +123,10 @@ fn due(state: &State, node: &Node, poll: &AgentPoll, told: &Told, times: Times) 
             due.revoked.push(*lease);
         }
     }
+    // What is over needs no memory.
+    told.given_mono_ms.retain(|lease, _| current.contains(lease));
+    told.revoked_mono_ms
+        .retain(|lease, _| current.contains(lease) || poll.held.contains(&LeaseId { node: node.ord, lease: *lease }));
     due
 }
 
@@ -225,3 +229,6 @@ impl Drop for Parcel {
 fn ring(shared: &Shared, node: NodeOrd) {
     shared.agents.ring(std::iter::once(node));
 }
+
+#[cfg(test)]
+mod tests;

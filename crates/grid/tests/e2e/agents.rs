@@ -72,6 +72,22 @@ fn contract_an_agent_registers_by_asking_and_a_result_counts_once() {
 }
 
 #[test]
+fn w4_a_result_of_an_earlier_attempt_is_stale() {
+    let cluster = Cluster::start(&[]);
+    let (api, agent) = (cluster.api(), Agent::new("edge-01"));
+    agent.told(&api, &json!({}));
+    let id = api.submit(&job("all", [with(echo(), json!({"max_retries": 1}))]));
+    let first = agent.wait_lease(&api, &id);
+    assert_eq!(agent.report(&api, &first, "failed").status, 200);
+    let second = agent.wait_lease(&api, &id);
+    assert_eq!((&second["attempt"], &second["job_epoch"]), (&json!(2), &json!(1)));
+    is_stale(&agent.report(&api, &first, "success"), "attempt");
+    assert_eq!(agent.report(&api, &second, "cancelled").json()["status"], "failed", "nobody had asked for it");
+    let ended = api.wait_ended(&id);
+    assert_eq!((ended.status(), ended.attempts(0, "edge-01")), ("failed", 2), "{ended}");
+}
+
+#[test]
 fn w10_a_once_lease_is_in_one_answer_and_unknown_if_nobody_hears_of_it() {
     let cluster = Cluster::start(&[]);
     let (api, agent) = (cluster.api(), Agent::new("edge-01"));
