@@ -78,6 +78,14 @@ pub enum OpenError {
     Raft(#[from] grid_raft::OpenError),
 }
 
+impl OpenError {
+    /// It was a member of a cluster, and is none any more.
+    #[must_use]
+    pub fn is_removal(&self) -> bool {
+        matches!(self, Self::Raft(grid_raft::OpenError::Removed { .. }))
+    }
+}
+
 /// A handle to a running controller; clones share it.
 #[derive(Clone)]
 pub struct Controller {
@@ -210,6 +218,11 @@ impl Controller {
     /// Resolves with the reason when the log or the store can go on no more; the process must end (L2).
     pub async fn stopped(&self) -> String {
         self.raft.stopped().await
+    }
+
+    /// Resolves when it is certain that this controller was removed from its cluster: it never hears of it again.
+    pub async fn removed(&self) {
+        self.raft.removed().await;
     }
 
     pub async fn shutdown(&self) {

@@ -5,6 +5,7 @@
 //! here if this member leads. Repeating it is harmless.
 //! Not here: the change itself (`membership`).
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -33,6 +34,7 @@ impl Started {
             let Some(known) = membership.get_node(&me) else { continue };
             if joining && self.roster().is_settled_voter(me) {
                 joining = false;
+                self.has_joined.store(true, Ordering::Release);
                 if let Err(e) = self.peers.me().clone().joined(self.folder.root()) {
                     tracing::warn!("cannot note that this member has joined: {e}");
                 }
@@ -45,6 +47,8 @@ impl Started {
 
     /// What a member said of itself; only the leader can act on it.
     pub async fn announced(&self, from: u64, member: Member, wants_vote: bool) -> Result<(), ChangeError> {
+        // Whoever was removed and does not know it yet is not let in again by the back door.
+        self.membership().get_node(&from).ok_or(ChangeError::Unknown(from))?;
         self.admit(from, member, false).await?;
         if wants_vote { self.promote(from).await } else { Ok(()) }
     }

@@ -39,6 +39,7 @@ mod peers;
 mod raft;
 mod read;
 mod record;
+mod removal;
 mod service;
 mod snapshots;
 mod start;

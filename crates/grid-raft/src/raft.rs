@@ -62,9 +62,11 @@ impl<R: Send + 'static> Raft<R> {
         let member = Arc::new(start(ground, machine).await?);
         let (leadership, reason) = observe(&member.raft);
         let (elections, record, mark) = (Arc::clone(&member), Arc::clone(&member), Arc::clone(&member));
+        let removal = Arc::clone(&member);
         tokio::spawn(async move { elections.mind_elections().await });
         tokio::spawn(async move { record.keep_record_current().await });
         tokio::spawn(async move { mark.mark_when_it_holds_something().await });
+        tokio::spawn(async move { removal.mind_removal().await });
         Ok(Self { member, leadership, reason, reply: PhantomData })
     }
 
@@ -208,6 +210,14 @@ impl<R: Send + 'static> Raft<R> {
             Ok(reason) => reason.clone().unwrap_or_default(),
             Err(_) => "its runtime has ended".into(),
         }
+    }
+
+    /// Resolves when it is certain that this member was removed from its group. It should end: it never hears of the
+    /// group again.
+    pub async fn removed(&self) {
+        let mut removed = self.member.removed.subscribe();
+        // The sender lives as long as this handle.
+        let _ = removed.wait_for(|removed| *removed).await;
     }
 
     /// `None` if the member ends first.

@@ -147,7 +147,8 @@ impl Peer for Desk {
     }
 
     async fn probe(&self, request: Request<peer::ProbeRequest>) -> Result<Response<peer::ProbeReply>, Status> {
-        self.check(request.into_inner().sender.as_ref())?;
+        let sender = self.check(request.into_inner().sender.as_ref())?;
+        let unlisted_at = self.member.unlisted_at(sender).await.map_err(ended)?;
         let metrics = self.metrics();
         let last = self.member.raft.data_metrics().borrow().last_log;
         let index = |id: Option<openraft::LogId<u64>>| id.map_or(0, |id| id.index);
@@ -160,6 +161,7 @@ impl Peer for Desk {
             leader: metrics.current_leader,
             about: Bytes::from(self.member.about()),
             last: last.as_ref().map(wire::log_id),
+            unlisted_at,
         }))
     }
 

@@ -55,6 +55,10 @@ pub struct Started {
     /// The term whose reads may be confirmed.
     pub open_term: AtomicU64,
     pub closing: watch::Sender<bool>,
+    /// It has been a voter, or was started as one: it does not join any more.
+    pub has_joined: AtomicBool,
+    /// It is known that the group goes on without this member.
+    pub removed: watch::Sender<bool>,
     about: RwLock<Option<About>>,
 }
 
@@ -99,6 +103,8 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
         handing_over: AtomicBool::new(false),
         open_term: AtomicU64::new(0),
         closing: watch::Sender::new(false),
+        has_joined: AtomicBool::new(!me.joining),
+        removed: watch::Sender::new(false),
         about: RwLock::default(),
     };
     let begun = match begin(&started, start, extent).await {
@@ -197,16 +203,10 @@ async fn begin(started: &Started, start: Start, extent: LogExtent) -> Result<(),
             Err(e) => return Err(stopped(&e)),
         }
     }
-    let (membership, is_removed) = raft
-        .with_raft_state(move |state| {
-            let committed = state.membership_state.committed();
-            // An entry that is not committed may yet be cut off; a group that never had a voter is none.
-            let is_removed = committed.voter_ids().next().is_some() && committed.get_node(&raft_id).is_none();
-            (state.membership_state.effective().membership().clone(), is_removed)
-        })
-        .await
-        .map_err(|e| stopped(&e))?;
-    if is_removed && membership.get_node(&raft_id).is_none() && !peers.me().joining {
+    let is_removed = started.unlisted_at(raft_id).await.map_err(|e| stopped(&e))?.is_some();
+    let membership = raft.with_raft_state(|state| state.membership_state.effective().membership().clone()).await;
+    let membership = membership.map_err(|e| stopped(&e))?;
+    if is_removed && !peers.me().joining {
         return Err(OpenError::Removed { folder: folder.root().to_path_buf(), raft_id });
     }
     // A member that joins has nothing yet; `mark_when_it_holds_something` comes later.

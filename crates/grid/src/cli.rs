@@ -70,7 +70,7 @@ pub struct DevArgs {
     after_help = "The same command line starts it again on its own data: --bootstrap, --join and --restore act on an \
                         empty folder only.\n\
                         stdout says \"grid ready api=… grpc=… node=…\" when it serves. SIGTERM stops it in order; nothing \
-                        acknowledged is lost by kill -9 either."
+                        acknowledged is lost by kill -9 either.\nExit code 5: it was removed from its cluster."
 )]
 pub struct ServerArgs {
     /// Name of this controller

@@ -1,14 +1,16 @@
 //! `grid server`, and the controller part of `grid dev`.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use grid_controller::{Controller, Opening, Pace, Restoring, Settings, Start, has_cluster};
+use grid_controller::{Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -17,6 +19,8 @@ use crate::{join, net, ready, signals, supervised};
 
 /// Longer than the API's own patience with requests under way.
 const STOP_LIMIT: Duration = Duration::from_secs(12);
+/// The cluster goes on without this controller: starting it again on this folder changes nothing.
+pub const REMOVED: u8 = 5;
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
@@ -60,30 +64,48 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: {why:#}");
         return Ok(ExitCode::from(2));
     }
-    let mut serving = Serving::start(opening, api, grpc).await?;
+    let serving = match Serving::start(opening, api, grpc).await {
+        Err(e) if e.downcast_ref::<OpenError>().is_some_and(OpenError::is_removal) => {
+            eprintln!("error: {e:#}");
+            return Ok(ExitCode::from(REMOVED));
+        }
+        started => started?,
+    };
     if let Some(words) = words {
         tokio::spawn(supervised::obey(serving.controller.clone(), words));
     }
+    let ready = format!("grid ready api=http://{api_addr} grpc={grpc_addr} raft={raft_addr} node={}", args.node_id);
+    serve(serving, &ready, signals, &args).await
+}
+
+/// Until it is asked to end, or can go on no more.
+async fn serve(
+    mut serving: Serving,
+    ready: &str,
+    signals: watch::Receiver<u32>,
+    args: &ServerArgs,
+) -> anyhow::Result<ExitCode> {
     let controller = serving.controller.clone();
-    tokio::select! {
-        () = controller.serves() => {}
-        () = signals::first(signals.clone()) => {
-            serving.stop().await;
-            return Ok(ExitCode::SUCCESS);
+    let announcing = async {
+        controller.serves().await;
+        ready::announce(ready);
+        std::future::pending::<Infallible>().await
+    };
+    let code = tokio::select! {
+        never = announcing => match never {},
+        () = signals::first(signals) => ExitCode::SUCCESS,
+        () = controller.removed() => {
+            eprintln!(
+                "error: {}: {} was removed from its cluster; to join again, start with an empty data folder and --join",
+                args.data_dir.display(),
+                args.node_id
+            );
+            ExitCode::from(REMOVED)
         }
         why = serving.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
-    }
-    ready::announce(&format!(
-        "grid ready api=http://{api_addr} grpc={grpc_addr} raft={raft_addr} node={}",
-        args.node_id
-    ));
-    tokio::select! {
-        () = signals::first(signals) => {
-            serving.stop().await;
-            Ok(ExitCode::SUCCESS)
-        }
-        why = serving.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
-    }
+    };
+    serving.stop().await;
+    Ok(code)
 }
 
 /// Makes the data folder from a backup. On what was restored before it changes nothing, so that the same command line
@@ -138,7 +160,7 @@ pub struct Serving {
     pub controller: Controller,
     api: JoinHandle<()>,
     fabric: JoinHandle<()>,
-    stop: tokio::sync::watch::Sender<bool>,
+    stop: watch::Sender<bool>,
 }
 
 impl Serving {
@@ -146,8 +168,8 @@ impl Serving {
         let folder = opening.data_dir.clone();
         let controller =
             Controller::open(opening).await.with_context(|| format!("cannot start on {}", folder.display()))?;
-        let (stop, stopped) = tokio::sync::watch::channel(false);
-        let until = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
+        let (stop, stopped) = watch::channel(false);
+        let until = |mut stopped: watch::Receiver<bool>| async move {
             let _ = stopped.wait_for(|stop| *stop).await;
         };
         let (hub, control) = (Arc::new(controller.hub()), controller.clone());

@@ -15,7 +15,7 @@ use crate::ready;
 /// It hands over leadership (5 s) and closes its connections (10 s) before it ends.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// What it was given is refused, or it was removed from its cluster: starting it again changes nothing.
-const FINAL: [i32; 2] = [2, 5];
+const FINAL: [i32; 2] = [2, crate::server::REMOVED as i32];
 
 /// A controller that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

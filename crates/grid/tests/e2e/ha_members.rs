@@ -137,3 +137,31 @@ fn e6_a_strong_read_on_any_controller_sees_what_was_acknowledged() {
         }
     }
 }
+
+#[test]
+fn a_controller_that_was_removed_says_so_and_ends_whether_it_was_there_or_away() {
+    let mut trio = Trio::start(&[]);
+    trio.add_server("c4");
+    let leader = trio.wait_leader();
+    let mut others: Vec<String> = trio.servers.keys().filter(|id| **id != leader).cloned().collect();
+    let (away, live) = (others.remove(0), others.remove(0));
+    trio.server(&away).kill9();
+    trio.gridc().run(&["cluster", "remove", &away]).exits(0);
+    trio.server(&away).respawn();
+    trio.gridc().run(&["cluster", "remove", &live]).exits(0);
+    for id in [&away, &live] {
+        let gone = trio.server(id).process();
+        assert_eq!(gone.wait_exit(LIMIT).code(), Some(5), "{id}");
+        let said = gone.log_text();
+        assert!(said.contains(&format!("{id} was removed from its cluster; to join again")), "{said}");
+        // And again, with the same command line.
+        trio.server(id).respawn();
+        assert_eq!(trio.server(id).process().wait_exit(LIMIT).code(), Some(5), "{id}");
+        trio.servers.remove(id);
+    }
+    trio.wait_equal();
+    // A supervisor ends with its controller.
+    let mut node = trio.server_options("c5").supervised().flags("--worker").start();
+    trio.gridc().run(&["cluster", "remove", "c5"]).exits(0);
+    assert_eq!(node.process().wait_exit(LIMIT).code(), Some(5), "{}", node.process().log_text());
+}

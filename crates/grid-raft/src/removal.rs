@@ -1,0 +1,69 @@
+//! A member that was removed learns of it, even if it was away when that happened.
+//!
+//! ```text
+//!   hears a leader ------------------------------------------------------> is a member
+//!   hears none --asks around--> one knows a committed membership without it,
+//!                               no older than the newest it knows itself --> was removed
+//! ```
+//!
+//! Nobody replicates to a member that is none any more, so it may never get the entry that removed it. What counts is a
+//! *committed* membership: that is final, and ids are never used again. One that is older than the asker's own says
+//! nothing: whoever answers may lag behind the entry that added the asker.
+//! Not here: the removal itself (`membership`), what the program does about it.
+//! A member that joins has yet to hear of the entry that added it, so that it believes only a leader, who has them all.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use openraft::error::Fatal;
+
+use crate::group::Member;
+use crate::start::Started;
+
+const ROUND: Duration = Duration::from_secs(1);
+
+impl Started {
+    /// Runs until the member ends, or knows that it was removed.
+    pub async fn mind_removal(&self) {
+        let mut closing = self.closing.subscribe();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(ROUND) => {}
+                _ = closing.wait_for(|closing| *closing) => return,
+            }
+            if !self.has_leader() && self.was_removed().await {
+                self.removed.send_replace(true);
+                return;
+            }
+        }
+    }
+
+    /// The index of the newest committed membership here, if neither it nor a newer one lists the member.
+    pub async fn unlisted_at(&self, raft_id: u64) -> Result<Option<u64>, Fatal<u64>> {
+        let unlisted = move |state: &openraft::RaftState<u64, Member, _>| {
+            let committed = state.membership_state.committed();
+            // A group that never had a voter is none.
+            let is_unlisted = committed.voter_ids().next().is_some() && committed.get_node(&raft_id).is_none();
+            let is_unlisted = is_unlisted && state.membership_state.effective().get_node(&raft_id).is_none();
+            committed.log_id().filter(|_| is_unlisted).map(|id| id.index)
+        };
+        self.raft.with_raft_state(unlisted).await
+    }
+
+    async fn was_removed(&self) -> bool {
+        let (me, has_joined) = (self.peers.me().raft_id, self.has_joined.load(Ordering::Acquire));
+        if has_joined && matches!(self.unlisted_at(me).await, Ok(Some(_))) {
+            return true;
+        }
+        let known = self.raft.server_metrics().borrow().membership_config.clone();
+        let Some(newest) = known.log_id().map(|id| id.index) else { return false };
+        let members = known.membership().nodes();
+        let others: Vec<(u64, Member)> =
+            members.filter(|(id, _)| **id != me).map(|(id, member)| (*id, member.clone())).collect();
+        let replies = self.probe_all(&others).await;
+        replies.iter().any(|(from, reply)| {
+            let leads = reply.has_leader && reply.leader == Some(*from);
+            reply.unlisted_at.is_some_and(|at| at >= newest && (has_joined || leads))
+        })
+    }
+}
