@@ -68,7 +68,12 @@ impl Controller {
         let state = self.shared.state();
         let Some(node) = state.nodes.get(&agent.node) else { return Due::default() };
         let times = Times { now: self.shared.clock.mono_ms(), asked: asked_mono_ms };
-        due(&state, node, poll, &mut seat.told(), times)
+        let mut due = due(&state, node, poll, &mut seat.told(), times);
+        // E8: it stays in the state, and an open question looks again with every beat.
+        if !self.shared.gate.is_open() {
+            due.offers.clear();
+        }
+        due
     }
 
     pub(super) fn epoch(&self) -> u64 {
