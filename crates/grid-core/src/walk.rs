@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use grid_types::decl::backend;
 use grid_types::job::{Condition, Phase, Task};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
@@ -176,8 +177,10 @@ impl Turn<'_> {
         let attempt = Attempt(cell.attempt.saturating_sub(1));
         let cell = &job.cells[position];
         let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step: job.step_of(cell), attempt };
-        let wanted = job.task_of(cell).map_or_else(String::new, |task| format!("{} {}", task.backend, task.action));
-        let reason = Some(format!("the worker does not run {wanted}"));
+        let reason = job.task_of(cell).map(|task| {
+            let hint = backend(&task.backend).map(|decl| format!("; {}", decl.missing())).unwrap_or_default();
+            format!("the worker does not run {} {}{hint}", task.backend, task.action)
+        });
         let facts = Facts { started_wall_ms: self.state.meta.wall_ms, ..Facts::default() };
         if let Some(node) = self.state.nodes.get_mut(&ord) {
             node.waiting.remove(&id);

@@ -112,6 +112,18 @@ pub fn backend(name: &str) -> Option<&'static BackendDecl> {
 }
 
 impl BackendDecl {
+    /// What a worker that does not run it needs, for a person.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        match self.needs {
+            [] if self.on_by_default => format!("it was started with --disable-backend {}", self.name),
+            [] => format!("start it with --enable-backend {}", self.name),
+            needs => {
+                format!("{} needs {} there, and no --disable-backend {}", self.name, needs.join(" and "), self.name)
+            }
+        }
+    }
+
     #[must_use]
     pub fn action(&self, name: &str) -> Option<&'static ActionDecl> {
         self.actions.iter().find(|a| a.name == name)
