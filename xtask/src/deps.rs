@@ -46,6 +46,7 @@ const MUST_NOT_REACH: &[Rule] = &[
     Rule { krate: "grid-worker", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
     Rule { krate: "grid-client", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
     Rule { krate: "gridc", never: &[CONTROL_PLANE, &["grid-worker"], DEV_ONLY], why: NO_CONTROL_PLANE },
+    Rule { krate: "grid-bench", never: &[CONTROL_PLANE, &["grid-worker"], DEV_ONLY], why: "what is measured is measured from outside, as a process" },
     Rule { krate: "grid", never: &[DEV_ONLY], why: "test tools are for tests" },
 ];
 

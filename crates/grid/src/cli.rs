@@ -41,6 +41,8 @@ pub enum Verb {
     Worker(WorkerArgs),
     /// Run a controller and, while it does not lead, a worker: two processes and their supervisor
     Node(NodeArgs),
+    /// Measure what a cluster does on this machine, beside a baseline
+    Bench(grid_bench::BenchArgs),
 }
 
 #[derive(Args)]

@@ -72,11 +72,11 @@ fn file_of(argv: &[OsString]) -> Result<Option<PathBuf>, clap::Error> {
     let at = verb.map_or(&matches, |(_, matches)| matches);
     let given = at.value_source("config") == Some(ValueSource::CommandLine);
     match verb {
-        Some(("demo", _)) if given => {
-            let problem = "demo takes no settings; grid dev -c FILE does\n";
+        Some((verb @ ("demo" | "bench"), _)) if given => {
+            let problem = format!("{verb} takes no settings; grid dev -c FILE does\n");
             Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, problem))
         }
-        Some(("demo", _)) => Ok(None),
+        Some(("demo" | "bench", _)) => Ok(None),
         _ => Ok(at.get_one::<PathBuf>("config").cloned()),
     }
 }

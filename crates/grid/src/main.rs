@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     };
     let quiet = matches!(cli.verb, Verb::Demo(_));
     start_log(quiet);
-    if matches!(cli.verb, Verb::Dev(_) | Verb::Server(_)) {
+    if matches!(cli.verb, Verb::Dev(_) | Verb::Server(_) | Verb::Bench(_)) {
         open_files::raise_limit();
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -49,6 +49,7 @@ fn main() -> ExitCode {
             Verb::Server(args) => server::run(args).await,
             Verb::Worker(args) => worker::run(args).await,
             Verb::Node(args) => node::run(args).await,
+            Verb::Bench(args) => grid_bench::run(args).await,
         }
     });
     // A blocked read of a signal or a pipe must not keep the process.

@@ -11,6 +11,7 @@ mod backends;
 mod bad_input;
 mod bad_peers;
 mod bad_requests;
+mod bench;
 mod chaos;
 mod clocks;
 mod command_line;

@@ -1,0 +1,195 @@
+//! The command line of `grid bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Args)]
+#[command(
+    after_help = "Each figure stands beside a baseline of the same run: compare ratios, not milliseconds. Use a release \
+                        build, and a disk (--dir) like the one that controllers will have."
+)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub what: What,
+}
+
+#[derive(Subcommand)]
+pub enum What {
+    /// Jobs over N workers: barriers and pipelines, against a bare gRPC echo
+    Fanout(FanoutArgs),
+    /// Durable submits of many clients, against a bare HTTP handler
+    Submit(SubmitArgs),
+    /// Start of a controller with a long history, after an orderly stop and after kill -9
+    Restart(RestartArgs),
+    /// Barriers over 1,000 to 10,000 workers and work in 1 to 100 jobs; fits the exponent
+    Growth(GrowthArgs),
+    /// Three controllers, kill -9 of the leader: time until the next accepted write
+    Failover(FailoverArgs),
+    /// A real worker: start to registered, memory when idle
+    Worker(WorkerBenchArgs),
+    /// The ping of other tools, if they are installed
+    Peers(PeersArgs),
+    /// Every benchmark once, and the floors of the design beside what was found
+    All(AllArgs),
+    /// N worker sessions of a benchmark, as a process of its own
+    #[command(hide = true)]
+    Swarm(SwarmArgs),
+    /// The baseline of fanout, as a process of its own
+    #[command(hide = true)]
+    Echo,
+    /// The baseline of submit, as a process of its own
+    #[command(hide = true)]
+    Http,
+}
+
+impl What {
+    /// A process that a benchmark has started.
+    pub fn is_a_part(&self) -> bool {
+        matches!(self, Self::Swarm(_) | Self::Echo | Self::Http)
+    }
+}
+
+#[derive(Args, Clone)]
+pub struct Output {
+    /// One JSON object per line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the rows, the table and the plot into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Where the controllers under test keep their data; a folder in it is made and removed [default: the temporary folder]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Fabric {
+    Grpc,
+    Nats,
+}
+
+#[derive(Args, Clone)]
+pub struct FanoutArgs {
+    /// How many worker sessions, each with a connection of its own
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub workers: u32,
+    /// Steps of a job
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub steps: u32,
+    /// Pipeline jobs at once
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub jobs: u32,
+    /// Barrier jobs, one after another, each beside a round of the baseline
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// One controller, or three that replicate
+    #[arg(long, default_value = "1", value_parser = controllers)]
+    pub controllers: u32,
+    /// How leases go out and results come back
+    #[arg(long, value_enum, default_value = "grpc")]
+    pub fabric: Fabric,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args, Clone)]
+pub struct SubmitArgs {
+    /// Clients at once, each with a connection of its own
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub clients: u32,
+    /// Submits of a round, of all clients together
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=90_000))]
+    pub submits: u32,
+    /// Rounds, each beside one of the baseline
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// One controller, or three that replicate
+    #[arg(long, default_value = "1", value_parser = controllers)]
+    pub controllers: u32,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args, Clone)]
+pub struct RestartArgs {
+    /// Results in history
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub results: u64,
+    /// Restarts of each kind
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args, Clone)]
+pub struct GrowthArgs {
+    /// Leave out what has more
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
+    pub most_workers: u32,
+    /// Barriers over each number of workers
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args, Clone)]
+pub struct FailoverArgs {
+    /// Leaders to kill, one after another
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args, Clone)]
+pub struct WorkerBenchArgs {
+    /// Workers to start, one after another
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args, Clone)]
+pub struct PeersArgs {
+    /// Nodes, all on this machine
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub nodes: u32,
+    /// Pings of each tool
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args, Clone)]
+pub struct AllArgs {
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Args)]
+pub struct SwarmArgs {
+    /// API addresses of the controllers; the sessions follow the leader
+    #[arg(long, value_delimiter = ',', required_unless_present = "grpc")]
+    pub api: Vec<String>,
+    /// The one address to speak to
+    #[arg(long, conflicts_with = "api")]
+    pub grpc: Option<String>,
+    /// The number of the first session
+    #[arg(long)]
+    pub first: u32,
+    #[arg(long)]
+    pub sessions: u32,
+}
+
+fn controllers(text: &str) -> Result<u32, String> {
+    match text {
+        "1" => Ok(1),
+        "3" => Ok(3),
+        _ => Err("1 or 3".to_owned()),
+    }
+}

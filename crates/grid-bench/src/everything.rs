@@ -1,0 +1,34 @@
+//! `grid bench all`: every benchmark once, with the cases that the floors of the design are about.
+
+use std::process::ExitCode;
+
+use crate::args::{
+    AllArgs, Fabric, FailoverArgs, FanoutArgs, GrowthArgs, PeersArgs, RestartArgs, SubmitArgs, WorkerBenchArgs,
+};
+use crate::report::Report;
+use crate::{failover, fanout, growth, peers, restart, submit, worker};
+
+pub async fn run(args: &AllArgs) -> anyhow::Result<ExitCode> {
+    let mut report = Report::new(&args.output);
+    let output = || args.output.clone();
+    for (workers, controllers, rounds) in [(1_000, 1, 15), (1_000, 3, 15), (10_000, 1, 15)] {
+        let fabric = Fabric::Grpc;
+        let case = FanoutArgs { workers, steps: 1, jobs: 10, rounds, controllers, fabric, output: output() };
+        for row in fanout::measure(&case).await? {
+            report.add(row)?;
+        }
+    }
+    report.add(
+        submit::measure(&SubmitArgs { clients: 64, submits: 20_000, rounds: 3, controllers: 1, output: output() })
+            .await?,
+    )?;
+    growth::measure(&GrowthArgs { most_workers: 10_000, rounds: 9, output: output() }, &mut report).await?;
+    for row in restart::measure(&RestartArgs { results: 1_000_000, rounds: 3, output: output() }).await? {
+        report.add(row)?;
+    }
+    report.add(failover::measure(&FailoverArgs { rounds: 5, output: output() }).await?)?;
+    report.add(worker::measure(&WorkerBenchArgs { rounds: 5, output: output() }).await?)?;
+    peers::measure(&PeersArgs { nodes: 50, rounds: 1, output: output() }, &mut report).await?;
+    report.finish()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,181 @@
+//! `grid bench fanout`: jobs over N workers, each round beside a round of the bare echo.
+//!
+//! - barrier: one job at a time, `steps` barriers over all workers, from the submit to the end that is durable.
+//! - pipeline: `jobs` of them at once, so that the log always has something to merge; CPU of the leader per result is
+//!   taken here, where it is work and not waiting.
+//!
+//! The baseline's rounds are taken between the jobs, not before them: a machine that does other work for half a minute
+//! slows both.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::args::{Fabric, FanoutArgs};
+use crate::cluster::{Cluster, scratch};
+use crate::load::{Load, barriers, pipeline};
+use crate::process::Process;
+use crate::procfs::{cpu_seconds, disk_bytes, float, rss_kib};
+use crate::quantiles::Times;
+use crate::report::{Found, Report, Row, Setup};
+use crate::swarm::Swarm;
+
+/// Rounds whose time does not count: first allocations, first pages.
+const WARM_UP: u32 = 2;
+/// A pipeline long enough that its begin and end do not matter.
+const PIPELINE_STEPS: u32 = 10;
+/// How long a cluster is left alone before its memory is read.
+const SETTLE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
+    if args.fabric == Fabric::Nats {
+        eprintln!("error: the NATS fabric is not built yet; use --fabric grpc");
+        return Ok(ExitCode::from(2));
+    }
+    let mut report = Report::new(&args.output);
+    for row in measure(args).await? {
+        report.add(row)?;
+    }
+    report.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The rows of one set-up: barrier and pipeline.
+pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
+    let mut baseline = Baseline::start(args).await?;
+    let cluster = Cluster::start(args.controllers, &args.output).await?;
+    let leader = cluster.leader().await?;
+    let pid = cluster.members[leader].process.pid();
+    tokio::time::sleep(SETTLE).await;
+    let rss_before = rss_kib(pid)?;
+    let mut swarm = Swarm::start("swarm", &["--api", &cluster.api_urls()], args.workers, cluster.folder()).await?;
+    let client = cluster.client()?;
+    let mut load = Load::new(&client).await?;
+
+    let barrier = barrier_rounds(args, &mut load, &mut baseline, pid).await?;
+    let disk_before = disk_bytes(&cluster.data_dir(leader));
+    let jobs: Vec<Value> = (0..args.jobs).map(|_| pipeline(args.steps.max(PIPELINE_STEPS))).collect();
+    let per_job = u64::from(args.workers) * u64::from(args.steps.max(PIPELINE_STEPS));
+    let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
+    let ids = load.run(&jobs).await?;
+    let (took, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(pid)? - cpu_before);
+    for id in &ids {
+        load.check(id, per_job).await?;
+    }
+    let results = per_job * u64::from(args.jobs);
+    tokio::time::sleep(SETTLE).await;
+    let grown = float(disk_bytes(&cluster.data_dir(leader)).saturating_sub(disk_before));
+    let rss = float(rss_kib(pid)?.saturating_sub(rss_before)) / f64::from(args.workers);
+    let expected = results + u64::from(args.workers) * u64::from(args.steps) * u64::from(args.rounds + WARM_UP);
+    all_answered(&mut swarm, expected).await?;
+    let setup = Setup {
+        workers: Some(args.workers),
+        controllers: Some(args.controllers),
+        fabric: Some("grpc"),
+        ..Setup::default()
+    };
+    let barrier = Row {
+        bench: "fanout",
+        case: "barrier".to_owned(),
+        setup: Setup { jobs: Some(1), steps: Some(args.steps), ..setup },
+        found: Found { rss_kib_per_session: Some(rss), ..barrier },
+    };
+    let pipeline = Row {
+        bench: "fanout",
+        case: "pipeline".to_owned(),
+        setup: Setup {
+            jobs: Some(args.jobs),
+            steps: Some(args.steps.max(PIPELINE_STEPS)),
+            results: Some(results),
+            ..setup
+        },
+        found: Found {
+            results_per_s: Some(float(results) / took),
+            results_per_cpu_s: Some(float(results) / cpu_s),
+            cpu_s: Some(cpu_s),
+            rss_kib_per_session: Some(rss),
+            disk_bytes_per_result: Some(grown / float(results)),
+            ..Found::default()
+        },
+    };
+    Ok(vec![barrier, pipeline])
+}
+
+/// Every lease was run once, and every result has its final answer; the last of these are still on their way.
+async fn all_answered(swarm: &mut Swarm, expected: u64) -> anyhow::Result<()> {
+    let began = Instant::now();
+    loop {
+        let counts = swarm.counts().await?;
+        if counts.runs == expected && counts.committed + counts.superseded >= expected {
+            return Ok(());
+        }
+        if counts.runs > expected || began.elapsed() > PATIENCE {
+            anyhow::bail!("{expected} leases were to be run and committed, and the sessions say {counts:?}");
+        }
+        tokio::time::sleep(SETTLE).await;
+    }
+}
+
+async fn barrier_rounds(
+    args: &FanoutArgs,
+    load: &mut Load<'_>,
+    baseline: &mut Baseline,
+    pid: u32,
+) -> anyhow::Result<Found> {
+    let job = [barriers(args.steps)];
+    let results = u64::from(args.workers) * u64::from(args.steps);
+    let (mut times, mut echoes, mut cpu_s) = (Times::default(), Times::default(), 0.0);
+    for round in 0..args.rounds + WARM_UP {
+        let echoed = baseline.rounds(args.steps).await?;
+        let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
+        let ids = load.run(&job).await?;
+        let took = began.elapsed();
+        // What follows the end of the job, answers and forgets, is part of its cost.
+        let spent = cpu_seconds(pid)? - cpu_before;
+        load.check(&ids[0], results).await?;
+        if round >= WARM_UP {
+            times.push(took);
+            echoes.push(echoed);
+            cpu_s += spent;
+        }
+    }
+    let all = float(results) * f64::from(args.rounds);
+    Ok(Found {
+        p50_ms: Some(times.p50()),
+        p99_ms: Some(times.p99()),
+        max_ms: Some(times.max()),
+        baseline_p50_ms: Some(echoes.p50()),
+        ratio: Some(times.p50() / echoes.p50()),
+        results_per_s: Some(float(results) * 1_000.0 / times.p50()),
+        results_per_cpu_s: Some(all / cpu_s),
+        cpu_s: Some(cpu_s),
+        ..Found::default()
+    })
+}
+
+/// The bare echo, with a swarm of its own.
+struct Baseline {
+    echo: Process,
+    _swarm: Swarm,
+    _folder: tempfile::TempDir,
+}
+
+impl Baseline {
+    async fn start(args: &FanoutArgs) -> anyhow::Result<Self> {
+        let folder = scratch(&args.output)?;
+        let mut echo = Process::start("echo", &["bench".to_owned(), "echo".to_owned()], folder.path())?;
+        let ready = echo.says("echo ready grpc=").await?;
+        let address = ready.trim_start_matches("echo ready grpc=");
+        let swarm = Swarm::start("echo-swarm", &["--grpc", address], args.workers, folder.path()).await?;
+        Ok(Self { echo, _swarm: swarm, _folder: folder })
+    }
+
+    async fn rounds(&mut self, rounds: u32) -> anyhow::Result<Duration> {
+        let began = Instant::now();
+        self.echo.tell(&format!("rounds {rounds}")).await?;
+        self.echo.says("echo done").await?;
+        Ok(began.elapsed())
+    }
+}

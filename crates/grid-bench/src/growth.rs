@@ -1,0 +1,79 @@
+//! `grid bench growth`: the same barrier over more and more workers, and the same work in more and more jobs.
+//!
+//! The exponent is the slope of time over workers on double logarithmic paper: 1 is linear, and what grows faster than
+//! the fleet ends every fleet some day.
+
+use std::process::ExitCode;
+
+use crate::args::{Fabric, FanoutArgs, GrowthArgs};
+use crate::fanout;
+use crate::report::{Found, Report, Row, Setup};
+
+const WORKERS: [u32; 4] = [1_000, 2_000, 5_000, 10_000];
+const JOBS: [u32; 3] = [1, 10, 100];
+
+pub async fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
+    let mut report = Report::new(&args.output);
+    measure(args, &mut report).await?;
+    report.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub async fn measure(args: &GrowthArgs, report: &mut Report) -> anyhow::Result<()> {
+    let one = |workers, jobs| FanoutArgs {
+        workers,
+        steps: 1,
+        jobs,
+        rounds: args.rounds,
+        controllers: 1,
+        fabric: Fabric::Grpc,
+        output: args.output.clone(),
+    };
+    let mut points = Vec::new();
+    for workers in WORKERS.into_iter().filter(|workers| *workers <= args.most_workers) {
+        let rows = fanout::measure(&one(workers, 1)).await?;
+        for row in rows.into_iter().filter(|row| row.case == "barrier") {
+            points.extend(row.found.p50_ms.map(|ms| (f64::from(workers), ms)));
+            report.add(Row { bench: "growth", ..row })?;
+        }
+    }
+    let fitted = Setup { controllers: Some(1), fabric: Some("grpc"), ..Setup::default() };
+    if let Some(exponent) = exponent(&points) {
+        let found = Found { exponent: Some(exponent), ..Found::default() };
+        report.add(Row { bench: "growth", case: "time over workers".to_owned(), setup: fitted, found })?;
+    }
+    for jobs in JOBS {
+        let rows = fanout::measure(&one(args.most_workers.min(1_000), jobs)).await?;
+        for row in rows.into_iter().filter(|row| row.case == "pipeline") {
+            report.add(Row { bench: "growth", ..row })?;
+        }
+    }
+    Ok(())
+}
+
+/// Least squares of the logarithms; `None` of fewer than two points.
+fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+    if points.len() < 2 {
+        return None;
+    }
+    let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+    let count = f64::from(u32::try_from(logs.len()).ok()?);
+    let mean = |pick: fn(&(f64, f64)) -> f64| logs.iter().map(pick).sum::<f64>() / count;
+    let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+    let rise: f64 = logs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let run: f64 = logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    Some(rise / run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exponent;
+
+    #[test]
+    fn a_straight_line_has_the_exponent_1_and_a_parabola_2() {
+        let fit = |y: fn(f64) -> f64| exponent(&[10.0, 20.0, 50.0].map(|x| (x, y(x)))).unwrap();
+        assert!((fit(|x| 3.0 * x) - 1.0).abs() < 1e-9);
+        assert!((fit(|x| x * x) - 2.0).abs() < 1e-9);
+        assert_eq!(exponent(&[(1.0, 1.0)]), None);
+    }
+}

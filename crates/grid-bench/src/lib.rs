@@ -1,0 +1,74 @@
+//! `grid bench`: what this machine gets out of Grid, each figure beside a baseline taken in the same run.
+//!
+//! ```text
+//!   grid bench ──starts──► grid server ×1|3   (real processes, fsync on)       ◄── measured: time, CPU, memory, disk
+//!        │      ──starts──► bench swarm ×n     (N sessions, a connection each)
+//!        └──────starts──► bench echo | http   (the baseline: the same sockets, no storage)
+//! ```
+//!
+//! Everything under test is the real binary behind its real sockets; this crate never links a controller (`cargo xtask
+//! deps` proves it), so that nothing is measured from the inside.
+//! Figures are ratios wherever there is something to compare with: a machine that does other work slows both sides.
+//! Not here: any judgement by exit code. A floor that is missed is printed as missed; a timed test would only be flaky.
+//! Errors are `anyhow`: this is a program that happens to be a crate, and nobody matches on what went wrong in it.
+
+mod args;
+mod cluster;
+mod echo;
+mod everything;
+mod failover;
+mod fanout;
+mod floors;
+mod growth;
+mod http_baseline;
+mod http_client;
+mod load;
+mod peers;
+mod plot;
+mod process;
+mod procfs;
+mod quantiles;
+mod report;
+mod restart;
+mod submit;
+mod swarm;
+mod swarm_peer;
+mod worker;
+
+use std::process::ExitCode;
+
+pub use args::BenchArgs;
+use args::What;
+
+/// Runs what the command line asks for.
+///
+/// # Errors
+/// When a process under test does not start, or does not do what it is measured for.
+pub async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    if cfg!(debug_assertions) && !args.what.is_a_part() {
+        eprintln!("warning: this is a debug build; its figures mean nothing. Build with --release");
+    }
+    let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        done = run_one(args.what) => done,
+        // Returning drops, and so ends, every process that was started.
+        _ = ended.recv() => Ok(ExitCode::from(143)),
+        _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+    }
+}
+
+async fn run_one(what: What) -> anyhow::Result<ExitCode> {
+    match what {
+        What::Fanout(args) => fanout::run(&args).await,
+        What::Submit(args) => submit::run(&args).await,
+        What::Restart(args) => restart::run(&args).await,
+        What::Growth(args) => growth::run(&args).await,
+        What::Failover(args) => failover::run(&args).await,
+        What::Worker(args) => worker::run(&args).await,
+        What::Peers(args) => peers::run(&args).await,
+        What::All(args) => everything::run(&args).await,
+        What::Swarm(args) => swarm::run(args).await,
+        What::Echo => echo::run().await,
+        What::Http => http_baseline::run().await,
+    }
+}

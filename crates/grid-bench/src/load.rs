@@ -1,0 +1,68 @@
+//! Jobs as a benchmark submits them, and the wait for their ends.
+//!
+//! The end is heard on the event stream: asking again and again would be load of its own.
+
+use std::collections::BTreeSet;
+
+use anyhow::{anyhow, bail};
+use grid_client::{Client, EventStream, EventsQuery};
+use grid_types::{JobStatus, Outcome};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "default";
+
+/// What each step of a measured job does.
+fn ping() -> Value {
+    json!({"backend": "ping", "action": "echo"})
+}
+
+/// `steps` barriers over every worker.
+pub fn barriers(steps: u32) -> Value {
+    let tasks: Vec<_> = (0..steps).map(|_| ping()).collect();
+    json!({"target": "all", "tasks": tasks})
+}
+
+/// One pipeline of so many steps; every worker walks it at its own pace.
+pub fn pipeline(steps: u32) -> Value {
+    let tasks: Vec<_> = (0..steps).map(|_| ping()).collect();
+    json!({"target": "all", "tasks": [{"tasks": tasks}]})
+}
+
+/// Submits jobs and hears of their ends.
+pub struct Load<'a> {
+    client: &'a Client,
+    events: EventStream<'a>,
+}
+
+impl<'a> Load<'a> {
+    pub async fn new(client: &'a Client) -> anyhow::Result<Self> {
+        let query = EventsQuery { kinds: vec!["JobEnded".to_owned()], ..EventsQuery::default() };
+        let events = client.listen(query, None).await?;
+        Ok(Self { client, events })
+    }
+
+    /// Submits them all, then waits until every one of them has ended.
+    pub async fn run(&mut self, jobs: &[Value]) -> anyhow::Result<Vec<String>> {
+        let mut ids = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            ids.push(self.client.submit(NAMESPACE, job).await?.id);
+        }
+        let mut open: BTreeSet<&String> = ids.iter().collect();
+        while !open.is_empty() {
+            if let Some(job) = self.events.next().await?.job {
+                open.remove(&job);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// That a job did what it was measured for: a failure is quick, too.
+    pub async fn check(&self, id: &str, results: u64) -> anyhow::Result<()> {
+        let doc = self.client.job(NAMESPACE, id.parse().map_err(|e| anyhow!("{id}: {e}"))?).await?;
+        let succeeded = doc.counts.get(Outcome::Success.word()).copied().unwrap_or_default();
+        if doc.status != JobStatus::Completed || succeeded != results {
+            bail!("{id} is {} with {succeeded} successful results of {results}: {:?}", doc.status, doc.reason);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! What a benchmark found: rows, as JSON lines, as a table for people and as files.
+//!
+//! stdout has the rows, as JSON with `--json` and as a table without; everything else a benchmark says is on stderr.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::{floors, plot};
+
+/// One measured case. What does not apply is left out.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Row {
+    pub bench: &'static str,
+    pub case: String,
+    #[serde(flatten)]
+    pub setup: Setup,
+    #[serde(flatten)]
+    pub found: Found,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Setup {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controllers: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// Durable results in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Found {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_p50_ms: Option<f64>,
+    /// To the baseline: of times where there are any, of rates otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results_per_s: Option<f64>,
+    /// Of the leader's process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results_per_cpu_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_per_s: Option<f64>,
+    /// CPU of the process under test, user and system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_mib: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_kib_per_session: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_bytes_per_result: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exponent: Option<f64>,
+}
+
+/// Collects rows, and says each as soon as it is there.
+pub struct Report {
+    output: Output,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    pub fn new(output: &Output) -> Self {
+        Self { output: output.clone(), rows: Vec::new() }
+    }
+
+    pub fn add(&mut self, row: Row) -> anyhow::Result<()> {
+        if self.output.json {
+            println!("{}", serde_json::to_string(&row)?);
+        } else {
+            eprintln!("{}", in_words(&row)?);
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// The table, on stdout or in the folder that was asked for.
+    pub fn finish(self) -> anyhow::Result<()> {
+        if !self.output.json {
+            print!("{}{}", table(&self.rows)?, floors::table(&self.rows));
+        }
+        if let Some(folder) = &self.output.out {
+            self.write(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let mut lines = String::new();
+        for row in &self.rows {
+            writeln!(lines, "{}", serde_json::to_string(row)?)?;
+        }
+        std::fs::write(folder.join("bench.jsonl"), lines)?;
+        std::fs::write(folder.join("bench.md"), format!("{}{}", table(&self.rows)?, floors::table(&self.rows)))?;
+        if let Some(svg) = plot::growth(&self.rows) {
+            std::fs::write(folder.join("growth.svg"), svg)?;
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a row in their order, as text.
+fn fields(row: &Row) -> anyhow::Result<Vec<(String, String)>> {
+    let value = serde_json::to_value(row)?;
+    let mut order = vec!["bench", "case"];
+    order.extend(COLUMNS);
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Number(number) if number.is_f64() => shown(number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
+    };
+    Ok(order.into_iter().filter_map(|name| Some((name.to_owned(), text(value.get(name)?)))).collect())
+}
+
+const COLUMNS: [&str; 21] = [
+    "workers",
+    "controllers",
+    "fabric",
+    "clients",
+    "jobs",
+    "steps",
+    "results",
+    "p50_ms",
+    "p99_ms",
+    "max_ms",
+    "baseline_p50_ms",
+    "ratio",
+    "results_per_s",
+    "results_per_cpu_s",
+    "per_s",
+    "baseline_per_s",
+    "cpu_s",
+    "rss_mib",
+    "rss_kib_per_session",
+    "disk_bytes_per_result",
+    "exponent",
+];
+
+/// Three digits are more than a noisy machine knows.
+fn shown(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn in_words(row: &Row) -> anyhow::Result<String> {
+    let fields = fields(row)?;
+    Ok(fields.into_iter().map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(" "))
+}
+
+/// Markdown; a table for each benchmark, with the columns that apply to it.
+fn table(rows: &[Row]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for group in rows.chunk_by(|one, next| one.bench == next.bench) {
+        let lines: Vec<Vec<(String, String)>> = group.iter().map(fields).collect::<anyhow::Result<_>>()?;
+        let used = |name: &str| lines.iter().flatten().any(|(field, _)| field == name);
+        let columns: Vec<&str> = ["bench", "case"].into_iter().chain(COLUMNS).filter(|name| used(name)).collect();
+        writeln!(text, "| {} |", columns.join(" | "))?;
+        writeln!(text, "|{}", "---|".repeat(columns.len()))?;
+        for line in &lines {
+            let cell = |name: &&str| line.iter().find(|(field, _)| field == name).map_or("", |(_, text)| text.as_str());
+            writeln!(text, "| {} |", columns.iter().map(cell).collect::<Vec<_>>().join(" | "))?;
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, Row, Setup, table};
+
+    #[test]
+    fn a_table_has_the_columns_that_apply_and_json_the_names_of_the_contract() {
+        let row = Row {
+            bench: "fanout",
+            case: "barrier".to_owned(),
+            setup: Setup { workers: Some(10), ..Setup::default() },
+            found: Found { p50_ms: Some(1.234), ratio: Some(150.6), ..Found::default() },
+        };
+        let json = serde_json::to_string(&row).unwrap();
+        assert_eq!(json, r#"{"bench":"fanout","case":"barrier","workers":10,"p50_ms":1.234,"ratio":150.6}"#);
+        let other = Row { bench: "submit", ..Row::default() };
+        let want = "| bench | case | workers | p50_ms | ratio |\n|---|---|---|---|---|\n| fanout | barrier | 10 | 1.23 | 151 |\n\n\
+                    | bench | case |\n|---|---|\n| submit |  |\n\n";
+        assert_eq!(table(&[row, other]).unwrap(), want);
+    }
+}

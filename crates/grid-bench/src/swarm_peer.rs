@@ -1,0 +1,235 @@
+//! One session of a swarm: the protocol of a worker, without a worker's processes, journal and folder.
+//!
+//! It keeps to what a leader relies on: a lease is run once, its result is reported until it gets a final answer (W4),
+//! what is held goes into the first message and the digest of every beat (W5), a settled lease is remembered until
+//! `Forget` (W2). It runs a lease by answering it at once: what is measured is the controller.
+//! Not here: durability. A swarm that is killed has forgotten everything; its node ids begin again with a new journal.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use grid_client::{Client, Options, ServerUrl};
+use grid_fabric::{Dialer, Downlink, GrpcDialer, Link, LinkError, Uplink};
+use grid_proto::{held_digest, v1};
+use grid_types::LeaseKey;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use crate::swarm::Counters;
+
+/// More leases at once than any benchmark has jobs.
+const SLOTS: u32 = 1_024;
+/// Between two tries to find a leader.
+const PAUSE: Duration = Duration::from_millis(100);
+const OUTPUT: &[u8] = b"pong";
+
+/// How a session finds whom to speak to.
+pub struct Directory {
+    fixed: Option<String>,
+    client: Option<Client>,
+}
+
+impl Directory {
+    pub fn new(fixed: Option<String>, api_urls: &[String]) -> anyhow::Result<Self> {
+        let servers: Result<Vec<ServerUrl>, _> = api_urls.iter().map(|url| url.parse()).collect();
+        let servers = servers?;
+        let options = Options { patience: Duration::from_secs(2) };
+        let client = if servers.is_empty() { None } else { Some(Client::new(servers, options)?) };
+        Ok(Self { fixed, client })
+    }
+
+    async fn leader(&self) -> anyhow::Result<String> {
+        if let Some(fixed) = &self.fixed {
+            return Ok(fixed.clone());
+        }
+        let client = self.client.as_ref().ok_or_else(|| anyhow!("no controller is named"))?;
+        client.role().await?.leader_grpc.ok_or_else(|| anyhow!("nobody leads"))
+    }
+}
+
+pub struct Peer {
+    node_id: String,
+    identity: [u8; 16],
+    counters: Arc<Counters>,
+    directory: Arc<Directory>,
+    turns: Arc<Semaphore>,
+    /// Run, and not forgotten.
+    ran: BTreeSet<LeaseKey>,
+    /// Of these, without a final answer.
+    held: BTreeSet<LeaseKey>,
+    /// As of the beat before.
+    held_before: Vec<LeaseKey>,
+    /// To be reported.
+    due: Vec<LeaseKey>,
+}
+
+impl Peer {
+    pub fn new(number: u32, counters: Arc<Counters>, directory: Arc<Directory>, turns: Arc<Semaphore>) -> Self {
+        let mut identity = [0; 16];
+        // Without randomness the number still tells the nodes of one swarm apart.
+        let _ = getrandom::fill(&mut identity);
+        identity[..4].copy_from_slice(&number.to_be_bytes());
+        let node_id = format!("bench-{number:06}");
+        Self {
+            node_id,
+            identity,
+            counters,
+            directory,
+            turns,
+            ran: BTreeSet::new(),
+            held: BTreeSet::new(),
+            held_before: Vec::new(),
+            due: Vec::new(),
+        }
+    }
+
+    /// For ever; says once that its first session is open.
+    pub async fn live(mut self, opened: mpsc::UnboundedSender<()>) {
+        let mut opened = Some(opened);
+        loop {
+            match self.open().await {
+                Ok((session, uplink, downlink)) => {
+                    if let Some(opened) = opened.take() {
+                        let _ = opened.send(());
+                    }
+                    self.counters.sessions.fetch_add(1, Ordering::Relaxed);
+                    self.talk(&session, uplink, downlink).await;
+                    self.counters.sessions.fetch_sub(1, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    if self.node_id.ends_with("000") {
+                        eprintln!("{}: {error:#}", self.node_id);
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn open(&mut self) -> anyhow::Result<(v1::RegisterNodeReply, Uplink, Downlink)> {
+        // Closed never.
+        let _turn = Arc::clone(&self.turns).acquire_owned().await?;
+        let leader = self.directory.leader().await?;
+        let link = GrpcDialer.dial(&leader).await?;
+        let session = link.register(self.registration()).await?;
+        self.due = self.held.iter().copied().collect();
+        let first = self.message(&session, true, true);
+        let (uplink, downlink) = link.open(first).await?;
+        Ok((session, uplink, downlink))
+    }
+
+    fn registration(&self) -> v1::RegisterNodeRequest {
+        let backends = vec![v1::BackendFacts { name: "ping".to_owned(), actions: vec!["echo".to_owned()] }];
+        let facts = v1::NodeFacts {
+            hostname: self.node_id.clone(),
+            groups: vec!["bench".to_owned()],
+            backends,
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            capacity: Some(v1::Capacity { slots: SLOTS, ..v1::Capacity::default() }),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..v1::NodeFacts::default()
+        };
+        v1::RegisterNodeRequest {
+            node_id: self.node_id.clone(),
+            facts: Some(facts),
+            journal_id: self.identity.to_vec(),
+            boot: 1,
+            nonce: self.identity.to_vec(),
+            cluster_id: String::new(),
+        }
+    }
+
+    async fn talk(&mut self, session: &v1::RegisterNodeReply, uplink: Uplink, mut downlink: Downlink) {
+        let every = Duration::from_millis(session.heartbeat_ms.max(50));
+        // Spread over one interval, as the workers of a fleet are.
+        let own = u32::from_be_bytes([self.identity[4], self.identity[5], self.identity[6], self.identity[7]]);
+        let offset = every.mul_f64(f64::from(own) / f64::from(u32::MAX));
+        let mut beats = interval_at(Instant::now() + offset, every);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut beat_due, mut asked) = (false, false);
+        loop {
+            tokio::select! {
+                heard = downlink.next() => match heard {
+                    Some(Ok(message)) if message.closing.is_none() => {
+                        asked |= message.ask_held;
+                        self.hear(&message);
+                    }
+                    ended => return self.told_why(ended),
+                },
+                slot = uplink.reserve(), if beat_due || asked || !self.due.is_empty() => {
+                    let Some(slot) = slot else { return };
+                    slot.send(self.message(session, beat_due, asked));
+                    (beat_due, asked) = (false, false);
+                }
+                _ = beats.tick() => {
+                    beat_due = true;
+                    // Answered `Retry`, or not at all for a whole interval.
+                    let again = self.held_before.iter().filter(|lease| self.held.contains(lease));
+                    self.due.extend(again.copied());
+                    self.held_before = self.held.iter().copied().collect();
+                }
+            }
+        }
+    }
+
+    fn told_why(&self, ended: Option<Result<v1::ToWorker, LinkError>>) {
+        if self.node_id.ends_with("000") {
+            eprintln!("{}: the session has ended: {ended:?}", self.node_id);
+        }
+    }
+
+    fn hear(&mut self, message: &v1::ToWorker) {
+        for forget in &message.forgets {
+            self.ran.retain(|lease| lease.job.0 != forget.job_id);
+            self.held.retain(|lease| lease.job.0 != forget.job_id);
+        }
+        for answer in &message.answers {
+            let Some(lease) = answer.lease.map(LeaseKey::from) else { continue };
+            match answer.kind() {
+                v1::AnswerKind::Retry | v1::AnswerKind::Unspecified => continue,
+                v1::AnswerKind::Committed => self.counters.committed.fetch_add(1, Ordering::Relaxed),
+                v1::AnswerKind::SupersededJob
+                | v1::AnswerKind::SupersededAttempt
+                | v1::AnswerKind::SupersededSettled => self.counters.superseded.fetch_add(1, Ordering::Relaxed),
+            };
+            self.held.remove(&lease);
+        }
+        for lease in message.offers.iter().filter_map(|offer| offer.lease).map(LeaseKey::from) {
+            let first = self.ran.insert(lease);
+            let counter = if first { &self.counters.runs } else { &self.counters.offered_again };
+            counter.fetch_add(1, Ordering::Relaxed);
+            self.held.insert(lease);
+            self.due.push(lease);
+        }
+    }
+
+    fn message(&mut self, session: &v1::RegisterNodeReply, beat: bool, list: bool) -> v1::FromWorker {
+        let beat = beat.then(|| v1::Beat {
+            held_digest: held_digest(&self.held),
+            held_count: u32::try_from(self.held.len()).unwrap_or(u32::MAX),
+        });
+        let held = list.then(|| v1::HeldList {
+            leases: self.held.iter().copied().map(v1::Lease::from).collect(),
+            settled_jobs: self.ran.iter().map(|lease| lease.job.0).collect::<BTreeSet<_>>().into_iter().collect(),
+        });
+        let results = self.due.drain(..).map(result_of).collect();
+        let (session, leader_epoch) = (session.session, session.leader_epoch);
+        v1::FromWorker { session, leader_epoch, beat, results, held, ..v1::FromWorker::default() }
+    }
+}
+
+fn result_of(lease: LeaseKey) -> v1::LeaseResult {
+    v1::LeaseResult {
+        lease: Some(lease.into()),
+        status: v1::LeaseStatus::Success.into(),
+        output_tail: OUTPUT.to_vec(),
+        output_bytes: OUTPUT.len() as u64,
+        duration_ms: 1,
+        started_at_ms: grid_types::clock::Clock::wall_ms(&grid_types::clock::SystemClock::new()),
+        ..v1::LeaseResult::default()
+    }
+}

@@ -1,0 +1,37 @@
+//! `grid bench`: that it measures what it says, on the real binaries. Counts only: a time would make this a lottery.
+
+use grid_testkit::command;
+use serde_json::Value;
+
+#[test]
+fn a_smoke_run_over_200_workers_accounts_for_every_result() {
+    let line = "bench fanout --workers 200 --rounds 2 --jobs 2 --json";
+    let out = command("grid").args(line.split(' ')).output().expect("grid runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    // It fails by itself when the sessions have not run and committed exactly what was submitted.
+    assert!(out.status.success(), "{stderr}");
+    let rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let cases: Vec<_> = rows.iter().map(|row| (row["bench"].as_str(), row["case"].as_str())).collect();
+    assert_eq!(cases, [(Some("fanout"), Some("barrier")), (Some("fanout"), Some("pipeline"))], "{stdout}");
+    for row in &rows {
+        assert_eq!((row["workers"].as_u64(), row["controllers"].as_u64()), (Some(200), Some(1)), "{row}");
+        assert_eq!(row["fabric"], "grpc", "{row}");
+        for field in ["results_per_s", "results_per_cpu_s", "rss_kib_per_session"] {
+            assert!(row[field].is_number(), "{field} is missing in {row}");
+        }
+    }
+    for field in ["p50_ms", "p99_ms", "baseline_p50_ms", "ratio"] {
+        assert!(rows[0][field].is_number(), "{field} is missing in {}", rows[0]);
+    }
+    assert_eq!(rows[1]["results"], 200 * 10 * 2, "{}", rows[1]);
+}
+
+#[test]
+fn a_fabric_that_is_not_built_is_refused_as_usage() {
+    let line = "bench fanout --fabric nats";
+    let out = command("grid").args(line.split(' ')).output().expect("grid runs");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("not built yet") && stderr.contains("--fabric grpc"), "{stderr}");
+    assert!(out.stdout.is_empty());
+}
