@@ -103,14 +103,14 @@ impl Controller {
         let reader = store.reader();
         let state = State::from_parts(stored.parts).map_err(OpenError::Contradiction)?;
         let state = Arc::new(RwLock::new(state));
-        let (effects, effects_out) = mpsc::unbounded_channel();
+        let (outgoing, outgoing_out) = mpsc::unbounded_channel();
         let position = MachinePosition {
             applied: stored.applied.map(|at| LogPosition { term: at.term, index: at.index }),
             membership: stored.membership,
         };
         let (bell, bell_out) = watch::channel(0);
         let leading = Arc::new(AtomicU64::new(0));
-        let machine = ControllerMachine::new(Arc::clone(&state), store, position, effects, bell, Arc::clone(&leading));
+        let machine = ControllerMachine::new(Arc::clone(&state), store, position, outgoing, bell, Arc::clone(&leading));
         let raft = Raft::run(ground, machine).await.map_err(|e| ground::with_way_out(dir, e))?;
         let restored = restore::restored(dir)?.map(|restored| RestoredFrom {
             generation: restored.generation,
@@ -151,7 +151,7 @@ impl Controller {
             });
         }
         let deposed = Arc::new(Notify::new());
-        tokio::spawn(dispatch::dispatch(Arc::clone(&shared), effects_out, Arc::clone(&deposed)));
+        tokio::spawn(dispatch::dispatch(Arc::clone(&shared), outgoing_out, Arc::clone(&deposed)));
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(gate::follow(Arc::clone(&shared)));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));

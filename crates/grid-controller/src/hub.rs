@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use grid_core::{
-    Answer, Command, ConfirmRevoke, DrainNode, LeaveNode, RecordResult, RegisterNode, Rejection, Reply, Stale,
-};
+use grid_core::{Command, ConfirmRevoke, DrainNode, LeaveNode, RecordResult, RegisterNode, Rejection, Reply};
 use grid_fabric::{FabricRefusal, Hub, Outbox, closing};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
@@ -15,7 +13,6 @@ use grid_types::{Code, JobId, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
 
 use crate::proposer::NoReply;
 use crate::reconcile::{agrees, reconcile};
-use crate::sessions::say;
 use crate::shared::Shared;
 
 pub struct FabricHub {
@@ -158,22 +155,18 @@ impl FabricHub {
         }
     }
 
-    /// Proposes what a worker reported; the answer goes back when it is committed (W4).
-    async fn record(&self, session: SessionId, node: NodeOrd, lease: LeaseKey, command: Command) {
-        let outbox =
-            self.shared.sessions().get_mut(session).and_then(|known| Some((known.outbox.clone()?, known.leader_epoch)));
+    /// Proposes what a worker reported. A final answer goes out when it is stored, together with whatever else that
+    /// entry has for the worker (`dispatch`); only what is to be said again is answered from here (W4).
+    async fn record(&self, session: SessionId, lease: LeaseKey, command: Command) {
         let shared = Arc::clone(&self.shared);
         let then = move |reply: Result<Reply, NoReply>| {
-            let kind = answer_kind(&reply);
-            if kind != v1::AnswerKind::Retry {
-                shared.soft().backstop.ended(node, lease);
+            if matches!(reply, Ok(Reply::Answered(_))) {
+                return;
             }
-            if let Some((outbox, leader_epoch)) = outbox {
-                let answers = vec![v1::Answer { lease: Some(lease.into()), kind: kind.into() }];
-                // The job has ended, and its own Forget may have gone out before this answer.
-                let over = kind != v1::AnswerKind::Retry && !shared.state().jobs.contains_key(&lease.job);
-                let forgets = if over { vec![v1::Forget { job_id: lease.job.0 }] } else { Vec::new() };
-                say(&outbox, leader_epoch, v1::ToWorker { answers, forgets, ..v1::ToWorker::default() });
+            // A stale session, a lost leadership, a fate unknown: keep it and say it again.
+            let answers = vec![v1::Answer { lease: Some(lease.into()), kind: v1::AnswerKind::Retry.into() }];
+            if let Some(session) = shared.sessions().get_mut(session) {
+                session.send(v1::ToWorker { answers, ..v1::ToWorker::default() });
             }
         };
         self.shared.proposer.propose_then(&command, then).await;
@@ -256,12 +249,12 @@ impl Hub for FabricHub {
         for result in message.results {
             let Some(command) = result_command(node, session, result) else { continue };
             reported.insert(command.lease);
-            self.record(session, node, command.lease, Command::RecordResult(command)).await;
+            self.record(session, command.lease, Command::RecordResult(command)).await;
         }
         for done in message.revokes_done {
             let Some(command) = revoke_command(node, session, done) else { continue };
             reported.insert(command.lease);
-            self.record(session, node, command.lease, Command::ConfirmRevoke(command)).await;
+            self.record(session, command.lease, Command::ConfirmRevoke(command)).await;
         }
         if let Some(held) = message.held {
             self.forget_ended(session, &held.settled_jobs);
@@ -296,17 +289,6 @@ impl Hub for FabricHub {
 /// Nothing it says counts until it registers again.
 fn is_gone(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed)
-}
-
-fn answer_kind(reply: &Result<Reply, NoReply>) -> v1::AnswerKind {
-    match reply {
-        Ok(Reply::Answered(Answer::Committed)) => v1::AnswerKind::Committed,
-        Ok(Reply::Answered(Answer::Superseded(Stale::Job))) => v1::AnswerKind::SupersededJob,
-        Ok(Reply::Answered(Answer::Superseded(Stale::Attempt))) => v1::AnswerKind::SupersededAttempt,
-        Ok(Reply::Answered(Answer::Superseded(Stale::Settled))) => v1::AnswerKind::SupersededSettled,
-        // A stale session, a lost leadership, a fate unknown: keep it and say it again.
-        Ok(_) | Err(_) => v1::AnswerKind::Retry,
-    }
 }
 
 fn result_command(node: NodeOrd, session: SessionId, result: v1::LeaseResult) -> Option<RecordResult> {

@@ -1,7 +1,7 @@
 //! What the log drives: the state in memory and its rows in SQLite.
 //!
-//! A run of committed entries is applied, stored in one transaction, and only then answered (L3); its effects go to
-//! the dispatcher after that. Whoever reads the state meanwhile (planners, dispatcher) may see it a transaction
+//! A run of committed entries is applied, stored in one transaction, and only then answered (L3); its effects, and its
+//! answers to workers, go to the dispatcher after that, together: what is said to one worker is one message. Whoever reads the state meanwhile (planners, dispatcher) may see it a transaction
 //! early: everything they do with it is checked again by `apply`.
 //! Entries of two terms are never one transaction: rows say which leader wrote them, and a replay, which has other
 //! batches, must write the same (I13). Effects of a term in which this controller does not lead are dropped here, not by
@@ -11,19 +11,35 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use grid_core::{Applied, Changes, Effect, History, Rejection, Reply, State, apply, decode_entry};
+use grid_core::{Answer, Applied, Changes, Command, Effect, History, Rejection, Reply, State, apply, decode_entry};
 use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition};
 use grid_store::{Position, Store};
+use grid_types::{LeaseKey, NodeOrd};
 use tokio::sync::{mpsc, watch};
 
 /// One reply for each command of an entry.
 pub type Replies = Vec<Result<Reply, Rejection>>;
 
+/// What a stored batch gives a leader to say.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    pub effects: Vec<Effect>,
+    pub answers: Vec<Answered>,
+}
+
+/// The final answer to what a worker reported (W4).
+#[derive(Debug)]
+pub struct Answered {
+    pub node: NodeOrd,
+    pub lease: LeaseKey,
+    pub answer: Answer,
+}
+
 pub struct ControllerMachine {
     state: Arc<RwLock<State>>,
     store: Store,
     position: MachinePosition,
-    effects: mpsc::UnboundedSender<Vec<Effect>>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
     /// Rings when events were stored.
     bell: watch::Sender<u64>,
     /// The term in which this controller last led or began to; 0: none.
@@ -35,11 +51,11 @@ impl ControllerMachine {
         state: Arc<RwLock<State>>,
         store: Store,
         position: MachinePosition,
-        effects: mpsc::UnboundedSender<Vec<Effect>>,
+        outgoing: mpsc::UnboundedSender<Outgoing>,
         bell: watch::Sender<u64>,
         leading: Arc<AtomicU64>,
     ) -> Self {
-        Self { state, store, position, effects, bell, leading }
+        Self { state, store, position, outgoing, bell, leading }
     }
 
     /// Entries of one term, in one transaction.
@@ -47,7 +63,8 @@ impl ControllerMachine {
         let Some(last) = run.last().map(|entry| entry.position) else { return Ok(()) };
         let membership = run.iter().rev().find_map(|entry| entry.membership.clone());
         let mut changes: Vec<Changes> = Vec::with_capacity(run.len());
-        let mut effects = Vec::new();
+        let leads = last.term == self.leading.load(Ordering::Acquire);
+        let mut outgoing = Outgoing::default();
         for committed in run {
             let Some(payload) = &committed.payload else {
                 replies.push(None);
@@ -57,9 +74,13 @@ impl ControllerMachine {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let applied: Applied = apply(&mut state, &entry);
             drop(state);
+            if leads {
+                let answered = entry.commands.iter().zip(&applied.replies);
+                outgoing.answers.extend(answered.filter_map(|(command, reply)| answer(command, reply.as_ref().ok()?)));
+                outgoing.effects.extend(applied.effects);
+            }
             replies.push(Some(applied.replies));
             changes.push(applied.changes);
-            effects.extend(applied.effects);
         }
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let at = Position { term: last.term, index: last.index };
@@ -72,9 +93,9 @@ impl ControllerMachine {
         if membership.is_some() {
             self.position.membership = membership;
         }
-        if !effects.is_empty() && last.term == self.leading.load(Ordering::Acquire) {
+        if !outgoing.effects.is_empty() || !outgoing.answers.is_empty() {
             // The dispatcher ends only with the process.
-            let _ = self.effects.send(effects);
+            let _ = self.outgoing.send(outgoing);
         }
         Ok(())
     }
@@ -107,6 +128,16 @@ impl Machine for ControllerMachine {
         self.bell.send_modify(|index| *index += 1);
         Ok(())
     }
+}
+
+fn answer(command: &Command, reply: &Reply) -> Option<Answered> {
+    let Reply::Answered(answer) = reply else { return None };
+    let (node, lease) = match command {
+        Command::RecordResult(result) => (result.node, result.lease),
+        Command::ConfirmRevoke(done) => (done.node, done.lease),
+        _ => return None,
+    };
+    Some(Answered { node, lease, answer: *answer })
 }
 
 fn halted(at: LogPosition, why: &dyn std::fmt::Display) -> MachineError {
