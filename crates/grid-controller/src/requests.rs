@@ -184,7 +184,12 @@ impl Control for Controller {
         let Reply::Submitted { job, repeated } = reply else {
             return Err(Refusal::new(Code::Internal, "unexpected reply to a submit"));
         };
-        Ok(Submitted { job: self.job(namespace.as_str(), job).await?, repeated })
+        let fresh = grid_store::fresh_job(&self.shared.state(), namespace.as_str(), job);
+        let job = match fresh {
+            Some(doc) => doc,
+            None => self.job(namespace.as_str(), job).await?,
+        };
+        Ok(Submitted { job, repeated })
     }
 
     async fn plan(&self, _namespace: &str, spec: JobSpec) -> Result<PlanDoc, Refusal> {

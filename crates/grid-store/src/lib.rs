@@ -28,7 +28,7 @@ mod write;
 pub use backup::{BACKUP_VERSION, BackupInfo, Written as WrittenBackup};
 pub use error::StoreError;
 pub use load::Stored;
-pub use read::{LogFilter, LogPage, LogPlace, LogRow, Reader, Resumable, StoredOutput, Totals, time_text};
+pub use read::{LogFilter, LogPage, LogPlace, LogRow, Reader, Resumable, StoredOutput, Totals, fresh_job, time_text};
 pub use restorable::{peek, unpack};
 pub use seal::is_sealed;
 pub use store::{Position, Store};

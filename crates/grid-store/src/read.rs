@@ -5,6 +5,7 @@
 //! Not here: soft state of the leader (when a node was last heard), which the controller lays over these documents.
 
 mod events;
+mod fresh;
 mod job;
 mod logs;
 mod nodes;
@@ -27,6 +28,7 @@ use crate::error::{Fault, StoreError};
 use crate::load::{Stored, load};
 use crate::pool::Pool;
 
+pub use fresh::fresh_job;
 pub use logs::{LogFilter, LogPage, LogPlace, LogRow};
 pub use resumable::Resumable;
 

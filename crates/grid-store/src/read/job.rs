@@ -28,7 +28,7 @@ pub(super) struct JobRow {
     /// Ascending; empty before the start.
     pub expected: Vec<NodeOrd>,
     pub live: bool,
-    owner: Option<String>,
+    pub owner: Option<String>,
 }
 
 const COLUMNS: &str = "SELECT j.head, s.spec, e.nodes, j.live, j.owner FROM jobs j
@@ -52,7 +52,14 @@ impl JobRow {
     }
 
     /// `most`: a job with more expected nodes shows only how many.
-    fn document(&self, conn: &Connection, most: usize) -> Result<JobDoc, Fault> {
+    fn stored_document(&self, conn: &Connection, most: usize) -> Result<JobDoc, Fault> {
+        let few = self.expected.len() <= most;
+        let names = if few { Some(Roster::new(conn, &self.expected)?.names()?) } else { None };
+        Ok(self.document(names))
+    }
+
+    /// `expected`: the names, in their order.
+    pub fn document(&self, expected: Option<Vec<String>>) -> JobDoc {
         let (head, spec) = (&self.head, &self.spec);
         let phase = usize::try_from(head.phase).unwrap_or(usize::MAX);
         // A job that has not started has no tallies yet.
@@ -64,7 +71,7 @@ impl JobRow {
             action: task.action.clone(),
             counts: counts(tally),
         });
-        Ok(JobDoc {
+        JobDoc {
             id: head.id.to_string(),
             namespace: head.namespace.to_string(),
             target: target_doc(&spec.target),
@@ -78,11 +85,7 @@ impl JobRow {
             reason: head.reason.clone(),
             held: head.held.clone(),
             step: spec.first_step(phase).0,
-            expected: if self.expected.len() <= most {
-                Some(Roster::new(conn, &self.expected)?.names()?)
-            } else {
-                None
-            },
+            expected,
             expected_count: u64::try_from(self.expected.len()).unwrap_or(u64::MAX),
             owner: self.owner.clone(),
             job_epoch: head.epoch.0,
@@ -92,7 +95,11 @@ impl JobRow {
             results: None,
             created_at: time_text(head.created_wall_ms),
             updated_at: time_text(head.updated_wall_ms),
-        })
+        }
+    }
+
+    pub fn shows_rows(&self) -> bool {
+        self.spec.step_count().saturating_mul(self.expected.len()) <= MOST_INLINE
     }
 
     /// Step → node → result.
@@ -116,8 +123,8 @@ impl JobRow {
 
 pub(super) fn job(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<JobDoc>, Fault> {
     let Some(row) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
-    let mut doc = row.document(conn, usize::MAX)?;
-    if row.spec.step_count().saturating_mul(row.expected.len()) <= MOST_INLINE {
+    let mut doc = row.stored_document(conn, usize::MAX)?;
+    if row.shows_rows() {
         doc.results = Some(row.results(conn)?);
     }
     Ok(Some(doc))
@@ -146,7 +153,7 @@ pub(super) fn jobs(
         found.pop();
     }
     let next = found.last().filter(|_| more).map(|row| row.head.id.to_string());
-    let items: Result<Vec<_>, _> = found.iter().map(|row| row.document(conn, MOST_INLINE)).collect();
+    let items: Result<Vec<_>, _> = found.iter().map(|row| row.stored_document(conn, MOST_INLINE)).collect();
     Ok(ListDoc { items: items?, next })
 }
 

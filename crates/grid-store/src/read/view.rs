@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use grid_core::{Cell, CellState, Meta, Revoked};
+use grid_core::{Cell, CellState, JobHead, Meta, Revoked};
 use grid_types::api::ResultDoc;
 use grid_types::span::seconds_text;
 use grid_types::{NodeOrd, Outcome, StepIndex};
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         let done = self.is_done(step, node);
         if !done
             && let Some(cell) = self.cell_at(step, node)?
-            && let Some(doc) = self.of_cell(&cell)
+            && let Some(doc) = of_cell(&cell, &self.job.head, self.wall_offset_ms)
         {
             return Ok(doc);
         }
@@ -103,34 +103,35 @@ impl<'a> View<'a> {
         let cell = self.cells.at(position, node)?;
         Ok(cell.filter(|cell| self.cells.step_of(cell) == step))
     }
+}
 
-    fn of_cell(&self, cell: &Cell) -> Option<ResultDoc> {
-        let attempt = cell.attempt;
-        let waits = |reason: String| {
-            Some(ResultDoc { attempts: attempt.saturating_sub(1), ..bare(Outcome::Pending, Some(reason)) })
-        };
-        match cell.state {
-            CellState::Idle => None,
-            CellState::Parked => waits("waiting for a place in the phase's window".to_owned()),
-            CellState::Unresolved => {
-                let reason = "nobody knows how it ended; waiting for a person to resolve it".to_owned();
-                Some(ResultDoc { attempts: attempt, ..bare(Outcome::Unknown, Some(reason)) })
-            }
-            CellState::Queued if self.job.head.held.is_some() => {
-                waits("held after a restore; waiting for a person to confirm the job".to_owned())
-            }
-            CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
-            CellState::Queued => waits("waiting for a free slot".to_owned()),
-            CellState::Backoff { until_ms } => {
-                let wall_ms = until_ms.saturating_add_signed(self.wall_offset_ms);
-                waits(format!("attempt {attempt} at {}", time_text(wall_ms)))
-            }
-            CellState::Leased { since_wall_ms, revoked, .. } => Some(ResultDoc {
-                attempts: attempt,
-                started_at: Some(time_text(since_wall_ms)),
-                ..bare(Outcome::Running, revoked.map(|why| being_stopped(why).to_owned()))
-            }),
+/// How a live cell stands; `None` if nothing is open there.
+pub(super) fn of_cell(cell: &Cell, head: &JobHead, wall_offset_ms: i64) -> Option<ResultDoc> {
+    let attempt = cell.attempt;
+    let waits = |reason: String| {
+        Some(ResultDoc { attempts: attempt.saturating_sub(1), ..bare(Outcome::Pending, Some(reason)) })
+    };
+    match cell.state {
+        CellState::Idle => None,
+        CellState::Parked => waits("waiting for a place in the phase's window".to_owned()),
+        CellState::Unresolved => {
+            let reason = "nobody knows how it ended; waiting for a person to resolve it".to_owned();
+            Some(ResultDoc { attempts: attempt, ..bare(Outcome::Unknown, Some(reason)) })
         }
+        CellState::Queued if head.held.is_some() => {
+            waits("held after a restore; waiting for a person to confirm the job".to_owned())
+        }
+        CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
+        CellState::Queued => waits("waiting for a free slot".to_owned()),
+        CellState::Backoff { until_ms } => {
+            let wall_ms = until_ms.saturating_add_signed(wall_offset_ms);
+            waits(format!("attempt {attempt} at {}", time_text(wall_ms)))
+        }
+        CellState::Leased { since_wall_ms, revoked, .. } => Some(ResultDoc {
+            attempts: attempt,
+            started_at: Some(time_text(since_wall_ms)),
+            ..bare(Outcome::Running, revoked.map(|why| being_stopped(why).to_owned()))
+        }),
     }
 }
 
@@ -162,6 +163,6 @@ fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Outcome> {
     known.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
 }
 
-fn bare(status: Outcome, reason: Option<String>) -> ResultDoc {
+pub(super) fn bare(status: Outcome, reason: Option<String>) -> ResultDoc {
     ResultDoc { status, duration: None, attempts: 0, error: None, reason, started_at: None }
 }

@@ -150,6 +150,16 @@ impl World {
     pub fn store(&mut self) {
         let changes = std::mem::take(&mut self.unstored);
         self.store.persist(&self.state, &changes, self.position(), self.membership.as_deref()).unwrap();
+        self.fresh_documents_are_the_stored_ones();
+    }
+
+    /// What is answered to a submit from memory is what a reader finds.
+    fn fresh_documents_are_the_stored_ones(&self) {
+        for id in self.state.jobs.keys() {
+            if let Some(fresh) = grid_store::fresh_job(&self.state, self.namespace, *id) {
+                assert_eq!(self.reader().job(self.namespace, *id).unwrap(), Some(fresh));
+            }
+        }
     }
 
     pub fn begin_term(&mut self, term: u64) {

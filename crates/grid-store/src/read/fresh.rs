@@ -1,0 +1,64 @@
+//! The document of a job of which nothing has ended yet, from the state in memory.
+//!
+//! Whoever submits a job is answered with its document, and at that moment everything it says is in the state: reading it
+//! back from SQLite cost as much as storing it. As soon as a step has ended anywhere the rows say more than the state;
+//! then there is no document here, and the caller reads it (`job`). A test holds the two against each other.
+
+use std::collections::BTreeMap;
+
+use grid_core::{Job, State, Tally};
+use grid_types::api::{JobDoc, ResultDoc};
+use grid_types::{JobId, Name, NodeOrd, Outcome};
+
+use super::job::JobRow;
+use super::view::{bare, of_cell};
+
+/// `None`: it is not there, or its rows are needed.
+#[must_use]
+pub fn fresh_job(state: &State, namespace: &str, id: JobId) -> Option<JobDoc> {
+    let job = state.jobs.get(&id).filter(|job| job.head.namespace.as_str() == namespace && nothing_ended(job))?;
+    // The owner of an older one is whoever led when it was written.
+    if job.head.leader_epoch != state.meta.leadership.epoch {
+        return None;
+    }
+    let row = JobRow {
+        head: job.head.clone(),
+        spec: job.spec.as_ref().clone(),
+        expected: job.expected.clone(),
+        live: true,
+        owner: state.meta.leadership.leader.as_ref().map(Name::to_string),
+    };
+    let name = |(position, node): (usize, &NodeOrd)| Some((state.nodes.get(node)?.id.to_string(), position));
+    let mut named: Vec<(String, usize)> = job.expected.iter().enumerate().filter_map(name).collect();
+    named.sort_unstable();
+    let mut doc = row.document(Some(named.iter().map(|(name, _)| name.clone()).collect()));
+    if row.shows_rows() {
+        let offset_ms = state.meta.wall_ms.cast_signed().saturating_sub(state.meta.now_ms.cast_signed());
+        doc.results = Some(results(job, &named, offset_ms));
+    }
+    Some(doc)
+}
+
+/// Of this run and of any before it.
+fn nothing_ended(job: &Job) -> bool {
+    let open = |tally: &Tally| {
+        u64::from(tally.count(Outcome::Pending)) + u64::from(tally.count(Outcome::Running)) == tally.total()
+    };
+    job.head.epoch == job.head.run_epoch && job.head.done.is_empty() && job.head.tallies.iter().all(open)
+}
+
+fn results(job: &Job, named: &[(String, usize)], offset_ms: i64) -> BTreeMap<String, BTreeMap<String, ResultDoc>> {
+    let mut steps = BTreeMap::new();
+    if named.is_empty() {
+        return steps;
+    }
+    for (step, _) in (0u32..).zip(job.spec.steps()) {
+        let row = |(name, position): &(String, usize)| {
+            let cell = job.cells.get(*position).filter(|cell| job.step_of(cell).0 == step);
+            let doc = cell.and_then(|cell| of_cell(cell, &job.head, offset_ms));
+            (name.clone(), doc.unwrap_or_else(|| bare(Outcome::Pending, None)))
+        };
+        steps.insert(step.to_string(), named.iter().map(row).collect());
+    }
+    steps
+}
