@@ -158,7 +158,7 @@ impl Peer {
                         asked |= message.ask_held;
                         self.hear(&message);
                     }
-                    ended => return self.told_why(ended),
+                    ended => return self.told_why(&ended),
                 },
                 slot = uplink.reserve(), if beat_due || asked || !self.due.is_empty() => {
                     let Some(slot) = slot else { return };
@@ -176,7 +176,7 @@ impl Peer {
         }
     }
 
-    fn told_why(&self, ended: Option<Result<v1::ToWorker, LinkError>>) {
+    fn told_why(&self, ended: &Option<Result<v1::ToWorker, LinkError>>) {
         if self.node_id.ends_with("000") {
             eprintln!("{}: the session has ended: {ended:?}", self.node_id);
         }
