@@ -208,8 +208,9 @@ impl Client {
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if it has not ended, has nothing left, or has once-only steps in doubt.
     pub async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
-        // Sent again after it took effect, it is a CONFLICT: the job runs.
-        self.decide(namespace, job, "resume", &ResumeBody { rerun_once }, false).await
+        // W8: the run it began may have ended before it is sent again, and a second one would run once-only steps once
+        // more than the person ordered.
+        self.decide(namespace, job, "resume", &ResumeBody { rerun_once }, true).await
     }
 
     /// Runs again what failed, on the nodes where it did; the others are left alone.
@@ -217,7 +218,7 @@ impl Client {
     /// # Errors
     /// As [`Client::resume`]; `CONFLICT` also if nothing has failed.
     pub async fn retry(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
-        self.decide(namespace, job, "retry", &ResumeBody { rerun_once }, false).await
+        self.decide(namespace, job, "retry", &ResumeBody { rerun_once }, true).await
     }
 
     /// Says how a step ended on a node that nobody knows.
