@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use grid_core::{Answer, Applied, Changes, Command, Effect, History, Rejection, Reply, State, apply, decode_entry};
-use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition};
+use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
 use grid_store::{Position, Store};
 use grid_types::{LeaseKey, NodeOrd};
 use tokio::sync::{mpsc, watch};
@@ -116,8 +116,9 @@ impl Machine for ControllerMachine {
         Ok(replies)
     }
 
-    fn write_snapshot(&mut self, path: &Path) -> Result<(), MachineError> {
-        self.store.write_copy(path).map_err(MachineError::new)
+    fn hold(&mut self) -> Result<WriteCopy, MachineError> {
+        let held = self.store.hold().map_err(MachineError::new)?;
+        Ok(Box::new(move |path| held.write_copy(path).map_err(MachineError::new)))
     }
 
     fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use grid_raft::{Committed, Config, Machine, MachineError, MachinePosition, Raft, Start};
+use grid_raft::{Committed, Config, Machine, MachineError, MachinePosition, Raft, Start, WriteCopy};
 
 #[derive(Default)]
 struct Idle(MachinePosition);
@@ -32,7 +32,7 @@ impl Machine for Idle {
         Ok(replies)
     }
 
-    fn write_snapshot(&mut self, _path: &Path) -> Result<(), MachineError> {
+    fn hold(&mut self) -> Result<WriteCopy, MachineError> {
         Err(MachineError::new("this machine has no data"))
     }
 

@@ -5,7 +5,9 @@
 //! ```
 //!
 //! L2: the first error or panic of the machine ends its thread; whoever asks
-//! later is told why. L3: an answer to `apply` follows its transaction.
+//! later is told why. L3: an answer to `apply` follows its transaction. L5: a
+//! copy is of the data as it was between two batches, and written on another
+//! thread, beside the next ones.
 //! Dropping the last [`Applier`] waits for the machine to be dropped, so that
 //! the folder lock outlives every write.
 //! Not here: what a snapshot is made of (`snapshots`).
@@ -62,7 +64,7 @@ impl Applier {
         self.ask(|reply| Job::Apply(batch, reply)).await
     }
 
-    /// Writes the machine's data to `path` and returns where it stood.
+    /// Writes the machine's data to `path`, while it goes on applying, and returns where it stood.
     pub async fn write_snapshot(&self, path: PathBuf) -> Result<MachinePosition, MachineError> {
         self.ask(|reply| Job::WriteSnapshot(path, reply)).await
     }
@@ -93,14 +95,22 @@ impl Drop for Thread {
 }
 
 fn run<M: Machine>(mut machine: M, queue: &mpsc::Receiver<Job>) {
+    // Ends after the last copy, so that the machine and the folder's lock outlive it.
+    std::thread::scope(|scope| serve(&mut machine, queue, scope));
+}
+
+fn serve<'s, M: Machine>(machine: &mut M, queue: &mpsc::Receiver<Job>, copies: &'s std::thread::Scope<'s, '_>) {
     while let Ok(job) = queue.recv() {
         let goes_on = match job {
             Job::Position(reply) => answer(reply, || Ok(machine.position())),
-            Job::Apply(batch, reply) => answer(reply, || apply(&mut machine, batch)),
-            Job::WriteSnapshot(path, reply) => answer(reply, || {
-                machine.write_snapshot(&path)?;
-                Ok(machine.position())
-            }),
+            Job::Apply(batch, reply) => answer(reply, || apply(machine, batch)),
+            Job::WriteSnapshot(path, reply) => match caught(|| Ok((machine.hold()?, machine.position()))) {
+                Ok((held, position)) => {
+                    copies.spawn(move || answer(reply, || held(&path).map(|()| position)));
+                    true
+                }
+                Err(e) => answer(reply, || Err(e)),
+            },
             Job::InstallSnapshot(path, position, reply) => answer(reply, || machine.install_snapshot(&path, position)),
         };
         if !goes_on {
@@ -110,12 +120,15 @@ fn run<M: Machine>(mut machine: M, queue: &mpsc::Receiver<Job>) {
 }
 
 fn answer<T>(reply: Reply<T>, work: impl FnOnce() -> Result<T, MachineError>) -> bool {
-    let result =
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(MachineError::new(panic_text(panic.as_ref()))));
+    let result = caught(work);
     let goes_on = result.is_ok();
     // Nobody waits any more if the runtime was shut down meanwhile.
     let _ = reply.send(result);
     goes_on
+}
+
+fn caught<T>(work: impl FnOnce() -> Result<T, MachineError>) -> Result<T, MachineError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(MachineError::new(panic_text(panic.as_ref()))))
 }
 
 fn apply<M: Machine>(machine: &mut M, batch: Vec<Committed>) -> Result<Vec<Answer>, MachineError> {
@@ -132,4 +145,67 @@ fn apply<M: Machine>(machine: &mut M, batch: Vec<Committed>) -> Result<Vec<Answe
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("the state machine panicked: {}", text.unwrap_or("no message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use super::Applier;
+    use crate::folder::Folder;
+    use crate::machine::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
+
+    /// Its copy is written when somebody says so.
+    struct Slow {
+        at: MachinePosition,
+        go: Option<mpsc::Receiver<()>>,
+    }
+
+    impl Machine for Slow {
+        type Reply = ();
+
+        fn position(&self) -> MachinePosition {
+            self.at.clone()
+        }
+
+        fn apply(&mut self, batch: Vec<Committed>) -> Result<Vec<Option<()>>, MachineError> {
+            self.at.applied = batch.last().map(|entry| entry.position);
+            Ok(batch.iter().map(|_| None).collect())
+        }
+
+        fn hold(&mut self) -> Result<WriteCopy, MachineError> {
+            let go = self.go.take().ok_or(MachineError::new("held twice"))?;
+            Ok(Box::new(move |_| go.recv().map_err(MachineError::new)))
+        }
+
+        fn install_snapshot(&mut self, _: &Path, _: MachinePosition) -> Result<(), MachineError> {
+            Ok(())
+        }
+    }
+
+    fn entry(index: u64) -> Committed {
+        Committed { position: LogPosition { term: 1, index }, payload: None, membership: None }
+    }
+
+    #[tokio::test]
+    async fn l5_a_copy_is_of_one_moment_and_entries_are_applied_while_it_is_written() {
+        let dir = tempfile::tempdir().expect("dir");
+        let lock = Arc::new(Folder::new(dir.path()).lock().expect("lock"));
+        let (say, go) = mpsc::channel();
+        let applier = Applier::start(Slow { at: MachinePosition::default(), go: Some(go) }, lock).expect("thread");
+        applier.apply(vec![entry(1)]).await.expect("applied");
+        let copy = applier.write_snapshot("unused".into());
+        let meanwhile = async {
+            applier.apply(vec![entry(2)]).await.expect("applied");
+            say.send(()).expect("the copy still waits");
+        };
+        // In this order they are asked for.
+        let both = async { tokio::join!(copy, meanwhile) };
+        let (copied, ()) =
+            tokio::time::timeout(Duration::from_secs(60), both).await.expect("nobody waits for the copy");
+        assert_eq!(copied.expect("copied").applied, Some(LogPosition { term: 1, index: 1 }));
+        assert_eq!(applier.position().await.expect("runs").applied, Some(LogPosition { term: 1, index: 2 }));
+    }
 }

@@ -63,7 +63,7 @@ pub use founding::{found, lone_membership};
 pub use ground::{Ground, MachineKnown};
 pub use group::Member;
 pub use leadership::{LeaderInfo, Leadership};
-pub use machine::{Committed, LogPosition, Machine, MachineError, MachinePosition};
+pub use machine::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
 pub use membership::{Listed, Roster};
 pub use raft::Raft;
 pub use read::PeerState;

@@ -29,14 +29,18 @@ pub trait Machine: Send + 'static {
     /// last `membership` if the batch has one. An error ends the process (L2).
     fn apply(&mut self, batch: Vec<Committed>) -> Result<Vec<Option<Self::Reply>>, MachineError>;
 
-    /// Writes a consistent copy of the machine's data to `path`, a new file.
-    fn write_snapshot(&mut self, path: &Path) -> Result<(), MachineError>;
+    /// Takes hold of the machine's data as it is now, at [`Machine::position`], and copies nothing yet: that is done by
+    /// what is returned, on another thread, while entries go on being applied.
+    fn hold(&mut self) -> Result<WriteCopy, MachineError>;
 
     /// Replaces the machine's data by the copy in `path` and stands at
     /// `position` afterwards. Must survive a crash at any moment: either the
     /// old data and position, or the new. `path` stays as it is.
     fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError>;
 }
+
+/// Writes a consistent copy of what a machine held to a new file.
+pub type WriteCopy = Box<dyn FnOnce(&Path) -> Result<(), MachineError> + Send>;
 
 /// The place of one entry in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

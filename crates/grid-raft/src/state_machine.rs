@@ -5,9 +5,10 @@
 //! is published before the machine installs it, so that a crash between the
 //! two is repaired at the next start (`start`).
 //! Not here: the machine's thread (`applier`), the files (`snapshots`).
-//! Building a snapshot holds up `apply` only while the machine writes its copy;
-//! hashing and fsync run beside it.
+//! Building a snapshot holds up `apply` only while the machine takes hold of what
+//! it will copy: writing, hashing and fsync run beside it.
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
@@ -88,11 +89,9 @@ impl RaftStateMachine<Group> for StateMachine {
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<openraft::Snapshot<Group>>, StorageError> {
-        let newest = self.snapshots.newest().map_err(snapshot_read_failed)?;
-        match newest {
-            Some(snapshot) => open(&snapshot).await.map(Some),
-            None => Ok(None),
-        }
+        let snapshots = self.snapshots.clone();
+        let newest = on_blocking_thread(move || snapshots.newest()).await.map_err(snapshot_read_failed)?;
+        Ok(newest.map(|(snapshot, file)| opened(&snapshot, file)))
     }
 }
 
@@ -104,13 +103,13 @@ impl RaftSnapshotBuilder<Group> for StateMachine {
         let membership = membership_of(&position).map_err(snapshot_write_failed)?;
         let snapshots = self.snapshots.clone();
         let published = on_blocking_thread(move || snapshots.publish(&path, position.applied, membership)).await;
-        open(&published.map_err(snapshot_write_failed)?).await
+        let (snapshot, file) = published.map_err(snapshot_write_failed)?;
+        Ok(opened(&snapshot, file))
     }
 }
 
-async fn open(snapshot: &Snapshot) -> Result<openraft::Snapshot<Group>, StorageError> {
-    let file = tokio::fs::File::open(&snapshot.path).await;
-    Ok(openraft::Snapshot { meta: snapshot.meta(), snapshot: Box::new(file.map_err(snapshot_read_failed)?) })
+fn opened(snapshot: &Snapshot, file: File) -> openraft::Snapshot<Group> {
+    openraft::Snapshot { meta: snapshot.meta(), snapshot: Box::new(tokio::fs::File::from_std(file)) }
 }
 
 fn committed(entry: Entry<Group>) -> io::Result<Committed> {

@@ -7,8 +7,7 @@
 //! Integers are big-endian. This frame up to the first hash is the same in every version, so that a newer file is told
 //! from a damaged one. The header names length and hash of the SQLite file, and what a person wants to know of it.
 //! Not here: what a restore may be made from besides (`restorable`).
-//! It is read through a connection of its own, not by the writer: in WAL mode that sees one transaction's state, with
-//! its position in the log, and holds up nobody; so a standby can make one just as well.
+//! It is copied beside the writer (`held`), so a standby can make one just as well.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,9 +20,10 @@ use rusqlite::Connection;
 
 use crate::error::{Fault, StoreError};
 use crate::files;
+use crate::held::HeldStore;
 use crate::read::Reader;
 use crate::schema;
-use crate::store::{Position, copy_to};
+use crate::store::Position;
 
 pub(crate) const MAGIC: &[u8; 8] = b"GRIDBKUP";
 pub const BACKUP_VERSION: u32 = 1;
@@ -93,7 +93,7 @@ impl Reader {
 
     fn copy_then_frame(&self, copy: &Path, path: &Path, taken_wall_ms: u64) -> Result<Written, Fault> {
         files::remove_with_companions(copy)?;
-        copy_to(&schema::reader(self.store_path())?, copy)?;
+        HeldStore::take(self.pool())?.copy_to(copy)?;
         let conn = schema::reader(copy)?;
         let info = BackupInfo { taken_wall_ms, ..describe(&conn)? };
         conn.close().map_err(|(_, e)| e)?;

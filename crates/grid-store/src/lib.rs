@@ -15,6 +15,7 @@ mod cells;
 mod checkpoint;
 mod error;
 mod files;
+mod held;
 mod load;
 mod outputs;
 mod pool;
@@ -27,6 +28,7 @@ mod write;
 
 pub use backup::{BACKUP_VERSION, BackupInfo, Written as WrittenBackup};
 pub use error::StoreError;
+pub use held::HeldStore;
 pub use load::Stored;
 pub use read::{LogFilter, LogPage, LogPlace, LogRow, Reader, Resumable, StoredOutput, Totals, fresh_job, time_text};
 pub use restorable::{peek, unpack};

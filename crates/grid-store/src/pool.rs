@@ -1,11 +1,12 @@
 //! A few read-only connections, and a gate in front of them.
 //!
-//! A reader that finds none free waits: reads are short, and more connections than cores would only compete. While
-//! the file is being replaced the gate is shut: nobody may hold the old file then, because SQLite names its WAL by
-//! the path (see `store`).
+//! A reader that finds none free waits: reads are short, and more connections than cores would only compete. A copy of
+//! the whole store is not short, so it has a connection of its own ([`Pool::lend_long`]). While the file is being
+//! replaced the gate is shut for both: nobody may hold the old file then, because SQLite names its WAL by the path (see
+//! `store`).
 
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 
@@ -24,6 +25,8 @@ pub(crate) struct Pool {
 struct Held {
     idle: Vec<Connection>,
     lent: usize,
+    /// For as long as a copy takes.
+    lent_long: usize,
     shut: bool,
 }
 
@@ -46,12 +49,21 @@ impl Pool {
         result
     }
 
+    /// A connection beside the others, closed when the loan ends.
+    pub fn lend_long(self: &Arc<Self>) -> Result<LongLoan, Fault> {
+        let waited = self.changed.wait_while(self.lock(), |held| held.shut);
+        waited.unwrap_or_else(PoisonError::into_inner).lent_long += 1;
+        let mut loan = LongLoan { pool: Arc::clone(self), conn: None };
+        loan.conn = Some(schema::reader(&self.path)?);
+        Ok(loan)
+    }
+
     /// Waits for every reader and closes their connections; the gate opens when the guard is dropped.
     pub fn shut(&self) -> Shut<'_> {
         let mut held = self.lock();
         held.shut = true;
         held.idle.clear();
-        let waited = self.changed.wait_while(held, |held| held.lent > 0);
+        let waited = self.changed.wait_while(held, |held| held.lent + held.lent_long > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         Shut(self)
     }
@@ -93,6 +105,27 @@ impl Drop for Loan<'_> {
         let shut = held.shut;
         held.idle.extend(self.conn.take().filter(|_| !shut));
         drop(held);
+        self.pool.changed.notify_all();
+    }
+}
+
+/// See [`Pool::lend_long`].
+pub(crate) struct LongLoan {
+    pool: Arc<Pool>,
+    conn: Option<Connection>,
+}
+
+impl LongLoan {
+    pub fn connection(&self) -> Result<&Connection, Fault> {
+        self.conn.as_ref().ok_or_else(|| Fault::Contradiction("a loan without a connection".to_owned()))
+    }
+}
+
+impl Drop for LongLoan {
+    fn drop(&mut self) {
+        // Closed before whoever waits for it goes on.
+        self.conn = None;
+        self.pool.lock().lent_long -= 1;
         self.pool.changed.notify_all();
     }
 }

@@ -16,7 +16,6 @@ mod roster;
 mod view;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
@@ -53,8 +52,8 @@ impl Reader {
         Self { pool }
     }
 
-    pub(crate) fn store_path(&self) -> &Path {
-        self.pool.path()
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// With `results` if they are at most 1,000 rows.
@@ -143,14 +142,25 @@ impl Reader {
         self.read(|conn| events::after(conn, filter, after, limit))
     }
 
-    /// Newest first, older than `before`; `next` is the `before` of the next page.
+    /// Newest first, older than `before`; `next` is the `before` of the next page. A page may have fewer than `limit`
+    /// although there are more: it looks only so far for them.
     pub fn events_before(
         &self,
         filter: &EventFilter,
         before: Option<u64>,
         limit: usize,
     ) -> Result<ListDoc<EventDoc>, StoreError> {
-        self.read(|conn| events::before(conn, filter, before, limit))
+        let (mut items, mut before) = (Vec::new(), before);
+        for _ in 0..events::WINDOWS_A_PAGE {
+            let wanted = limit - items.len();
+            let (found, next) = self.read(|conn| events::before(conn, filter, before, wanted))?;
+            items.extend(found);
+            before = next;
+            if next.is_none() || items.len() >= limit {
+                break;
+            }
+        }
+        Ok(ListDoc { items, next: before.map(|before| before.to_string()) })
     }
 
     /// The number of the newest event; 0 before the first.

@@ -1,22 +1,23 @@
 //! The writer: one connection, one transaction per applied batch.
 //!
-//! L3: `persist` returns after the commit of rows, history and position together. L5, L6: a copy is fsynced, file and
-//! folder, before anyone hears of it; a copy is installed by renaming it over the store.
+//! L3: `persist` returns after the commit of rows, history and position together. L6: a copy is installed by renaming
+//! it over the store.
+//! Not here: how a copy is made (`held`).
 //! The rename is L6's switch: `replace_by` first shuts the readers out and closes every connection, which leaves the
 //! old file whole and without a WAL, so that at any moment the one name stands for all of the old data or all of the
 //! new. A second name and a pointer to it would say the same with two files to keep in step.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use grid_core::{Changes, Meta, State};
-use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::checkpoint::Checkpointer;
 use crate::error::{Fault, StoreError};
 use crate::files;
+use crate::held::HeldStore;
 use crate::load::{self, Stored};
 use crate::pool::Pool;
 use crate::read::Reader;
@@ -95,10 +96,17 @@ impl Store {
         Ok(())
     }
 
+    /// Takes hold of everything as it is now; what is persisted later is not seen through it.
+    pub fn hold(&mut self) -> Result<HeldStore, StoreError> {
+        if self.open.is_none() {
+            return Err(closed(&self.path));
+        }
+        HeldStore::take(&self.pool).map_err(|e| e.at(&self.path, "take hold of"))
+    }
+
     /// Writes a consistent copy to `path`, where nothing may be, and fsyncs it with its folder.
     pub fn write_copy(&mut self, path: &Path) -> Result<(), StoreError> {
-        let open = self.open.as_ref().ok_or_else(|| closed(&self.path))?;
-        copy_to(&open.writer, path).map_err(|e| e.at(path, "write a copy of the store to"))
+        self.hold()?.write_copy(path)
     }
 
     /// Replaces everything by the copy at `path`, which stays as it is. A crash leaves either the old data or the new.
@@ -183,20 +191,6 @@ impl Open {
         self.writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         self.writer.close().map_err(|(_, e)| e.into())
     }
-}
-
-pub(crate) fn copy_to(from: &Connection, path: &Path) -> Result<(), Fault> {
-    drop(File::create_new(path)?);
-    let mut copy = Connection::open(path)?;
-    // It is fsynced as a whole below; until then nobody relies on it.
-    copy.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
-    let step = Backup::new(from, &mut copy)?.step(-1)?;
-    if step != StepResult::Done {
-        return Err(Fault::Contradiction(format!("the copy of the store stopped at {step:?}")));
-    }
-    copy.close().map_err(|(_, e)| e)?;
-    File::open(path)?.sync_all()?;
-    files::sync_folder(path)
 }
 
 fn bring(path: &Path, incoming: &Path) -> Result<(), Fault> {

@@ -31,6 +31,13 @@ pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
         0 => ListDoc { items: Vec::new(), next: None },
         limit => client.events(&query, limit, before.as_deref()).await?,
     };
+    // A controller looks only so far back at a time for what is rare.
+    while let (Some(older), true) = (page.next.clone(), page.items.len() < limit as usize) {
+        let left = limit - u32::try_from(page.items.len()).unwrap_or(limit);
+        let more = client.events(&query, left, Some(&older)).await?;
+        page.items.extend(more.items);
+        page.next = more.next;
+    }
     page.items.reverse();
     if !args.follow {
         out::print(format, &page, |_| page.items.iter().map(line).collect())?;

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use grid_raft::{Committed, Config, LogPosition, Machine, MachineError, MachinePosition, OpenError, Raft, Start};
+use grid_raft::{
+    Committed, Config, LogPosition, Machine, MachineError, MachinePosition, OpenError, Raft, Start, WriteCopy,
+};
 use serde::{Deserialize, Serialize};
 
 /// Payloads that make the machine misbehave.
@@ -83,9 +85,9 @@ impl Machine for FileMachine {
         Ok(replies)
     }
 
-    fn write_snapshot(&mut self, path: &Path) -> Result<(), MachineError> {
+    fn hold(&mut self) -> Result<WriteCopy, MachineError> {
         let text = serde_json::to_vec(&self.content).map_err(MachineError::new)?;
-        fs::write(path, text).map_err(MachineError::new)
+        Ok(Box::new(move |path| fs::write(path, text).map_err(MachineError::new)))
     }
 
     fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError> {

@@ -1,10 +1,10 @@
 //! Events in the order of their numbers.
 //!
 //! Rows of one job come by their index; every other wish is looked for row by row, in windows of [`WINDOW`] numbers a
-//! call, so that a rare kind among millions costs many short reads and never a long one.
+//! transaction, so that a rare kind among millions costs many short reads and never a long one.
 
 use grid_types::JobId;
-use grid_types::api::{EventDoc, EventFilter, ListDoc};
+use grid_types::api::{EventDoc, EventFilter};
 use rusqlite::{Connection, Row, params};
 
 use super::time_text;
@@ -12,6 +12,8 @@ use crate::error::Fault;
 use crate::write::key;
 
 const WINDOW: u64 = 10_000;
+/// What one page may cost; a reader that wants to know of older ones asks for the next.
+pub(super) const WINDOWS_A_PAGE: u32 = 100;
 
 const COLUMNS: &str = "SELECT id, wall_ms, leader_epoch, kind, subject, text, job, node, namespace FROM events";
 
@@ -34,22 +36,22 @@ pub(super) fn after(
     Ok((found, reached))
 }
 
+/// One window of them, newest first, and the `before` of the next one; `None`: there are no older ones.
 pub(super) fn before(
     conn: &Connection,
     filter: &EventFilter,
     before: Option<u64>,
     limit: usize,
-) -> Result<ListDoc<EventDoc>, Fault> {
-    let mut to = newest(conn)?.min(before.map_or(u64::MAX, |before| before.saturating_sub(1)));
-    let mut items = Vec::new();
-    while items.len() < limit && to > 0 {
-        let from = if filter.job.is_some() { 0 } else { to.saturating_sub(WINDOW) };
-        items.extend(between(conn, filter, from, to, limit - items.len(), "DESC")?);
-        to = from;
-    }
-    let full = items.len() == limit;
-    let next = items.last().filter(|_| full).map(|event| event.id.to_string());
-    Ok(ListDoc { items, next })
+) -> Result<(Vec<EventDoc>, Option<u64>), Fault> {
+    let to = newest(conn)?.min(before.map_or(u64::MAX, |before| before.saturating_sub(1)));
+    let from = if filter.job.is_some() { 0 } else { to.saturating_sub(WINDOW) };
+    let found = between(conn, filter, from, to, limit, "DESC")?;
+    let next = match found.last() {
+        Some(last) if found.len() >= limit => last.id,
+        _ => from + 1,
+    };
+    let oldest: Option<i64> = conn.prepare_cached("SELECT min(id) FROM events")?.query_one([], |row| row.get(0))?;
+    Ok((found, oldest.map(i64::cast_unsigned).filter(|oldest| *oldest < next).map(|_| next)))
 }
 
 /// Numbers above `from`, up to `to`.
@@ -91,4 +93,39 @@ fn document(row: &Row<'_>) -> Result<EventDoc, Fault> {
         namespace: row.get(8)?,
         role: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use grid_types::api::EventFilter;
+
+    use super::{WINDOW, before};
+    use crate::schema;
+
+    #[test]
+    fn a_kind_that_is_not_there_costs_one_window_a_transaction() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("db");
+        schema::create(&path, b"").unwrap();
+        let conn = schema::writer(&path).unwrap();
+        let rows = "WITH RECURSIVE n(i) AS (SELECT 8001 UNION ALL SELECT i + 1 FROM n WHERE i < 25000) \
+             INSERT INTO events (id, wall_ms, leader_epoch, kind, subject, text) SELECT i, 0, 1, 'K', 's', '' FROM n";
+        conn.execute_batch(rows).unwrap();
+        let rare = EventFilter { kinds: vec!["Rare".to_owned()], ..EventFilter::default() };
+        let (mut asked, mut seen) = (None, Vec::new());
+        loop {
+            let (found, next) = before(&conn, &rare, asked, 10).unwrap();
+            assert!(found.is_empty());
+            seen.push(next);
+            asked = next;
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, [Some(25_001 - WINDOW), None], "older ones were pruned");
+        let (page, next) = before(&conn, &EventFilter::default(), Some(8_004), 2).unwrap();
+        assert_eq!((page.iter().map(|event| event.id).collect::<Vec<_>>(), next), (vec![8_003, 8_002], Some(8_002)));
+        let (page, next) = before(&conn, &EventFilter::default(), next, 2).unwrap();
+        assert_eq!((page.len(), next), (1, None));
+    }
 }

@@ -42,6 +42,40 @@ fn i13_a_copy_is_the_store_in_one_file() {
 }
 
 #[test]
+fn l5_a_copy_is_of_the_moment_when_it_was_taken_hold_of() {
+    let (mut world, _, runs) = busy();
+    let (then, hash) = (world.position(), world.state.hash());
+    let held = world.store.hold().unwrap();
+    // The store goes on while the copy is still to be written.
+    for lease in world.offered() {
+        world.report(lease, Outcome::Success);
+    }
+    world.store();
+    assert!(world.position() > then);
+    let path = world.folder.path().join("copy");
+    held.write_copy(&path).unwrap();
+    let (store, stored) = Store::open(&path).unwrap();
+    assert_eq!(stored.applied, Some(then));
+    assert_eq!(State::from_parts(stored.parts).unwrap().hash(), hash);
+    assert_ne!(store.reader().job("default", runs).unwrap(), Some(world.doc(runs)));
+}
+
+#[test]
+fn l6_a_store_is_not_replaced_before_a_copy_of_it_is_done() {
+    let (mut world, ended, _) = busy();
+    let folder = TempDir::new().unwrap();
+    let (path, other) = (folder.path().join("copy"), folder.path().join("other"));
+    world.store.write_copy(&path).unwrap();
+    let held = world.store.hold().unwrap();
+    std::thread::scope(|scope| {
+        let replaced = scope.spawn(|| world.store.replace_by(&path).map(|stored| stored.applied));
+        held.write_copy(&other).unwrap();
+        assert!(replaced.join().unwrap().unwrap().is_some());
+    });
+    assert_eq!(world.doc(ended).status, JobStatus::Completed);
+}
+
+#[test]
 fn a_copy_overwrites_nothing() {
     let (mut world, ..) = busy();
     let path = world.folder.path().join("precious");
