@@ -92,7 +92,7 @@ impl Controller {
             folder_id: body.folder_id,
             feature_level: body.feature_level,
         };
-        self.raft.admit(body.raft_id, member, body.replace).await.map_err(|e| self.unchanged(&e))?;
+        self.raft.admit(body.raft_id, member, body.replace).await.map_err(|e| unchanged(&e))?;
         Ok(JoinedDoc { cluster_id: self.raft.card().cluster_id.clone() })
     }
 
@@ -103,7 +103,7 @@ impl Controller {
             MemberChange::Demote => self.raft.demote(raft_id).await,
             MemberChange::Remove => self.raft.remove(raft_id).await,
         };
-        changed.map_err(|e| self.unchanged(&e))?;
+        changed.map_err(|e| unchanged(&e))?;
         Ok(self.cluster_doc().await)
     }
 
@@ -127,14 +127,16 @@ impl Controller {
         let none = || Refusal::new(Code::NotFound, format!("no controller {id:?}; there are {}", names()));
         roster.by_node_id(id).map(|listed| listed.raft_id).ok_or_else(none)
     }
+}
 
-    fn unchanged(&self, error: &ChangeError) -> Refusal {
-        match error {
-            ChangeError::NotLeader => Refusal::new(Code::NotLeader, ""),
-            ChangeError::Refused(why) if self.shared.is_cut_off() => Refusal::new(Code::NoQuorum, why.clone()),
-            ChangeError::Refused(why) => Refusal::new(Code::Conflict, why.clone()),
-            ChangeError::Unknown(_) => Refusal::new(Code::NotFound, error.to_string()),
-            ChangeError::OutcomeUnknown(_) => Refusal::new(Code::OutcomeUnknown, error.to_string()),
-        }
-    }
+fn unchanged(error: &ChangeError) -> Refusal {
+    let code = match error {
+        // Its words are made where the leader is known.
+        ChangeError::NotLeader => return Refusal::new(Code::NotLeader, ""),
+        ChangeError::NoMajority => Code::NoQuorum,
+        ChangeError::Refused(_) => Code::Conflict,
+        ChangeError::Unknown(_) => Code::NotFound,
+        ChangeError::OutcomeUnknown(_) => Code::OutcomeUnknown,
+    };
+    Refusal::new(code, error.to_string())
 }

@@ -104,6 +104,10 @@ pub enum ChangeError {
     #[error("{0}")]
     Refused(String),
 
+    /// Nothing was changed: it could not be finished.
+    #[error("no majority of the voters can be reached; bring them back first")]
+    NoMajority,
+
     /// Nothing was changed.
     #[error("member {0} is not known")]
     Unknown(u64),

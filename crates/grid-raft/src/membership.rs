@@ -52,7 +52,7 @@ impl Roster {
     }
 }
 
-type Change = ChangeMembers<u64, Member>;
+pub type Change = ChangeMembers<u64, Member>;
 
 impl Started {
     /// The newest membership in the log, committed or not.
@@ -72,6 +72,13 @@ impl Started {
             members: membership.nodes().map(listed).collect(),
             is_settled: membership.get_joint_config().len() == 1,
         }
+    }
+
+    /// Every member but this one.
+    pub fn others(&self) -> Vec<(u64, Member)> {
+        let me = self.peers.me().raft_id;
+        let membership = self.membership();
+        membership.nodes().filter(|(id, _)| **id != me).map(|(id, member)| (*id, member.clone())).collect()
     }
 
     /// E5, for a leader: whether a majority has answered lately.
@@ -161,11 +168,8 @@ impl Started {
     /// Asked now, not remembered: a change that counts on a member which has just died leaves the group between two
     /// configurations, unable to commit anything.
     async fn answering(&self) -> BTreeSet<u64> {
-        let me = self.peers.me().raft_id;
-        let others: Vec<_> =
-            self.membership().nodes().filter(|(id, _)| **id != me).map(|(id, member)| (*id, member.clone())).collect();
-        let replies = self.probe_all(&others).await;
-        replies.into_iter().map(|(id, _)| id).chain([me]).collect()
+        let replies = self.probe_all(&self.others()).await;
+        replies.into_iter().map(|(id, _)| id).chain([self.peers.me().raft_id]).collect()
     }
 
     async fn take_out(&self, raft_id: u64, keep_as_learner: bool) -> Result<(), ChangeError> {
@@ -206,7 +210,7 @@ impl Started {
         let membership = self.membership();
         let there = self.answering().await;
         if !is_majority(&membership, |id| there.contains(&id)) {
-            return Err(ChangeError::Refused("no majority of the voters can be reached; bring them back first".into()));
+            return Err(ChangeError::NoMajority);
         }
         if let [_, .., newest] = membership.get_joint_config().as_slice() {
             self.change(Change::ReplaceAllVoters(newest.clone()), true).await?;
@@ -214,7 +218,13 @@ impl Started {
         Ok(turn)
     }
 
-    async fn change(&self, change: Change, retain: bool) -> Result<(), ChangeError> {
+    /// E4: "not the leader" only if the change was never handed over. openraft says the same of one that was, when
+    /// leadership is lost before it is committed, or between its two entries.
+    pub async fn change(&self, change: Change, retain: bool) -> Result<(), ChangeError> {
+        let leads = self.raft.with_raft_state(|state| state.server_state.is_leader()).await;
+        if !leads.map_err(|e| ChangeError::OutcomeUnknown(e.to_string()))? {
+            return Err(ChangeError::NotLeader);
+        }
         let changed = tokio::time::timeout(LIMIT, self.raft.change_membership(change, retain)).await;
         match changed {
             Ok(Ok(_)) => Ok(()),
@@ -226,7 +236,9 @@ impl Started {
 
 fn change_error(e: &RaftError<u64, ClientWriteError<u64, Member>>) -> ChangeError {
     match e {
-        RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => ChangeError::NotLeader,
+        RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => {
+            ChangeError::OutcomeUnknown("leadership was lost during the change".into())
+        }
         RaftError::APIError(ClientWriteError::ChangeMembershipError(e)) => ChangeError::Refused(e.to_string()),
         RaftError::Fatal(e) => ChangeError::OutcomeUnknown(e.to_string()),
     }

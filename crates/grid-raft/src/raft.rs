@@ -264,8 +264,10 @@ mod tests {
 
     use super::ProposeError;
     use crate::config::Start;
+    use crate::error::ChangeError;
     use crate::file_machine::{Home, lead, propose};
     use crate::group::{Group, Member};
+    use crate::membership::Change;
 
     /// What the leader of a later term would send to this member.
     fn from_another_leader(
@@ -293,6 +295,35 @@ mod tests {
             let mut leadership = raft.leadership();
             let deposed = leadership.wait_for(|l| !l.is_leader && l.term > term);
             deposed.await.expect("still runs");
+        });
+    }
+
+    #[test]
+    fn e4_a_change_that_was_begun_is_never_answered_not_leader() {
+        Home::new().run(Start::Bootstrap, async |raft| {
+            let term = lead(&raft).await;
+            let core = raft.member.raft.clone();
+            let peer = Member { address: "127.0.0.1:9".into(), ..Member::default() };
+            let added = core.add_learner(2, peer, false).await.expect("learner");
+            let wish = || Change::AddVoterIds(BTreeSet::from([2]));
+
+            // It stays half-way: the second voter never answers.
+            let member = raft.member.clone();
+            let changing = tokio::spawn(async move { member.change(wish(), true).await });
+            let next = added.log_id.index + 1;
+            core.wait(None).log_index_at_least(Some(next), "begun").await.expect("in the log");
+            core.runtime_config().elect(false);
+            let entry =
+                Entry { log_id: LogId::new(CommittedLeaderId::new(term + 1, 2), next), payload: EntryPayload::Blank };
+            let request = from_another_leader(term + 1, Some(added.log_id), vec![entry]);
+            core.append_entries(request).await.expect("followed");
+
+            let outcome = changing.await.expect("joined");
+            assert!(
+                matches!(&outcome, Err(ChangeError::OutcomeUnknown(why)) if why.contains("leadership")),
+                "{outcome:?}"
+            );
+            assert_eq!(raft.member.change(wish(), true).await, Err(ChangeError::NotLeader));
         });
     }
 

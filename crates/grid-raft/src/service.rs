@@ -59,7 +59,7 @@ impl Desk {
         let sender = sender.ok_or_else(|| wire::missing("sender"))?;
         let me = self.member.peers.me();
         let refuse = |reason: String| {
-            tracing::warn!(sender = sender.raft_id, "refused a member's request: {reason}");
+            self.member.peers.note_refused(sender.raft_id, &reason);
             Err(Status::failed_precondition(reason))
         };
         if sender.cluster_id != me.cluster_id {
