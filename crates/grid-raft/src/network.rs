@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use grid_proto::peer;
+use grid_proto::{causes, peer};
 use openraft::error::{
     Fatal, InstallSnapshotError, NetworkError, RPCError, RaftError, ReplicationClosed, StreamingError, Unreachable,
 };
@@ -29,14 +29,15 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
 use crate::group::{Group, Member, StorageIoError};
-use crate::peers::{Lane, Peers, causes};
+use crate::peers::{Lane, Peers};
 use crate::wire;
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS_AHEAD: usize = 4;
 /// A receiver that takes no chunk for so long is given up.
 const STALLED: Duration = Duration::from_secs(10);
-/// For the receiver to check and install what it has got.
+/// For the receiver to check and install what it has got, from the last chunk on: how long the transfer may take depends
+/// on the size, and is bounded chunk by chunk.
 const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 /// For an answer to an append that openraft no longer waits for.
 const LATE_LIMIT: Duration = Duration::from_secs(2);
@@ -134,11 +135,8 @@ impl Link {
         tracing::info!(member = self.target, snapshot = snapshot.meta.snapshot_id, "sending a snapshot");
 
         let (parts, stream) = mpsc::channel(CHUNKS_AHEAD);
-        let reading = tokio::spawn(read_parts(header, *snapshot.snapshot, parts));
-        let answer = tokio::time::timeout(INSTALL_LIMIT, client.snapshot(ReceiverStream::new(stream))).await;
-        reading.abort();
-        let answer =
-            answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("the snapshot was not installed in time")));
+        let sent = read_parts(header, *snapshot.snapshot, parts);
+        let answer = carried(sent, client.snapshot(ReceiverStream::new(stream)), INSTALL_LIMIT).await;
         if let Err(status) = &answer {
             tracing::warn!(member = self.target, "the snapshot did not arrive: {}", causes(status));
         }
@@ -147,30 +145,51 @@ impl Link {
     }
 }
 
-/// Ends early, and with it the stream, if the file cannot be read or nobody
-/// takes the chunks; the receiver finds the snapshot incomplete.
-async fn read_parts(header: peer::SnapshotHeader, mut file: tokio::fs::File, parts: mpsc::Sender<peer::SnapshotPart>) {
+/// The receiver's answer, which may come before everything was sent, or else within `limit` after that.
+async fn carried<T>(
+    sent: impl Future<Output = bool>,
+    answer: impl Future<Output = Result<T, Status>>,
+    limit: Duration,
+) -> Result<T, Status> {
+    let mut answer = pin!(answer);
+    let is_whole = tokio::select! {
+        answer = &mut answer => return answer,
+        is_whole = sent => is_whole,
+    };
+    if !is_whole {
+        return Err(Status::aborted("the snapshot could not be sent as a whole"));
+    }
+    let in_time = tokio::time::timeout(limit, answer).await;
+    in_time.unwrap_or_else(|_| Err(Status::deadline_exceeded("the snapshot was not installed in time")))
+}
+
+/// `false`, with the stream cut off, if the file cannot be read or nobody takes the chunks.
+async fn read_parts(
+    header: peer::SnapshotHeader,
+    mut file: tokio::fs::File,
+    parts: mpsc::Sender<peer::SnapshotPart>,
+) -> bool {
     use peer::snapshot_part::Part;
     let send = async |part| {
         let sent = tokio::time::timeout(STALLED, parts.send(peer::SnapshotPart { part: Some(part) })).await;
         matches!(sent, Ok(Ok(())))
     };
     if !send(Part::Header(header)).await {
-        return;
+        return false;
     }
     loop {
         let mut chunk = vec![0; CHUNK_BYTES];
         match file.read(&mut chunk).await {
-            Ok(0) => return,
+            Ok(0) => return true,
             Ok(n) => {
                 chunk.truncate(n);
                 if !send(Part::Chunk(Bytes::from(chunk))).await {
-                    return;
+                    return false;
                 }
             }
             Err(e) => {
                 tracing::error!("the snapshot cannot be read: {e}");
-                return;
+                return false;
             }
         }
     }
@@ -192,5 +211,32 @@ fn rpc_error<E: std::error::Error>(status: Status) -> RPCError<u64, Member, E> {
             RPCError::Unreachable(unreachable(&status))
         }
         _ => RPCError::Network(NetworkError::new(&AnyError::error(causes(&status)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+    use tonic::{Code, Status};
+
+    use super::carried;
+
+    #[tokio::test]
+    async fn the_limit_of_an_installation_begins_when_everything_was_sent() {
+        let (at_end, ended) = oneshot::channel();
+        let sent = async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            at_end.send(()).is_ok()
+        };
+        let answer = async { ended.await.map_err(|_| Status::internal("not sent")) };
+        // No time at all for the installation, which is done at once.
+        assert!(carried(sent, answer, Duration::ZERO).await.is_ok());
+        let never = std::future::pending::<Result<(), Status>>;
+        let late = carried(std::future::ready(true), never(), Duration::ZERO).await;
+        assert_eq!(late.map_err(|status| status.code()), Err(Code::DeadlineExceeded));
+        let broken = carried(std::future::ready(false), never(), Duration::from_secs(60)).await;
+        assert_eq!(broken.map_err(|status| status.code()), Err(Code::Aborted));
     }
 }
