@@ -3,9 +3,11 @@
 //!
 //! Not here: what the messages between controllers mean (`grid-raft`).
 
+mod causes;
 mod convert;
 mod digest;
 
+pub use causes::causes;
 pub use convert::BadMessage;
 pub use digest::held_digest;
 

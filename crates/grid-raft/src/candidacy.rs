@@ -61,9 +61,7 @@ impl Started {
             return false;
         }
         let last = self.raft.data_metrics().borrow().last_log;
-        let others: Vec<(u64, Member)> =
-            membership.nodes().filter(|(id, _)| **id != me).map(|(id, member)| (*id, member.clone())).collect();
-        let replies = self.probe_all(&others).await;
+        let replies = self.probe_all(&self.others()).await;
         is_majority(&membership, |id| {
             let supports =
                 |reply: &peer::ProbeReply| !reply.has_leader && reply.last.map(crate::wire::from_log_id) <= last;

@@ -2,8 +2,8 @@
 //! for snapshots, kept open and dialled again when lost.
 //!
 //! E3: every request names the cluster, the sender with its folder, and whom it
-//! is meant for. A member that refuses is logged with its reason, not more than
-//! once in [`TELL_AGAIN`].
+//! is meant for. A member that refuses, or is refused, is logged with the reason,
+//! not more than once in [`TELL_AGAIN`].
 //! Not here: what is said (`network`, `read`, `hand_over`), what is answered
 //! (`service`).
 //! Snapshots have a connection of their own: on a shared one a heartbeat would
@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use grid_proto::peer;
 use grid_proto::peer::peer_client::PeerClient;
+use grid_proto::{causes, peer};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -30,6 +30,8 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_000);
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(1_500);
 const CONNECT_LIMIT: Duration = Duration::from_millis(700);
 const TELL_AGAIN: Duration = Duration::from_secs(30);
+/// Anybody may ask under any id: what was told of so many is forgotten.
+const MOST_TOLD: usize = 64;
 /// A member is told of as lost after this.
 const LOST_AFTER: Duration = Duration::from_secs(3);
 
@@ -48,7 +50,9 @@ struct Inner {
     contact: Contact,
     /// With the address each was dialled at.
     channels: Mutex<HashMap<(u64, Lane), (String, Channel)>>,
-    told: Mutex<HashMap<u64, (String, Instant)>>,
+    /// Who refuses this member, and whom it refuses.
+    refusing: Told,
+    refused: Told,
     lost: Mutex<HashSet<u64>>,
 }
 
@@ -58,7 +62,8 @@ impl Peers {
             me,
             contact: Contact::default(),
             channels: Mutex::default(),
-            told: Mutex::default(),
+            refusing: Told::default(),
+            refused: Told::default(),
             lost: Mutex::default(),
         }))
     }
@@ -102,7 +107,11 @@ impl Peers {
                     tracing::info!("member {target} answers again");
                 }
             }
-            Err(status) if status.code() == Code::FailedPrecondition => self.tell(target, status.message()),
+            Err(status) if status.code() == Code::FailedPrecondition => {
+                if self.0.refusing.is_news(target, status.message()) {
+                    tracing::warn!("member {target} refuses this one: {}", status.message());
+                }
+            }
             Err(status) if self.0.contact.hears(target, LOST_AFTER) => {
                 tracing::debug!("member {target} did not answer: {}", causes(status));
             }
@@ -118,13 +127,29 @@ impl Peers {
         self.0.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, target: u64, reason: &str) {
-        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let again = told.get(&target).is_none_or(|(before, at)| before != reason || at.elapsed() > TELL_AGAIN);
-        if again {
-            tracing::warn!("member {target} refuses this one: {reason}");
-            told.insert(target, (reason.to_owned(), Instant::now()));
+    /// Tells that this member refuses another one's requests.
+    pub fn note_refused(&self, sender: u64, reason: &str) {
+        if self.0.refused.is_news(sender, reason) {
+            tracing::warn!(sender, "refused a member's request: {reason}");
         }
+    }
+}
+
+/// What was said of each member, and when.
+#[derive(Default)]
+struct Told(Mutex<HashMap<u64, (String, Instant)>>);
+
+impl Told {
+    fn is_news(&self, member: u64, reason: &str) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.get(&member).is_some_and(|(before, at)| before == reason && at.elapsed() <= TELL_AGAIN) {
+            return false;
+        }
+        if told.len() >= MOST_TOLD {
+            told.clear();
+        }
+        told.insert(member, (reason.to_owned(), Instant::now()));
+        true
     }
 }
 
@@ -141,13 +166,19 @@ fn endpoint(address: &str) -> Result<Endpoint, Status> {
         .initial_connection_window_size(WINDOW_BYTES))
 }
 
-/// tonic's own text is often "transport error"; the reason is further down.
-pub fn causes(status: &Status) -> String {
-    let mut text = status.message().to_owned();
-    let mut next = std::error::Error::source(status);
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
+#[cfg(test)]
+mod tests {
+    use super::{MOST_TOLD, Told};
+
+    #[test]
+    fn the_same_reason_is_told_once_and_another_one_at_once() {
+        let told = Told::default();
+        assert!(told.is_news(1, "another cluster"));
+        assert!((0..1_000).all(|_| !told.is_news(1, "another cluster")));
+        assert!(told.is_news(1, "another folder") && told.is_news(2, "another folder"));
+        for stranger in 0..10_000 {
+            told.is_news(stranger, "who?");
+        }
+        assert!(told.0.lock().unwrap().len() <= MOST_TOLD);
     }
-    text
 }

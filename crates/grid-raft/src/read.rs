@@ -9,12 +9,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use grid_proto::peer;
+use grid_proto::{causes, peer};
 use openraft::LogId;
 
 use crate::error::ReadError;
 use crate::group::Metrics;
-use crate::peers::{Lane, causes};
+use crate::peers::Lane;
 use crate::start::Started;
 use crate::wire;
 
@@ -88,11 +88,7 @@ impl Started {
 
     /// The other members that answer now.
     pub async fn peer_states(&self) -> Vec<PeerState> {
-        let me = self.peers.me().raft_id;
-        let members = self.membership();
-        let others: Vec<_> =
-            members.nodes().filter(|(id, _)| **id != me).map(|(id, member)| (*id, member.clone())).collect();
-        let replies = self.probe_all(&others).await;
+        let replies = self.probe_all(&self.others()).await;
         let state = |(raft_id, reply): (u64, peer::ProbeReply)| PeerState {
             raft_id,
             term: reply.term,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use grid_proto::v1;
 use grid_proto::v1::fabric_client::FabricClient;
+use grid_proto::{causes, v1};
 use grid_types::SessionId;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -103,15 +103,4 @@ fn link_error(status: &Status) -> LinkError {
         || LinkError::Unreachable(format!("{:?}: {}", status.code(), status.message())),
         LinkError::Refused,
     )
-}
-
-/// tonic's own text is "transport error"; the reason is further down.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
