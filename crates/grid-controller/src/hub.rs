@@ -40,8 +40,12 @@ impl FabricHub {
                     Rejection::NoNode(_) => Code::NotFound,
                     _ => Code::Conflict,
                 };
+                // A session that is dead counts as living for so long.
+                let warning_ms = self.shared.settings.thresholds.warning_ms;
+                let passes_within_ms = (code == Code::DuplicateNode).then(|| warning_ms.saturating_add(1_000));
                 // The code word leads: it is what people search for.
-                FabricRefusal::new(code, format!("{}: {rejection}", code.word()))
+                let message = format!("{}: {rejection}", code.word());
+                FabricRefusal { passes_within_ms, ..FabricRefusal::new(code, message) }
             }
         }
     }

@@ -6,6 +6,7 @@ use tonic::metadata::MetadataValue;
 
 const CODE: &str = "grid-code";
 const LEADER_URL: &str = "grid-leader-url";
+const PASSES_WITHIN_MS: &str = "grid-passes-within-ms";
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -14,11 +15,13 @@ pub struct FabricRefusal {
     pub message: String,
     /// API URL of the leader, when it is another controller.
     pub leader_url: Option<String>,
+    /// It may pass by itself, within this at the latest.
+    pub passes_within_ms: Option<u64>,
 }
 
 impl FabricRefusal {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), leader_url: None }
+        Self { code, message: message.into(), leader_url: None, passes_within_ms: None }
     }
 }
 
@@ -28,6 +31,9 @@ impl From<FabricRefusal> for Status {
         status.metadata_mut().insert(CODE, MetadataValue::from_static(refusal.code.word()));
         if let Some(url) = refusal.leader_url.and_then(|url| MetadataValue::try_from(url).ok()) {
             status.metadata_mut().insert(LEADER_URL, url);
+        }
+        if let Some(ms) = refusal.passes_within_ms {
+            status.metadata_mut().insert(PASSES_WITHIN_MS, MetadataValue::from(ms));
         }
         status
     }
@@ -39,7 +45,8 @@ impl FabricRefusal {
         let text = |key| status.metadata().get(key).and_then(|value| value.to_str().ok());
         let code = Code::from_word(text(CODE)?)?;
         let leader_url = text(LEADER_URL).map(str::to_owned);
-        Some(Self { code, message: status.message().to_owned(), leader_url })
+        let passes_within_ms = text(PASSES_WITHIN_MS).and_then(|ms| ms.parse().ok());
+        Some(Self { code, message: status.message().to_owned(), leader_url, passes_within_ms })
     }
 }
 
@@ -57,6 +64,7 @@ mod tests {
                 code,
                 message: "ask the other one: größer".to_owned(),
                 leader_url: Some("http://b:8765".to_owned()),
+                passes_within_ms: Some(90_000),
             };
             assert_eq!(FabricRefusal::from_status(&Status::from(refusal.clone())), Some(refusal));
         }

@@ -1,9 +1,9 @@
 //! From nothing to registered: find the leader, dial it, register. Never gives up, except where the leader says that this
 //! worker must not be.
 //!
-//! W1: DUPLICATE_NODE is retried for [`DUPLICATE_PATIENCE`], since after a crash the leader may need that long to
-//! notice that the old session is dead; then the leader's message, with the way out, ends the worker. E3: so does a
-//! controller of another cluster.
+//! W1: DUPLICATE_NODE is retried for as long as the leader says that it needs, after a crash, to notice that the old
+//! session is dead; then the leader's message, with the way out, ends the worker. E3: so does a controller of another
+//! cluster, after [`REFUSED_PATIENCE`].
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,8 @@ use crate::directory::{Directory, fabric_address};
 
 const FIRST_PAUSE_MS: u64 = 100;
 const LONGEST_PAUSE_MS: u64 = 3_000;
-const DUPLICATE_PATIENCE: Duration = Duration::from_secs(20);
+/// What a controller that does not say how long gets.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(20);
 /// More controllers than any cluster has.
 const MOST_LEARNED: usize = 16;
 /// The same trouble is told again after this.
@@ -157,7 +158,8 @@ fn check_patience(
     match refusal.code {
         Code::DuplicateNode | Code::Conflict => {
             let since = duplicate_since.get_or_insert_with(Instant::now);
-            if since.elapsed() >= DUPLICATE_PATIENCE { refused() } else { Ok(()) }
+            let said = refusal.passes_within_ms.map(Duration::from_millis);
+            if since.elapsed() >= said.unwrap_or_default().max(REFUSED_PATIENCE) { refused() } else { Ok(()) }
         }
         Code::Invalid | Code::BadRequest if !known => refused(),
         _ => Ok(()),

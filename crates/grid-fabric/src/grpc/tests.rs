@@ -39,7 +39,7 @@ impl Hub for FakeHub {
             return Err(FabricRefusal::new(Code::DuplicateNode, "clone is here already"));
         }
         let leader_url = Some("http://other:8765".to_owned());
-        Err(FabricRefusal { code: Code::NotLeader, message: "not the leader".to_owned(), leader_url })
+        Err(FabricRefusal { leader_url, ..FabricRefusal::new(Code::NotLeader, "not the leader") })
     }
 
     async fn drain(&self, _: String, _: SessionId) -> Result<(), FabricRefusal> {
