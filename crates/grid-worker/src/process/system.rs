@@ -60,7 +60,7 @@ impl Processes for SystemProcesses {
 
     fn signal(&self, group: Group, mark: Option<&str>, signal: Signal) {
         let signal = system_signal(signal);
-        if let Some(pgid) = raw(group.pgid) {
+        if let Some(pgid) = raw(group.pgid).filter(|_| !is_anothers(group)) {
             // The only expected error is that nobody is left, which is what is wanted.
             let _ = kill_process_group(pgid, signal);
         }
@@ -72,7 +72,7 @@ impl Processes for SystemProcesses {
     fn is_alive(&self, group: Group, mark: Option<&str>) -> bool {
         // A zombie answers a signal, too, hence the second look.
         let answers = raw(group.pgid).is_some_and(|pgid| test_kill_process_group(pgid).is_ok());
-        (answers && group_lives(group.pgid)) || !marked(&mark.into_iter().collect()).is_empty()
+        (answers && !is_anothers(group) && group_lives(group.pgid)) || !marked(&mark.into_iter().collect()).is_empty()
     }
 
     fn kill_left_over(&self, groups: &[Group], marks: &[String]) -> usize {
@@ -101,6 +101,13 @@ fn marked(marks: &BTreeSet<&str>) -> Vec<Stat> {
     }
     let is_marked = |stat: &Stat| procfs::env_value(stat.pid, MARK).is_some_and(|mark| marks.contains(mark.as_str()));
     procfs::living().into_iter().filter(is_marked).collect()
+}
+
+/// Whether the number has been given to somebody else since: a lease may last much longer than the group of one of its
+/// calls, and its number is free once nobody is left in it.
+fn is_anothers(group: Group) -> bool {
+    // 0: it was gone before it could be looked at.
+    group.start_ticks != 0 && procfs::stat(group.pgid).is_some_and(|stat| stat.start_ticks != group.start_ticks)
 }
 
 fn group_lives(pgid: u32) -> bool {

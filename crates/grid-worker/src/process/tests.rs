@@ -67,6 +67,19 @@ async fn w9_a_child_that_left_the_group_is_found_by_its_mark() {
 }
 
 #[tokio::test]
+async fn a_group_whose_number_was_given_to_somebody_else_is_gone_and_gets_no_signal() {
+    let processes = SystemProcesses::new();
+    let mark = own_mark("reused");
+    let somebody = processes.spawn(&shell("sleep 600", &mark)).unwrap();
+    let ours = super::Group { start_ticks: somebody.group.start_ticks - 1, ..somebody.group };
+    assert!(!processes.is_alive(ours, None));
+    processes.signal(ours, None, Signal::Kill);
+    assert!(processes.is_alive(somebody.group, None), "it is not ours to kill");
+    kill_until_gone(&processes, somebody.group, &mark).await;
+    assert_eq!(somebody.exit.await.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test]
 async fn what_an_earlier_worker_left_is_killed_by_group_or_by_mark() {
     let processes = SystemProcesses::new();
     let (by_group, by_mark) = (own_mark("left-group"), own_mark("left-mark"));
