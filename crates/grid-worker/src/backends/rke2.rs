@@ -16,6 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use grid_types::LeaseKey;
 use grid_types::decl::Params;
 
 use super::systemd::systemctl;
@@ -38,6 +39,12 @@ impl Rke2 {
 
     fn installer(&self) -> PathBuf {
         self.folder.join("install.sh")
+    }
+
+    /// Each lease has its own: of two that fetch at once, one would rename what the other still writes.
+    fn part(&self, lease: &LeaseKey) -> PathBuf {
+        let LeaseKey { job, job_epoch, step, attempt } = lease;
+        self.folder.join(format!("install.sh.{job}-e{job_epoch}-{step}-{attempt}.part"))
     }
 }
 
@@ -81,7 +88,8 @@ impl Backend for Rke2 {
 impl Rke2 {
     async fn download(&self, context: &LeaseContext) -> Result<(), String> {
         let (folder, file) = (self.folder.clone(), self.installer());
-        let part = self.folder.join("install.sh.part");
+        let unfinished = Part(self.part(&context.lease()));
+        let part = unfinished.0.clone();
         let failed = |what: &str, path: &Path, error: &io::Error| format!("cannot {what} {}: {error}", path.display());
         context.block(move || fs::create_dir_all(&folder).map_err(|e| failed("make", &folder, &e))).await??;
         context.call(&download_call(&part)).await?.success(INSTALLER_URL)?;
@@ -97,6 +105,16 @@ impl Rke2 {
             self.download(context).await?;
         }
         context.call(&install_call(&installer, given)).await?.success("(installer of rke2)")
+    }
+}
+
+/// Goes with the lease that fetches it, however that ends.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Usually it has its name already.
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -153,6 +171,7 @@ mod tests {
 
     use super::{Rke2, download_call, install_call, keep};
     use grid_types::decl::{ParamValue, Params};
+    use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 
     #[test]
     fn the_command_lines() {
@@ -175,6 +194,15 @@ mod tests {
             ["INSTALL_RKE2_TYPE=agent", "INSTALL_RKE2_VERSION=v1.33.1+rke2r1", "INSTALL_RKE2_CHANNEL=stable"]
         );
         assert_eq!(install_call(Path::new("/d"), &Params::new()).env, [("INSTALL_RKE2_TYPE", "server".to_owned())]);
+    }
+
+    #[test]
+    fn two_leases_that_fetch_at_once_do_not_share_a_file() {
+        let rke2 = Rke2::new(Path::new("/var/lib/grid"));
+        let lease = |job| LeaseKey { job: JobId(job), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
+        let (one, other) = (rke2.part(&lease(1)), rke2.part(&lease(2)));
+        assert_ne!(one, other);
+        assert_eq!((one.parent(), other.parent()), (rke2.installer().parent(), rke2.installer().parent()));
     }
 
     #[test]
