@@ -106,10 +106,15 @@ async fn w3_killed_again_and_again_no_record_is_written_twice() {
     };
     for kill in 0..KILLS {
         let worker = WorkerProcess::start(&leader, dir.path()).await;
-        for job in open_jobs(&leader).into_iter().take(16) {
-            leader.offer(&task(job));
+        let offered: Vec<u64> = open_jobs(&leader).into_iter().take(16).collect();
+        for job in &offered {
+            leader.offer(&task(*job));
         }
-        tokio::time::sleep(std::time::Duration::from_millis(kill * 3)).await;
+        // After another number of results each time: the others are anywhere on their way then.
+        let left = offered.len().saturating_sub(usize::try_from(kill % 12).unwrap());
+        while open_jobs(&leader).iter().filter(|job| offered.contains(job)).count() > left {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
         worker.kill9();
     }
     let _worker = TestWorker::start(&leader, dir.path()).await;
