@@ -25,6 +25,8 @@ const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 const FIRST_WAIT_MS: u64 = 100;
 const LAST_WAIT_MS: u64 = 1_000;
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
+const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 /// What is asked, of whichever server.
@@ -127,6 +129,10 @@ impl Transport {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_LIMIT.min(patience.max(Duration::from_millis(100))))
+            // A stream may be quiet for hours; a machine that is gone must not look like that.
+            .tcp_keepalive(KEEPALIVE)
+            .tcp_keepalive_interval(KEEPALIVE)
+            .tcp_keepalive_retries(KEEPALIVE_PROBES)
             .user_agent(concat!("grid-client/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| Error::Setup(root_cause(&e)))?;

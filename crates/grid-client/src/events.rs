@@ -4,18 +4,14 @@
 //! whichever controller answers next. That holds from the very first, because a stream that begins "now" first asks
 //! which number that is.
 
-use std::time::Duration;
-
 use grid_types::api::{EventDoc, ListDoc};
 
 use crate::call::{Call, Journey, unexpected};
 use crate::client::{Client, push};
 use crate::error::Error;
-use crate::lines::Lines;
+use crate::lines::{Lines, Reopening};
 
 const PATH: [&str; 3] = ["api", "v1", "events"];
-/// Between a connection that ended and the next one.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Which events; what is left out is any.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +59,7 @@ impl Client {
             Some(after) => after,
             None => self.events(&EventsQuery::default(), 1, None).await?.items.first().map_or(0, |event| event.id),
         };
-        let mut stream = EventStream { client: self, query, after, lines: None };
+        let mut stream = EventStream { client: self, query, after, lines: None, reopening: Reopening::default() };
         stream.lines = Some(stream.open().await?);
         Ok(stream)
     }
@@ -75,6 +71,7 @@ pub struct EventStream<'a> {
     query: EventsQuery,
     after: u64,
     lines: Option<Lines>,
+    reopening: Reopening,
 }
 
 impl EventStream<'_> {
@@ -89,13 +86,14 @@ impl EventStream<'_> {
                 continue;
             };
             let Some(line) = lines.next().await else {
+                self.reopening.pause(lines).await?;
                 self.lines = None;
-                tokio::time::sleep(PAUSE).await;
                 continue;
             };
             // The data has everything: id and event are for readers that do not look into it.
             let Some(data) = line.strip_prefix(b"data: ") else { continue };
             let Ok(event) = serde_json::from_slice::<EventDoc>(data) else { continue };
+            self.reopening.heard();
             if event.id > self.after {
                 self.after = event.id;
                 return Ok(event);

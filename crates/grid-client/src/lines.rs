@@ -2,8 +2,15 @@
 //!
 //! Controllers say something at least every 10 s; one that is silent for [`SILENCE`] is gone, whatever its socket says.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::error::Error;
+
+/// Between a connection that ended and the next one.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A stream that ends sooner, and has told nothing, is no loss of a connection.
+const SHORT_LIVED: Duration = Duration::from_secs(2);
+const MOST_BARREN: u32 = 20;
 const SILENCE: Duration = Duration::from_secs(35);
 /// Longer than any record a controller writes.
 const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
@@ -14,11 +21,38 @@ pub(crate) struct Lines {
     buffer: Vec<u8>,
     /// What lies before this has been taken.
     taken: usize,
+    opened: Instant,
+}
+
+/// How often in a row a stream ended as soon as it was opened: a controller that cannot serve it is given up, rather than
+/// asked for ever and in silence.
+#[derive(Debug, Default)]
+pub(crate) struct Reopening {
+    barren: u32,
+}
+
+impl Reopening {
+    /// The stream has told something.
+    pub fn heard(&mut self) {
+        self.barren = 0;
+    }
+
+    /// Waits until it is worth opening the stream again that `ended`.
+    pub async fn pause(&mut self, ended: &Lines) -> Result<(), Error> {
+        self.barren = if ended.opened.elapsed() < SHORT_LIVED { self.barren + 1 } else { 0 };
+        if self.barren > MOST_BARREN {
+            let url = ended.response.url().origin().ascii_serialization();
+            let problem = format!("its stream broke off {MOST_BARREN} times before it told anything");
+            return Err(Error::Unexpected { url, problem });
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
 }
 
 impl Lines {
     pub fn new(response: reqwest::Response) -> Self {
-        Self { response, buffer: Vec::new(), taken: 0 }
+        Self { response, buffer: Vec::new(), taken: 0, opened: Instant::now() }
     }
 
     /// The next whole line, without its end. `None`: the connection ended, broke or fell silent.

@@ -4,7 +4,6 @@
 //! where every output was, and what comes twice all the same is left out: nothing is lost, nothing shown twice.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use grid_types::api::{LogCursor, LogDoc, LogText, LogsBody};
 use grid_types::{JobId, StepIndex};
@@ -12,10 +11,8 @@ use grid_types::{JobId, StepIndex};
 use crate::call::{Call, Journey, unexpected};
 use crate::client::{Client, push};
 use crate::error::Error;
-use crate::lines::Lines;
+use crate::lines::{Lines, Reopening};
 
-/// Between a connection that ended and the next one.
-const PAUSE: Duration = Duration::from_millis(200);
 /// A body has at most 1 MiB; the reader leaves out what it has seen of the others.
 const MAX_CURSORS: usize = 5_000;
 
@@ -38,7 +35,8 @@ impl Client {
     /// `NOT_FOUND`, or nobody could answer.
     pub async fn logs(&self, namespace: &str, job: JobId, query: LogsQuery) -> Result<LogStream<'_>, Error> {
         let namespace = namespace.to_owned();
-        let mut stream = LogStream { client: self, namespace, job, query, seen: HashMap::new(), lines: None };
+        let (seen, reopening) = (HashMap::new(), Reopening::default());
+        let mut stream = LogStream { client: self, namespace, job, query, seen, lines: None, reopening };
         stream.lines = Some(stream.open().await?);
         Ok(stream)
     }
@@ -111,6 +109,7 @@ pub struct LogStream<'a> {
     /// Run and offset of each output.
     seen: HashMap<Place, (u64, u64)>,
     lines: Option<Lines>,
+    reopening: Reopening,
 }
 
 impl LogStream<'_> {
@@ -125,17 +124,21 @@ impl LogStream<'_> {
                 continue;
             };
             let Some(line) = lines.next().await else {
+                self.reopening.pause(lines).await?;
                 self.lines = None;
-                tokio::time::sleep(PAUSE).await;
                 continue;
             };
             match serde_json::from_slice(&line) {
                 Ok(LogDoc::Output(text)) => {
+                    self.reopening.heard();
                     if let Some(fresh) = self.fresh(text) {
                         return Ok(Some(LogDoc::Output(fresh)));
                     }
                 }
-                Ok(record) => return Ok(Some(record)),
+                Ok(record) => {
+                    self.reopening.heard();
+                    return Ok(Some(record));
+                }
                 // An empty line: the connection lives.
                 Err(_) => {}
             }

@@ -8,7 +8,7 @@ mod fake;
 use std::time::Duration;
 
 use fake::{Fake, nobody};
-use grid_client::{Client, Error, Options, ResultsQuery, parse_servers};
+use grid_client::{Client, Error, LogsQuery, Options, ResultsQuery, parse_servers};
 use grid_types::api::Resolution;
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use serde_json::{Value, json};
@@ -210,6 +210,16 @@ async fn a_member_that_never_was_is_not_found() {
     let server = Fake::start(|_, _| refusal(404, "NOT_FOUND")).await;
     let error = client(&server.url(), AMPLE).remove_member("c9").await.unwrap_err();
     assert_eq!((error.exit_code(), server.seen().len()), (4, 1));
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_as_soon_as_it_is_opened_is_given_up() {
+    let server = Fake::start(|_, _| (200, json!("\n"))).await;
+    let client = client(&server.url(), AMPLE);
+    let mut stream = client.logs("default", job_id(), LogsQuery::default()).await.unwrap();
+    let error = stream.next().await.unwrap_err();
+    assert!(error.to_string().contains("broke off"), "{error}");
+    assert_eq!((error.exit_code(), server.seen().len()), (3, 21));
 }
 
 #[tokio::test]
