@@ -39,7 +39,9 @@ impl BackupDesk {
         };
         let path = self.path.clone();
         let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot take a backup: {e}"));
-        let made = tokio::task::spawn_blocking(move || make(&path, &reader, wall_ms)).await.map_err(|e| failed(&e))?;
+        // It goes on if whoever asked has left, and keeps its place until then: two would delete each other's files.
+        let work = move || (make(&path, &reader, wall_ms), place);
+        let (made, place) = tokio::task::spawn_blocking(work).await.map_err(|e| failed(&e))?;
         let (file, written) = made.map_err(|e| failed(&e))?;
         let (pieces, taken) = mpsc::channel(AHEAD);
         tokio::task::spawn_blocking(move || hand_out(file, &pieces, place));
@@ -86,5 +88,40 @@ fn hand_out(mut file: File, pieces: &mpsc::Sender<Bytes>, _place: OwnedSemaphore
         if pieces.blocking_send(Bytes::from(piece)).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use grid_store::Store;
+    use grid_types::Code;
+
+    use super::BackupDesk;
+
+    #[test]
+    fn a_backup_whose_reader_has_left_keeps_its_place_until_it_is_done() {
+        // One thread for blocking work, and that is taken: the backup has begun, and does not get on.
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let dir = tempfile::TempDir::new().unwrap();
+        let (store, _) = Store::open(&dir.path().join("state.sqlite")).unwrap();
+        let desk = BackupDesk::new(dir.path());
+        runtime.block_on(async {
+            let (go, waits) = std::sync::mpsc::channel::<()>();
+            tokio::task::spawn_blocking(move || waits.recv());
+            {
+                let mut left = pin!(desk.take(store.reader(), 0));
+                tokio::select! {
+                    biased;
+                    _ = &mut left => panic!("it cannot be done yet"),
+                    () = std::future::ready(()) => {}
+                }
+            }
+            let second = desk.take(store.reader(), 0).await.map(drop);
+            assert_eq!(second.map_err(|refusal| refusal.code), Err(Code::Conflict));
+            go.send(()).unwrap();
+            desk.place.acquire().await.expect("free again");
+        });
     }
 }
