@@ -24,10 +24,10 @@ pub fn check_exposure(addrs: &[(&str, SocketAddr)], insecure: bool) -> anyhow::R
     Ok(())
 }
 
-/// Other controllers must know where to dial.
+/// Other controllers, workers and clients are told where to dial.
 pub fn check_reachable(flag: &str, addr: SocketAddr, advertise: Option<&str>) -> anyhow::Result<()> {
     if addr.ip().is_unspecified() && advertise.is_none() {
-        bail!("{flag} {addr} is no address that other controllers could dial; name one with --advertise HOST");
+        bail!("{flag} {addr} is no address that others could dial; name one with --advertise HOST");
     }
     Ok(())
 }
@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn an_address_that_nobody_can_dial_needs_another_to_be_named() {
         let (open, own) = ("0.0.0.0:1".parse().unwrap(), "127.0.0.1:1".parse().unwrap());
-        assert!(check_reachable("--raft", open, None).unwrap_err().to_string().contains("--advertise"));
+        let refused = check_reachable("--api", open, None).unwrap_err().to_string();
+        assert!(refused.contains("--api 0.0.0.0:1") && refused.contains("--advertise"), "{refused}");
         assert!(check_reachable("--raft", open, Some("c1")).is_ok() && check_reachable("--raft", own, None).is_ok());
     }
 

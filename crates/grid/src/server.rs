@@ -26,7 +26,9 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
     let pace = pace(&args)?;
     net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)], args.insecure)?;
-    net::check_reachable("--raft", args.raft, args.advertise.as_deref())?;
+    for (flag, addr) in [("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)] {
+        net::check_reachable(flag, addr, args.advertise.as_deref())?;
+    }
     let (words, orphaned) = args.supervised.then(supervised::controller_words).unzip();
     let signals = signals::asked_to_end(orphaned)?;
     let (api, api_addr) = net::bind(args.api, "the API").await?;
