@@ -121,7 +121,7 @@ mod tests {
             let second = desk.take(store.reader(), 0).await.map(drop);
             assert_eq!(second.map_err(|refusal| refusal.code), Err(Code::Conflict));
             go.send(()).unwrap();
-            desk.place.acquire().await.expect("free again");
+            drop(desk.place.acquire().await.expect("free again"));
         });
     }
 }
