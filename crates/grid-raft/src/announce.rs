@@ -62,8 +62,7 @@ impl Started {
         }
         let Ok(record) = serde_json::to_vec(&self.record) else { return };
         let record = Bytes::from(record);
-        let others: Vec<_> = self.membership().nodes().map(|(id, member)| (*id, member.clone())).collect();
-        for (id, member) in others.into_iter().filter(|(id, _)| *id != me) {
+        for (id, member) in self.others() {
             let Ok(mut client) = self.peers.client(id, &member.address, Lane::Log) else { continue };
             let request =
                 peer::AnnounceRequest { sender: Some(self.peers.sender(id)), member: record.clone(), wants_vote };

@@ -57,10 +57,7 @@ impl Started {
         }
         let known = self.raft.server_metrics().borrow().membership_config.clone();
         let Some(newest) = known.log_id().map(|id| id.index) else { return false };
-        let members = known.membership().nodes();
-        let others: Vec<(u64, Member)> =
-            members.filter(|(id, _)| **id != me).map(|(id, member)| (*id, member.clone())).collect();
-        let replies = self.probe_all(&others).await;
+        let replies = self.probe_all(&self.others()).await;
         replies.iter().any(|(from, reply)| {
             let leads = reply.has_leader && reply.leader == Some(*from);
             reply.unlisted_at.is_some_and(|at| at >= newest && (has_joined || leads))
