@@ -69,6 +69,8 @@ impl Liveness {
             self.silence.clear();
             passed = 0;
         }
+        // One look at each of 10,000 nodes, ten times a second: the rest is done only if it may come to something.
+        let (thresholds, mut moved) = (self.thresholds, false);
         for node in state.nodes.values().filter(|node| is_watched(node.status)) {
             let entry = self.silence.entry(node.ord).or_insert((node.session, 0));
             if entry.0 == node.session {
@@ -76,8 +78,9 @@ impl Liveness {
             } else {
                 *entry = (node.session, 0);
             }
+            moved |= [false, true].iter().any(|mass| thresholds.due(node.status, entry.1, *mass) != node.status);
         }
-        self.plan(state)
+        if moved { self.plan(state) } else { Vec::new() }
     }
 
     fn plan(&self, state: &State) -> Vec<Command> {
@@ -88,7 +91,10 @@ impl Liveness {
         let mass = silent >= 2 && silent * 2 > watched().count();
         let marks = watched().filter_map(|node| {
             let silent_ms = silent_for(&node.ord);
-            let to = self.due(node.status, silent_ms, mass);
+            let to = self.thresholds.due(node.status, silent_ms, mass);
+            if to == node.status {
+                return None;
+            }
             let mut reason = match to {
                 NodeStatus::Ready => "heard again".to_owned(),
                 _ => format!("silent for {}", Span::from_ms(silent_ms / 1_000 * 1_000)),
@@ -96,17 +102,18 @@ impl Liveness {
             if mass && to == NodeStatus::Unhealthy {
                 reason.push_str("; more than half of the nodes are silent, so none is declared dead");
             }
-            let mark = MarkNode { node: node.ord, session: node.session, from: node.status, to, reason };
-            (to != node.status).then_some(Command::MarkNode(mark))
+            Some(Command::MarkNode(MarkNode { node: node.ord, session: node.session, from: node.status, to, reason }))
         });
         marks.collect()
     }
+}
 
-    fn due(&self, from: NodeStatus, silent_ms: u64, mass: bool) -> NodeStatus {
+impl Thresholds {
+    fn due(self, from: NodeStatus, silent_ms: u64, mass: bool) -> NodeStatus {
         let by_silence = match silent_ms {
-            ms if ms >= self.thresholds.dead_ms && !mass => NodeStatus::Dead,
-            ms if ms >= self.thresholds.unhealthy_ms => NodeStatus::Unhealthy,
-            ms if ms >= self.thresholds.warning_ms => NodeStatus::Warning,
+            ms if ms >= self.dead_ms && !mass => NodeStatus::Dead,
+            ms if ms >= self.unhealthy_ms => NodeStatus::Unhealthy,
+            ms if ms >= self.warning_ms => NodeStatus::Warning,
             _ => NodeStatus::Ready,
         };
         // Draining says more than warning or unhealthy would: it gets no new work either way.
