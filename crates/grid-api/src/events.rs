@@ -36,7 +36,7 @@ const BEAT: &str = ": beat\n\n";
     params(
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<u64>, Query, description = "begin behind this event"),
-        ("before" = Option<u64>, Query, description = "a page of what was before this event"),
+        ("before" = Option<u64>, Query, description = "a page of what was before this event; it may be short although `next` names another one"),
         ("kind" = Option<String>, Query, description = "only these kinds, with commas between them"),
         ("job" = Option<String>, Query, description = "only of this job", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
         ("node" = Option<String>, Query, description = "only of this node", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),

@@ -4,7 +4,7 @@
 //! Only `persist` is timed; the processor time is that of the process, checkpoints included.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use grid_core::{
@@ -39,9 +39,10 @@ fn main() {
     println!("{} leases out", leases.len());
     bench.took.clear();
     let cpu = cpu_ms();
+    // The rest is for the time of the copy.
+    let (leases, rest) = leases.split_at(leases.len() * 3 / 4);
     for (entry, chunk) in leases.chunks(RESULTS_PER_ENTRY).enumerate() {
-        let commands = chunk.iter().enumerate().map(|(i, lease)| bench.result(*lease, entry, i, distinct)).collect();
-        bench.apply(commands);
+        bench.results(chunk, entry, distinct);
     }
     let cpu = cpu_ms() - cpu;
     bench.took.sort();
@@ -57,10 +58,7 @@ fn main() {
         at(99),
         at(100),
     );
-    let began = Instant::now();
-    let copy = folder.path().join("copy");
-    bench.store.write_copy(&copy).expect("a copy");
-    println!("a copy of {} MiB: {:?}", copy.metadata().map_or(0, |m| m.len() >> 20), began.elapsed());
+    bench.copy_beside(&folder.path().join("copy"), rest, distinct);
     let reader = bench.store.reader();
     let began = Instant::now();
     let doc = reader.job("default", job_id(1)).expect("a read").expect("a job");
@@ -105,6 +103,36 @@ impl Bench {
                 .to_vec()
         });
         leases
+    }
+
+    fn results(&mut self, chunk: &[(NodeOrd, LeaseKey)], entry: usize, distinct: bool) {
+        let commands = chunk.iter().enumerate().map(|(i, lease)| self.result(*lease, entry, i, distinct)).collect();
+        self.apply(commands);
+    }
+
+    /// Stores results while a copy is written, as a snapshot does.
+    fn copy_beside(&mut self, path: &Path, leases: &[(NodeOrd, LeaseKey)], distinct: bool) {
+        self.took.clear();
+        let began = Instant::now();
+        let held = self.store.hold().expect("held");
+        let took_hold = began.elapsed();
+        let whole = std::thread::scope(|scope| {
+            let copying = scope.spawn(|| held.write_copy(path).map(|()| began.elapsed()));
+            for (entry, chunk) in leases.chunks(RESULTS_PER_ENTRY).enumerate() {
+                if copying.is_finished() {
+                    break;
+                }
+                self.results(chunk, usize::MAX - entry, distinct);
+            }
+            copying.join().expect("joined").expect("a copy")
+        });
+        println!(
+            "a copy of {} MiB: taken hold of in {took_hold:?}, written in {whole:?}; meanwhile {} entries were stored, the \
+             longest in {:?}",
+            path.metadata().map_or(0, |m| m.len() >> 20),
+            self.took.len(),
+            self.took.iter().max().copied().unwrap_or_default(),
+        );
     }
 
     fn result(&self, (node, lease): (NodeOrd, LeaseKey), entry: usize, i: usize, distinct: bool) -> Command {

@@ -172,3 +172,26 @@ fn pause(failures: u32) -> Duration {
     let random = getrandom::u64().unwrap_or(0) % (full / 2 + 1);
     Duration::from_millis(full / 2 + random)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use grid_fabric::FabricRefusal;
+    use grid_types::Code;
+    use tokio::time::Instant;
+
+    use super::check_patience;
+
+    #[test]
+    fn w1_a_duplicate_is_waited_for_as_long_as_the_leader_says() {
+        let mut since = Instant::now().checked_sub(Duration::from_secs(30));
+        assert!(since.is_some(), "this machine has just been started");
+        let plain = FabricRefusal::new(Code::DuplicateNode, "twice");
+        let patient = FabricRefusal { passes_within_ms: Some(90_000), ..plain.clone() };
+        assert!(check_patience(&patient, true, &mut since).is_ok());
+        assert!(check_patience(&plain, true, &mut since).is_err(), "a controller that does not say");
+        let short = FabricRefusal { passes_within_ms: Some(25_000), ..plain };
+        assert!(check_patience(&short, true, &mut since).is_err());
+    }
+}
