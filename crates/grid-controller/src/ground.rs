@@ -24,7 +24,10 @@ pub(crate) fn take(dir: &Path, config: Config, start: Start) -> Result<(Ground, 
     let known = MachineKnown { is_sound, applied: &applied };
     let ground = Ground::take(config, start, known).map_err(|e| with_way_out(dir, e))?;
     if !is_sound && state.exists() {
-        tracing::warn!("{}: was not closed in order; it is made anew from snapshot and log", state.display());
+        tracing::warn!(
+            "{}: was not closed in order, or by an older grid; it is made anew from snapshot and log",
+            state.display()
+        );
     }
     let (store, stored) = if is_sound { Store::open(&state)? } else { Store::open_anew(&state)? };
     Ok((ground, store, stored))

@@ -21,6 +21,12 @@ pub enum StoreError {
     )]
     Newer { path: PathBuf, found: u32, known: u32 },
     #[error(
+        "{} was written by an older grid (store version {found}, this one reads {known}) and cannot be read: if others of its \
+         cluster run, start in an empty folder with --join URL --replace; otherwise start the older grid on this folder",
+        .path.display()
+    )]
+    Older { path: PathBuf, found: u32, known: u32 },
+    #[error(
         "{0} is damaged ({problem}): move it and {0}-wal away and start again; \
          it is rebuilt from the newest snapshot and the log", .path.display()
     )]

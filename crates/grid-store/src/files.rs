@@ -18,7 +18,7 @@ const HEADER_BYTES: u64 = 100;
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
-/// Whether there is a store at `path`. A file that is not one, or is a newer one, is an error, and stays untouched.
+/// Whether there is a store at `path`. A file that is not one, or is one of another version, is an error, and stays untouched.
 pub(crate) fn recognise(path: &Path) -> Result<bool, StoreError> {
     let failed = |e: std::io::Error| Fault::from(e).at(path, "read");
     let file = match File::open(path) {
@@ -35,11 +35,17 @@ pub(crate) fn recognise(path: &Path) -> Result<bool, StoreError> {
     match number(USER_VERSION_AT) {
         Some(VERSION) => Ok(true),
         Some(found) if found > VERSION => Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION }),
+        Some(found @ 1..VERSION) => Err(StoreError::Older { path: path.to_owned(), found, known: VERSION }),
         other => {
             let problem = format!("its version is {other:?}");
             Err(StoreError::Damaged { path: path.to_owned(), problem })
         }
     }
+}
+
+/// Whether it is a store that an older grid wrote.
+pub(crate) fn is_older(path: &Path) -> bool {
+    matches!(recognise(path), Err(StoreError::Older { .. }))
 }
 
 /// Makes an empty store at `path`, where none is.

@@ -114,6 +114,12 @@ fn recognise(path: &Path, source: &Path) -> Result<(), StoreError> {
             );
             Err(bad(source, &problem))
         }
+        Err(StoreError::Older { found, known, .. }) => {
+            let problem = format!(
+                "it was written by an older grid (store version {found}, this one reads {known}), restore with that one"
+            );
+            Err(bad(source, &problem))
+        }
         Err(StoreError::Damaged { problem, .. }) => Err(StoreError::damaged_backup(source, problem)),
         Err(other) => Err(other),
     }

@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 use crate::error::{Fault, StoreError};
 use crate::files;
 
-/// Whether the store at `path` was closed in order and is unchanged since. Reads all of it.
+/// Whether the store at `path` was closed in order, by a grid that had these tables, and is unchanged since. Reads all of it.
 pub fn is_sealed(path: &Path) -> Result<bool, StoreError> {
     let failed = |e: io::Error| Fault::from(e).at(path, "read");
-    if has_wal(path) {
+    // One that an older grid closed in order is no use either.
+    if has_wal(path) || files::is_older(path) {
         return Ok(false);
     }
     let seal = match fs::read(seal_of(path)) {

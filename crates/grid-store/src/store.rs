@@ -54,7 +54,7 @@ impl Store {
     /// Throws away what is at `path` and makes an empty store, which the log has to fill again. A foreign or newer file
     /// is refused and stays as it is.
     pub fn open_anew(path: &Path) -> Result<(Self, Stored), StoreError> {
-        if files::recognise(path)? {
+        if files::is_older(path) || files::recognise(path)? {
             // The old WAL goes first, for good: it must not be replayed into the new file.
             let gone = files::remove_companions(path).and_then(|()| files::sync_folder(path));
             let gone = gone.and_then(|()| seal::remove(path));

@@ -102,11 +102,35 @@ fn a_newer_store_is_refused_and_unchanged() {
     let path = folder.path().join("grid.db");
     drop(Store::open(&path).unwrap());
     let newer = Connection::open(&path).unwrap();
-    newer.execute_batch("PRAGMA user_version = 2").unwrap();
+    newer.execute_batch("PRAGMA user_version = 99").unwrap();
     newer.close().unwrap();
     let error = refused(&path);
-    assert_eq!(error, StoreError::Newer { path, found: 2, known: 1 });
+    assert_eq!(error, StoreError::Newer { path, found: 99, known: 2 });
     assert!(error.to_string().contains("newer grid"), "{error}");
+}
+
+#[test]
+fn an_older_store_is_no_use_but_to_be_made_anew() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("grid.db");
+    drop(Store::open(&path).unwrap());
+    let seal = || {
+        let bytes = fs::read(&path).unwrap();
+        let seal = format!("grid store, {} bytes, blake3 {}\n", bytes.len(), blake3::hash(&bytes).to_hex());
+        fs::write(folder.path().join("grid.db.seal"), seal).unwrap();
+        grid_store::is_sealed(&path).unwrap()
+    };
+    assert!(seal());
+    let older = Connection::open(&path).unwrap();
+    older.execute_batch("PRAGMA user_version = 1").unwrap();
+    older.close().unwrap();
+    // As the older grid would have left it, closed in order.
+    assert!(!seal(), "the controller replays the log instead");
+    let error = refused(&path);
+    assert_eq!(error, StoreError::Older { path: path.clone(), found: 1, known: 2 });
+    assert!(error.to_string().contains("older grid") && error.to_string().contains("--replace"), "{error}");
+    let (_, stored) = Store::open_anew(&path).unwrap();
+    assert_eq!(stored.applied, None);
 }
 
 #[test]
