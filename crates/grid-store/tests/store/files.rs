@@ -126,6 +126,7 @@ fn an_older_store_is_no_use_but_to_be_made_anew() {
     older.close().unwrap();
     // As the older grid would have left it, closed in order.
     assert!(!seal(), "the controller replays the log instead");
+    fs::remove_file(folder.path().join("grid.db.seal")).unwrap();
     let error = refused(&path);
     assert_eq!(error, StoreError::Older { path: path.clone(), found: 1, known: 2 });
     assert!(error.to_string().contains("older grid") && error.to_string().contains("--replace"), "{error}");
