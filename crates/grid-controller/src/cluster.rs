@@ -57,6 +57,7 @@ impl Controller {
             leader_epoch: role.leader_epoch,
             voters,
             majority: voters / 2 + 1,
+            feature_level: self.shared.state().meta.feature_level,
             members,
         }
     }
@@ -72,6 +73,7 @@ impl Controller {
             voter: listed.is_voter,
             leader_epoch: about.as_ref().and_then(|about| about.leader_epoch),
             version: about.and_then(|about| about.version),
+            feature_level: listed.member.feature_level,
             api_url: listed.member.api_url.clone(),
             grpc_addr: listed.member.grpc_addr.clone(),
             raft_addr: listed.member.address.clone(),
@@ -84,6 +86,14 @@ impl Controller {
     }
 
     pub(crate) async fn admit(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        let level = self.shared.state().meta.feature_level;
+        if body.feature_level < level {
+            let why = format!(
+                "{} knows feature level {}, and the cluster makes use of {level}; start a newer grid there",
+                body.node_id, body.feature_level
+            );
+            return Err(Refusal::new(Code::Conflict, why));
+        }
         let member = Member {
             address: body.raft_addr,
             node_id: body.node_id,

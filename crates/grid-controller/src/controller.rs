@@ -27,7 +27,7 @@ use crate::machine::{ControllerMachine, Replies};
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
-use crate::{cluster, dispatch, folder, gate, ground, hand_over, leader, log_size, pruner, restore, ticker};
+use crate::{cluster, dispatch, folder, gate, ground, hand_over, leader, levels, log_size, pruner, restore, ticker};
 
 const READY_POLL: Duration = Duration::from_millis(50);
 
@@ -59,6 +59,8 @@ pub struct Opening {
     pub pace: Pace,
     /// E8: it gives nothing out before [`Controller::local_worker_gone`].
     pub hold_dispatch: bool,
+    /// L2: it makes use of no more than this, as an older program would.
+    pub feature_level: u32,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -110,7 +112,15 @@ impl Controller {
         };
         let (bell, bell_out) = watch::channel(0);
         let leading = Arc::new(AtomicU64::new(0));
-        let machine = ControllerMachine::new(Arc::clone(&state), store, position, outgoing, bell, Arc::clone(&leading));
+        let machine = ControllerMachine::new(
+            Arc::clone(&state),
+            store,
+            position,
+            outgoing,
+            bell,
+            Arc::clone(&leading),
+            opening.feature_level,
+        );
         let raft = Raft::run(ground, machine).await.map_err(|e| ground::with_way_out(dir, e))?;
         let restored = restore::restored(dir)?.map(|restored| RestoredFrom {
             generation: restored.generation,
@@ -155,6 +165,7 @@ impl Controller {
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(gate::follow(Arc::clone(&shared)));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
+        tokio::spawn(levels::raise(Arc::clone(&shared), opening.feature_level));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
         Ok(Self { shared, raft, last_job: Arc::default() })
@@ -233,7 +244,7 @@ impl Controller {
 
 fn raft_config(opening: &Opening) -> grid_raft::Config {
     let dir = folder::raft_dir(&opening.data_dir);
-    let mut config = folder::raft_config(dir, &opening.settings.node_id, &opening.raft_addr);
+    let mut config = folder::raft_config(dir, &opening.settings.node_id, &opening.raft_addr, opening.feature_level);
     config.cluster_id = folder::cluster_id_without_card(&opening.data_dir);
     config.member.api_url.clone_from(&opening.settings.api_url);
     config.member.grpc_addr.clone_from(&opening.settings.grpc_addr);

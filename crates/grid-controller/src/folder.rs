@@ -19,8 +19,6 @@ use grid_types::Name;
 
 use crate::controller::OpenError;
 
-/// L2: the newest behaviour this program knows.
-pub const FEATURE_LEVEL: u32 = 1;
 /// Which controller the folder belongs to: what an operator has to know when it is the wrong one.
 const OWNER_FILE: &str = "node-id";
 const OWNER_UNFINISHED: &str = "node-id.new";
@@ -60,13 +58,9 @@ pub(crate) fn cluster_id_without_card(dir: &Path) -> Option<String> {
     }
 }
 
-pub(crate) fn raft_config(dir: PathBuf, node: &Name, raft_addr: &str) -> grid_raft::Config {
-    let member = Member {
-        address: raft_addr.to_owned(),
-        node_id: node.to_string(),
-        feature_level: FEATURE_LEVEL,
-        ..Member::default()
-    };
+pub(crate) fn raft_config(dir: PathBuf, node: &Name, raft_addr: &str, feature_level: u32) -> grid_raft::Config {
+    let member =
+        Member { address: raft_addr.to_owned(), node_id: node.to_string(), feature_level, ..Member::default() };
     grid_raft::Config::of_folder(member, dir)
 }
 

@@ -23,6 +23,7 @@ mod ground;
 mod hand_over;
 mod hub;
 mod leader;
+mod levels;
 mod locks;
 mod log_size;
 mod logs;
@@ -45,9 +46,9 @@ pub use control::{
     Rerun, ResultQuery, Submitted,
 };
 pub use controller::{Controller, OpenError, Opening, Pace};
-pub use folder::{FEATURE_LEVEL, accept_join, has_cluster, prepare_join};
+pub use folder::{accept_join, has_cluster, prepare_join};
 pub use gate::LocalWorker;
-pub use grid_core::Quotas;
+pub use grid_core::{FEATURE_LEVEL, Quotas};
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;
 pub use grid_store::LogFilter;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use grid_core::{Answer, Applied, Changes, Command, Effect, History, Rejection, Reply, State, apply, decode_entry};
+use grid_core::{Answer, Applied, Changes, Command, Effect, History, Rejection, Reply, State, apply, decode_entry_at};
 use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
 use grid_store::{Position, Store};
 use grid_types::{LeaseKey, NodeOrd};
@@ -44,6 +44,8 @@ pub struct ControllerMachine {
     bell: watch::Sender<u64>,
     /// The term in which this controller last led or began to; 0: none.
     leading: Arc<AtomicU64>,
+    /// L2: what this controller knows.
+    feature_level: u32,
 }
 
 impl ControllerMachine {
@@ -54,8 +56,9 @@ impl ControllerMachine {
         outgoing: mpsc::UnboundedSender<Outgoing>,
         bell: watch::Sender<u64>,
         leading: Arc<AtomicU64>,
+        feature_level: u32,
     ) -> Self {
-        Self { state, store, position, outgoing, bell, leading }
+        Self { state, store, position, outgoing, bell, leading, feature_level }
     }
 
     /// Entries of one term, in one transaction.
@@ -70,7 +73,7 @@ impl ControllerMachine {
                 replies.push(None);
                 continue;
             };
-            let entry = decode_entry(payload).map_err(|e| halted(committed.position, &e))?;
+            let entry = decode_entry_at(payload, self.feature_level).map_err(|e| halted(committed.position, &e))?;
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let applied: Applied = apply(&mut state, &entry);
             drop(state);

@@ -19,6 +19,7 @@ use grid_types::Name;
 use crate::controller::OpenError;
 use crate::folder::{self, raft_config, raft_dir, unreadable};
 use crate::ground::newest_state;
+use grid_core::FEATURE_LEVEL;
 
 const UNFINISHED: &str = "restoring";
 
@@ -86,7 +87,7 @@ async fn make(restoring: &Restoring) -> Result<Option<RestoredFolder>, OpenError
 }
 
 async fn found(restoring: &Restoring, unfinished: &Path) -> Result<RestoredFolder, OpenError> {
-    let mut config = raft_config(raft_dir(unfinished), &restoring.node_id, &restoring.raft_addr);
+    let mut config = raft_config(raft_dir(unfinished), &restoring.node_id, &restoring.raft_addr, FEATURE_LEVEL);
     config.raft_id = Some(grid_raft::new_member_id()?);
     let copy = unfinished.join("copy.sqlite");
     let (source, unpack_to, for_config) = (restoring.source.clone(), copy.clone(), config.clone());

@@ -15,6 +15,7 @@ mod leave_node;
 mod mark_node;
 mod order_drain;
 mod prune_history;
+mod raise_feature_level;
 mod record_result;
 mod register_node;
 mod remove_node;
@@ -38,6 +39,7 @@ pub use leave_node::LeaveNode;
 pub use mark_node::MarkNode;
 pub use order_drain::OrderDrain;
 pub use prune_history::{MAX_PRUNED, PruneHistory};
+pub use raise_feature_level::RaiseFeatureLevel;
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
 pub use remove_node::RemoveNode;
@@ -86,6 +88,23 @@ pub enum Command {
     RemoveNode(#[n(0)] RemoveNode),
     #[n(17)]
     HandOut(#[n(0)] HandOut),
+    #[n(18)]
+    RaiseFeatureLevel(#[n(0)] RaiseFeatureLevel),
+}
+
+/// L2: the newest behaviour this program knows.
+pub const FEATURE_LEVEL: u32 = 1;
+/// Commands are numbered from 0 without a gap.
+pub const LAST_COMMAND: u32 = 18;
+
+/// The feature level that brought a command; `None`: this program does not know it.
+#[must_use]
+pub fn level_of_command(number: u32) -> Option<u32> {
+    match number {
+        0..=17 => Some(0),
+        18..=LAST_COMMAND => Some(1),
+        _ => None,
+    }
 }
 
 impl Command {
@@ -109,6 +128,7 @@ impl Command {
             Self::OrderDrain(command) => command.handle(turn),
             Self::RemoveNode(command) => command.handle(turn),
             Self::HandOut(command) => command.handle(turn),
+            Self::RaiseFeatureLevel(command) => command.handle(turn),
         }
     }
 }

@@ -11,7 +11,7 @@
 use grid_types::LeaderEpoch;
 use minicbor::{Decode, Decoder, Encode};
 
-use crate::commands::Command;
+use crate::commands::{Command, FEATURE_LEVEL, level_of_command};
 
 const MAGIC: u8 = b'G';
 const VERSION: u8 = 1;
@@ -47,6 +47,11 @@ pub enum BadEntry {
     #[error("entry has version {0}, this binary knows up to {VERSION}: start a newer grid on this folder")]
     Newer(u8),
     #[error(
+        "command {number} is not known to this grid (feature level {level}): a newer one wrote it; start that grid, or a newer \
+         one, on this folder"
+    )]
+    UnknownCommand { number: u32, level: u32 },
+    #[error(
         "entry cannot be read ({0}): it was written by a newer grid, or is damaged; start a newer grid on this folder"
     )]
     Unreadable(String),
@@ -70,6 +75,11 @@ pub fn encode_entry<'a>(head: EntryHead, commands: impl IntoIterator<Item = &'a 
 }
 
 pub fn decode_entry(bytes: &[u8]) -> Result<Entry, BadEntry> {
+    decode_entry_at(bytes, FEATURE_LEVEL)
+}
+
+/// As a program that knows no more than `level` reads it.
+pub fn decode_entry_at(bytes: &[u8], level: u32) -> Result<Entry, BadEntry> {
     let body = match bytes {
         [MAGIC, VERSION, body @ ..] => body,
         [MAGIC, version, ..] => return Err(BadEntry::Newer(*version)),
@@ -80,12 +90,29 @@ pub fn decode_entry(bytes: &[u8]) -> Result<Entry, BadEntry> {
     let head: EntryHead = decoder.decode().map_err(unreadable)?;
     let mut commands = Vec::with_capacity(usize::try_from(head.commands).unwrap_or(0).min(4_096));
     for _ in 0..head.commands {
+        let number = number_at(&decoder).map_err(unreadable)?;
+        if level_of_command(number).is_none_or(|since| since > level) {
+            return Err(BadEntry::UnknownCommand { number, level });
+        }
         commands.push(decoder.decode().map_err(unreadable)?);
     }
     if decoder.position() != body.len() {
         return Err(BadEntry::Unreadable("bytes left over".to_owned()));
     }
     Ok(Entry { head, commands })
+}
+
+/// The number of an encoded command.
+#[must_use]
+pub fn command_number(encoded: &[u8]) -> Option<u32> {
+    number_at(&Decoder::new(encoded)).ok()
+}
+
+/// A command is an array of its number and its fields.
+fn number_at(decoder: &Decoder<'_>) -> Result<u32, minicbor::decode::Error> {
+    let mut probe = decoder.clone();
+    probe.array()?;
+    probe.u32()
 }
 
 pub(crate) fn to_vec<T: Encode<()>>(value: &T) -> Vec<u8> {
@@ -97,8 +124,8 @@ pub(crate) fn to_vec<T: Encode<()>>(value: &T) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};
-    use crate::commands::{Command, FireTimers};
+    use super::{BadEntry, Entry, EntryHead, decode_entry, decode_entry_at, encode_command, encode_entry};
+    use crate::commands::{Command, FEATURE_LEVEL, FireTimers, LAST_COMMAND, RaiseFeatureLevel, level_of_command};
     use grid_types::LeaderEpoch;
 
     fn sample() -> (Entry, Vec<u8>) {
@@ -136,6 +163,19 @@ mod tests {
         let (entry, _) = sample();
         let unknown = minicbor::to_vec((250u32, [(); 0])).unwrap();
         let head = EntryHead { commands: 1, ..entry.head };
-        assert!(matches!(decode_entry(&encode_entry(head, [&unknown])), Err(BadEntry::Unreadable(_))));
+        let said = decode_entry(&encode_entry(head, [&unknown])).unwrap_err();
+        assert_eq!(said, BadEntry::UnknownCommand { number: 250, level: FEATURE_LEVEL });
+        assert!(said.to_string().contains("command 250") && said.to_string().contains("newer"), "{said}");
+    }
+
+    #[test]
+    fn l2_commands_are_known_without_a_gap_and_older_programs_know_fewer() {
+        assert!((0..=LAST_COMMAND).all(|number| level_of_command(number).is_some_and(|since| since <= FEATURE_LEVEL)));
+        assert_eq!(level_of_command(LAST_COMMAND + 1), None);
+        let (entry, _) = sample();
+        let raise = encode_command(&Command::RaiseFeatureLevel(RaiseFeatureLevel { level: 1 }));
+        let bytes = encode_entry(EntryHead { commands: 1, ..entry.head }, [&raise]);
+        assert!(decode_entry_at(&bytes, 1).is_ok());
+        assert_eq!(decode_entry_at(&bytes, 0), Err(BadEntry::UnknownCommand { number: 18, level: 0 }));
     }
 }

@@ -38,12 +38,15 @@ mod world;
 pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
-    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, HandOut,
-    LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RecordResult, RegisterNode, Rejection, RemoveNode,
-    Reply, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict,
+    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FEATURE_LEVEL,
+    FireTimers, HandOut, LAST_COMMAND, LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RaiseFeatureLevel,
+    RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob,
+    Verdict, level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
-pub use entry::{BadEntry, Entry, EntryHead, decode_entry, encode_command, encode_entry};
+pub use entry::{
+    BadEntry, Entry, EntryHead, command_number, decode_entry, decode_entry_at, encode_command, encode_entry,
+};
 pub use invariants::violations;
 pub use plan::{Planned, plan};
 pub use state::{

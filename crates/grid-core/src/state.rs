@@ -65,6 +65,10 @@ pub struct Meta {
     #[n(7)]
     #[cbor(with = "minicbor::bytes")]
     pub history_hash: [u8; 32],
+    /// L2: what every member knows; see `RaiseFeatureLevel`.
+    #[n(8)]
+    #[cbor(default)]
+    pub feature_level: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]

@@ -165,6 +165,11 @@ impl Server {
         self.process.wait_exit(Duration::from_secs(60))
     }
 
+    /// Other flags for the next start, such as those of another version.
+    pub fn set_flags(&mut self, flags: &str) {
+        self.options.flags = flags.split_whitespace().map(str::to_owned).collect();
+    }
+
     /// The same command line again, without waiting for it to serve.
     pub fn respawn(&mut self) {
         assert!(!self.process.is_running(), "stop the server first");

@@ -88,6 +88,7 @@ impl Dev {
             raft_addr: "127.0.0.1:8766".to_owned(),
             peers: None,
             start: Start::Bootstrap,
+            feature_level: grid_controller::FEATURE_LEVEL,
             hold_dispatch: false,
             pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),

@@ -30,7 +30,7 @@ pub async fn join(args: &ServerArgs, settings: &Settings, raft_addr: &str) -> an
         raft_addr: raft_addr.to_owned(),
         api_url: settings.api_url.clone(),
         grpc_addr: settings.grpc_addr.clone(),
-        feature_level: grid_controller::FEATURE_LEVEL,
+        feature_level: args.feature_level,
         replace: args.replace,
     };
     let client = Client::new(servers, Options { patience: ROUND })?;

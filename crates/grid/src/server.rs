@@ -55,6 +55,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         raft_addr: raft_addr.clone(),
         peers: Some(peers),
         start,
+        feature_level: args.feature_level,
         hold_dispatch: args.supervised,
         pace,
         clock: Arc::new(SystemClock::new()),

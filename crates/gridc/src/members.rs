@@ -44,10 +44,30 @@ fn show(global: &Global, cluster: &ClusterDoc) -> Result<u8, Failure> {
             ("leader", one_line(cluster.leader_id.as_deref().unwrap_or_default())),
             ("leader epoch", cluster.leader_epoch.map(|epoch| epoch.to_string()).unwrap_or_default()),
             ("voters", format!("{}, {} must agree", cluster.voters, cluster.majority)),
+            ("feature level", level(cluster)),
         ]);
         format!("{summary}\n{}", table(&cluster.members).render(terminal))
     })?;
     Ok(0)
+}
+
+/// With those who keep it where it is, if others know more.
+fn level(cluster: &ClusterDoc) -> String {
+    let most = cluster.members.iter().map(|member| member.feature_level).max().unwrap_or_default();
+    let behind: Vec<String> = cluster
+        .members
+        .iter()
+        .filter(|member| member.feature_level < most)
+        .map(|member| one_line(&member.id))
+        .collect();
+    match behind[..] {
+        [] => cluster.feature_level.to_string(),
+        _ => format!(
+            "{}; {most} as soon as every controller knows it: not yet {}",
+            cluster.feature_level,
+            behind.join(", ")
+        ),
+    }
 }
 
 fn table(members: &[ControllerDoc]) -> Table {

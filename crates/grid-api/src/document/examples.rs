@@ -94,7 +94,7 @@ fn answer(id: &str) -> Option<Value> {
         "listNodesBare" => json!([node("online")]),
         "getNode" | "drainNode" | "undrainNode" => node("ready"),
         "cluster" | "removeMember" | "promoteMember" | "demoteMember" => json!({
-            "cluster_id": "5f0c3a1e9b7d4c21", "leader_id": "n1", "leader_epoch": 4, "voters": 1, "majority": 1,
+            "cluster_id": "5f0c3a1e9b7d4c21", "leader_id": "n1", "leader_epoch": 4, "voters": 1, "majority": 1, "feature_level": 1,
             "members": [controller()],
         }),
         "controllers" => json!([controller()]),
@@ -151,7 +151,7 @@ fn node(status: &str) -> Value {
 
 fn controller() -> Value {
     json!({
-        "id": "n1", "role": "LEADER", "voter": true, "leader_epoch": 4, "version": "0.1.0",
+        "id": "n1", "role": "LEADER", "voter": true, "leader_epoch": 4, "feature_level": 1, "version": "0.1.0",
         "api_url": "http://10.0.0.1:4600", "grpc_addr": "10.0.0.1:4602", "raft_addr": "10.0.0.1:4601", "raft_id": 5,
         "last_index": 41, "applied_index": 41, "lag": 0, "last_contact_ms": 0,
     })

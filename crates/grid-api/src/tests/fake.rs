@@ -144,6 +144,7 @@ fn cluster() -> ClusterDoc {
         leader_id: Some("ctl-1".to_owned()),
         leader_epoch: Some(EPOCH),
         voters: 1,
+        feature_level: 0,
         majority: 1,
         members: Vec::new(),
     }

@@ -34,6 +34,7 @@ pub fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
         raft_addr: "127.0.0.1:3".to_owned(),
         peers: None,
         start: if bootstrap { Start::Bootstrap } else { Start::Existing },
+        feature_level: crate::FEATURE_LEVEL,
         hold_dispatch: false,
         pace: Pace::default(),
         clock: Arc::new(SystemClock::new()),

@@ -15,6 +15,8 @@ pub struct ControllerDoc {
     pub voter: bool,
     pub leader_epoch: Option<u64>,
     pub version: Option<String>,
+    /// The newest behaviour that its program knows.
+    pub feature_level: u32,
     pub api_url: String,
     pub grpc_addr: String,
     pub raft_addr: String,
@@ -39,6 +41,8 @@ pub struct ClusterDoc {
     pub voters: u32,
     /// Voters that must agree.
     pub majority: u32,
+    /// The behaviour that the cluster makes use of: it rises when every member knows it.
+    pub feature_level: u32,
     pub members: Vec<ControllerDoc>,
 }
 

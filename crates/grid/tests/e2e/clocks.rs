@@ -66,6 +66,7 @@ async fn start(dir: &Path) -> (Controller, String) {
         raft_addr,
         peers: None,
         start: Start::Bootstrap,
+        feature_level: grid_controller::FEATURE_LEVEL,
         hold_dispatch: false,
         pace: Pace::default(),
         clock: wild(),

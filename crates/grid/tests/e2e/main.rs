@@ -46,4 +46,5 @@ mod silence;
 mod staging;
 mod strategies;
 mod tour;
+mod upgrades;
 mod waits;
