@@ -10,6 +10,7 @@
 mod ci;
 mod deps;
 mod docs;
+mod fixtures;
 mod shell;
 mod size;
 mod test;
@@ -27,6 +28,7 @@ cargo xtask CHORE [ARGS]
   ci            what .ci/run runs: fmt, clippy, deps, size, test; stops at the first that fails
   deps          check that dependencies between crates point one way (table: xtask/src/deps.rs)
   docs          write the generated pages of docs/ anew (a test checks that they are current)
+  fixtures      write fixtures/vN for this feature level, unless they are there; old ones are never touched
   size          list files with more than 400 lines of production code; only warns
 
 Tests that start real processes look for the binaries beside the test executable;
@@ -50,8 +52,9 @@ fn main() -> ExitCode {
         ("ci", []) => ci::run(),
         ("deps", []) => deps::run(),
         ("docs", []) => docs::run(),
+        ("fixtures", []) => fixtures::run(),
         ("size", []) => size::run(),
-        ("ci" | "deps" | "docs" | "size", [extra, ..]) => {
+        ("ci" | "deps" | "docs" | "fixtures" | "size", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }

@@ -5,6 +5,8 @@
 //! it started.
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
