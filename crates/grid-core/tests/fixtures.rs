@@ -87,13 +87,13 @@ struct Log {
 }
 
 impl Log {
-    fn put(&mut self, command: Command) {
+    fn put(&mut self, command: &Command) {
         self.now_ms += 1_000;
         let leadership = &self.state.meta.leadership;
-        let term = if let Command::BeginTerm(begin) = &command { begin.term } else { leadership.term };
+        let term = if let Command::BeginTerm(begin) = command { begin.term } else { leadership.term };
         let wall_ms = 1_790_000_000_000 + self.now_ms;
         let head = EntryHead { epoch: leadership.epoch, term, now_ms: self.now_ms, wall_ms, commands: 1 };
-        let payload = encode_entry(head, [&encode_command(&command)]);
+        let payload = encode_entry(head, [&encode_command(command)]);
         self.bytes.extend(u32::try_from(payload.len()).unwrap().to_be_bytes());
         self.bytes.extend(&payload);
         let applied = apply(&mut self.state, &decode_entry(&payload).unwrap());
@@ -101,7 +101,7 @@ impl Log {
     }
 
     fn begin(&mut self, term: u64, restored: Option<RestoredFrom>) {
-        self.put(Command::BeginTerm(BeginTerm {
+        self.put(&Command::BeginTerm(BeginTerm {
             term,
             leader: name("c1"),
             api_url: "http://10.0.0.1:8765".to_owned(),
@@ -124,7 +124,7 @@ impl Log {
         };
         let (id, journal_id) = (id.parse().unwrap(), id.as_bytes().to_vec());
         let nonce = b"nonce".to_vec();
-        self.put(Command::RegisterNode(RegisterNode {
+        self.put(&Command::RegisterNode(RegisterNode {
             id,
             facts,
             journal_id,
@@ -141,7 +141,7 @@ impl Log {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let spec = grid_types::job::parse_job(&body).unwrap();
         let key = Some(format!("key-{id}"));
-        self.put(Command::SubmitJob(SubmitJob { id: JobId(id), namespace: name("default"), spec, key, plan: None }));
+        self.put(&Command::SubmitJob(SubmitJob { id: JobId(id), namespace: name("default"), spec, key, plan: None }));
     }
 
     fn lease(&self, job: u64, node: u32) -> (NodeOrd, SessionId, LeaseKey) {
@@ -151,7 +151,7 @@ impl Log {
 
     fn report(&mut self, job: u64, node: u32, outcome: Outcome) {
         let (node, session, lease) = self.lease(job, node);
-        self.put(Command::RecordResult(RecordResult {
+        self.put(&Command::RecordResult(RecordResult {
             node,
             session,
             lease,
@@ -168,22 +168,22 @@ impl Log {
     fn live(&mut self) {
         let namespace = name("default");
         self.begin(1, None);
-        self.put(Command::RaiseFeatureLevel(RaiseFeatureLevel { level: FEATURE_LEVEL }));
+        self.put(&Command::RaiseFeatureLevel(RaiseFeatureLevel { level: FEATURE_LEVEL }));
         self.register("n1", false);
         self.register("n2", false);
         self.register("n3", true);
         self.submit(1, &json!({}));
         let (node, session, lease) = self.lease(1, 3);
-        self.put(Command::HandOut(HandOut { node, session, leases: vec![lease], returned: false }));
+        self.put(&Command::HandOut(HandOut { node, session, leases: vec![lease], returned: false }));
         self.report(1, 3, Outcome::Success);
         self.report(1, 1, Outcome::Success);
         self.report(1, 2, Outcome::Failed);
         self.now_ms += 60_000;
-        self.put(Command::FireTimers(FireTimers {}));
+        self.put(&Command::FireTimers(FireTimers {}));
         self.submit(2, &json!({}));
         let (node, session, lease) = self.lease(2, 1);
-        self.put(Command::CancelJob(CancelJob { namespace: namespace.clone(), job: JobId(2) }));
-        self.put(Command::ConfirmRevoke(ConfirmRevoke {
+        self.put(&Command::CancelJob(CancelJob { namespace: namespace.clone(), job: JobId(2) }));
+        self.put(&Command::ConfirmRevoke(ConfirmRevoke {
             node,
             session,
             lease,
@@ -195,8 +195,8 @@ impl Log {
         }));
         self.submit(3, &json!({"on_unknown": "wait", "target": "node:n1"}));
         let (node, _, lease) = self.lease(3, 1);
-        self.put(Command::ExpireLease(ExpireLease { node, lease }));
-        self.put(Command::ResolveStep(ResolveStep {
+        self.put(&Command::ExpireLease(ExpireLease { node, lease }));
+        self.put(&Command::ResolveStep(ResolveStep {
             namespace: namespace.clone(),
             job: JobId(3),
             step: StepIndex(0),
@@ -206,22 +206,22 @@ impl Log {
         let gated = json!({"tasks": [{"backend": "test", "action": "fail", "confirm": true}], "target": "node:n1"});
         self.submit(4, &gated);
         let confirm = ConfirmJob { namespace: namespace.clone(), job: JobId(4), phase: None, held: None };
-        self.put(Command::ConfirmJob(confirm));
+        self.put(&Command::ConfirmJob(confirm));
         let spec = self.state.jobs[&JobId(4)].spec.clone();
         self.report(4, 1, Outcome::Failed);
         let (expected, done) = (vec![NodeOrd(1)], BTreeMap::new());
         let (job, epoch, created_wall_ms) = (JobId(4), JobEpoch(1), 1_790_000_000_000);
         let resume =
             ResumeJob { namespace, job, epoch, spec: (*spec).clone(), expected, done, created_wall_ms, only: None };
-        self.put(Command::ResumeJob(resume));
+        self.put(&Command::ResumeJob(resume));
         let session = self.state.nodes[&NodeOrd(2)].session;
         let (from, to) = (NodeStatus::Ready, NodeStatus::Warning);
-        self.put(Command::MarkNode(MarkNode { node: NodeOrd(2), session, from, to, reason: "silent".to_owned() }));
-        self.put(Command::OrderDrain(OrderDrain { node: NodeOrd(2), drain: true }));
-        self.put(Command::DrainNode(DrainNode { node: NodeOrd(2), session }));
-        self.put(Command::LeaveNode(LeaveNode { node: NodeOrd(2), session, holds_nothing: false }));
-        self.put(Command::RemoveNode(RemoveNode { node: NodeOrd(2), force: true }));
-        self.put(Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs: vec![JobId(2)] }));
+        self.put(&Command::MarkNode(MarkNode { node: NodeOrd(2), session, from, to, reason: "silent".to_owned() }));
+        self.put(&Command::OrderDrain(OrderDrain { node: NodeOrd(2), drain: true }));
+        self.put(&Command::DrainNode(DrainNode { node: NodeOrd(2), session }));
+        self.put(&Command::LeaveNode(LeaveNode { node: NodeOrd(2), session, holds_nothing: false }));
+        self.put(&Command::RemoveNode(RemoveNode { node: NodeOrd(2), force: true }));
+        self.put(&Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs: vec![JobId(2)] }));
         self.begin(2, Some(RestoredFrom { generation: 1, backup: "2026-10-01T00:00:00Z".to_owned() }));
     }
 }
