@@ -114,6 +114,17 @@ fn w10_a_once_lease_is_in_one_answer_and_unknown_if_nobody_hears_of_it() {
     assert_eq!(agent.report(&api, &first, "success").status, 200);
 }
 
+/// Connections to `port` that the other side has closed and the server has not.
+fn half_closed(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
+    let (local, close_wait) = (format!(":{port:04X}"), "08");
+    let is_one = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(1).is_some_and(|address| address.ends_with(&local)) && words.get(3) == Some(&close_wait)
+    };
+    table.lines().filter(is_one).count()
+}
+
 #[test]
 fn a_question_that_is_broken_off_takes_nothing_with_it() {
     let cluster = Cluster::start(&[]);
@@ -127,6 +138,11 @@ fn a_question_that_is_broken_off_takes_nothing_with_it() {
             poll.write(format!("{head}{body}").as_bytes()).expect("written");
         }
         drop(polls);
+        let port = cluster.server.api_port();
+        wait_until("the server to let go of them", LIMIT, || match half_closed(port) {
+            0 => Ok(()),
+            left => Err(format!("{left} are open on its side")),
+        });
         let lines = cluster.record(&format!("lines-{round}"));
         let id = api.submit(&job("all", [record(&lines)]));
         let lease = agent.wait_lease(&api, &id);
