@@ -16,7 +16,7 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use grid_controller::{Control, EventQuery};
-use grid_types::api::{EventDoc, EventFilter, ListDoc};
+use grid_types::api::{EVENT_KINDS, EventDoc, EventFilter, ListDoc};
 use grid_types::{Faults, NodeId};
 
 use crate::query::{DEFAULT_LIMIT, Params};
@@ -85,9 +85,14 @@ pub async fn events<C: Control>(
 }
 
 fn filter(params: &mut Params) -> EventFilter {
-    let words = |text: &str| Some(text.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let words = |text: &str| {
+        let kinds: Vec<_> = text.split(',').map(str::to_owned).collect();
+        kinds.iter().all(|kind| EVENT_KINDS.contains(&kind.as_str())).then_some(kinds)
+    };
+    // A reader of what never happens would wait for ever.
+    let wanted = format!("must be kinds with commas between them: {}", EVENT_KINDS.join(", "));
     EventFilter {
-        kinds: params.read("kind", "must be kinds with commas between them", words).unwrap_or_default(),
+        kinds: params.read("kind", &wanted, words).unwrap_or_default(),
         job: params.parsed("job"),
         node: params.parsed::<NodeId>("node").map(String::from),
         namespace: params.parsed::<grid_types::Name>("namespace").map(String::from),

@@ -2,6 +2,7 @@
 //!
 //! Not here: what the API asks of it (`requests`).
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
@@ -99,7 +100,9 @@ pub struct Controller {
 impl Controller {
     pub async fn open(opening: Opening) -> Result<Self, OpenError> {
         let dir = &opening.data_dir;
-        std::fs::create_dir_all(dir).map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
+        // Parameters of jobs are nobody else's to read.
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
         folder::check(dir, &opening.settings.node_id, opening.start != Start::Existing)?;
         let (ground, store, stored) = ground::take(dir, raft_config(&opening), opening.start)?;
         let reader = store.reader();

@@ -1,17 +1,10 @@
 //! Events: what an operator wants to hear of, as rows of history in the order it happened.
 //!
-//! ```text
-//!   job    JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed JobRetried
-//!          ConfirmationWanted PhaseConfirmed StepUnknown StepResolved JobHeld JobReleased
-//!   node   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead NodeDraining NodeDrained NodeLeft
-//!          NodeRemoved
-//!   term   TermBegun
-//!   history HistoryPruned
-//! ```
-//!
+//! Their kinds are `EVENT_KINDS`.
 //! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers.
 //! Not here: single results. A step that fails on 10,000 nodes is 10,000 rows already; its job tells it in one event.
 
+use grid_types::api::EVENT_KINDS;
 use grid_types::{JobId, NodeId, NodeOrd};
 
 use crate::apply::Turn;
@@ -32,6 +25,7 @@ impl Turn<'_> {
     }
 
     fn push_event(&mut self, kind: &str, subject: String, text: String, job: Option<JobId>, node: Option<NodeId>) {
+        debug_assert!(EVENT_KINDS.contains(&kind), "{kind} is not in the list of kinds that readers may ask for");
         let meta = &self.state.meta;
         let namespace = job.and_then(|id| self.state.jobs.get(&id)).map(|job| job.head.namespace.clone());
         self.changes.history.push(History::Event(EventRow {

@@ -2,8 +2,9 @@
 //!
 //! Received under another name, checked against the controller's hash, fsynced, and only then named.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,8 @@ fn part_of(to: &Path) -> Result<PathBuf, Failure> {
 
 async fn receive(stream: &mut BackupStream, part: &Path) -> Result<(), Failure> {
     let unwritable = |e: io::Error| Failure::usage(format!("cannot write {}: {e}", part.display()), None);
-    let mut file = File::create_new(part).map_err(unwritable)?;
+    // A backup holds the parameters of every job.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map_err(unwritable)?;
     let (mut told, mut received, all) = (Instant::now(), 0u64, stream.head.bytes);
     while let Some(piece) = stream.next().await? {
         file.write_all(&piece).map_err(unwritable)?;

@@ -36,9 +36,19 @@ pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
         attempt: args.attempt,
         tail: args.tail,
     };
+    let strangers =
+        |expected: &Vec<String>| args.nodes.iter().find(|node| !expected.contains(&node.to_string())).cloned();
+    if let Some(node) = doc.expected.as_ref().and_then(strangers) {
+        return Err(Failure::NotFound(format!(
+            "{job} does not run on {node}; gridc job status {job} shows where it does"
+        )));
+    }
     let lines = follow(&client, global, job, &doc, query).await?;
     if lines == 0 && !args.follow && global.output.is_none_or(|format| format == Format::Table) {
-        tell("hint: nothing was printed yet; -f waits for it");
+        tell(match doc.status.is_ended() {
+            true => "hint: nothing was printed, or not by these nodes, steps and attempts",
+            false => "hint: nothing was printed yet; -f waits for it",
+        });
     }
     Ok(0)
 }
@@ -73,7 +83,7 @@ pub async fn follow(
             out::write(text.as_bytes())?;
             tell(&format!("{}: {}", printer.place(note.step, &note.node), one_line(&note.text)));
         } else if !out::write(text.as_bytes())? {
-            return Ok(count);
+            return Ok(count + 1);
         }
         if is_end {
             break;

@@ -3,7 +3,7 @@
 //! Failures with the same words are told once, with the nodes they happened on: of 200 nodes that could not reach the
 //! mirror the mirror is the news.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grid_client::{Client, Error, ResultsQuery};
 use grid_types::api::{JobDoc, ResultDoc};
@@ -27,6 +27,9 @@ pub async fn summary(client: &Client, namespace: &str, job: JobId, doc: &JobDoc)
     if all > 0 {
         let groups = grouped(failed(client, namespace, job, doc).await?);
         text.push_str(&failed_text(job, doc, &groups, all));
+    }
+    if doc.reason.as_deref().is_some_and(|why| why.contains("offline")) {
+        text.push_str(&offline_text(job, doc, offline(client, namespace, job, doc).await?));
     }
     if count(&doc.counts, Outcome::Unknown) > 0 {
         text.push_str("hint: unknown counts as failed; with on_unknown: wait a job asks first (gridc job resolve)\n");
@@ -84,6 +87,32 @@ fn failed_text(job: JobId, doc: &JobDoc, groups: &[Group], all: u64) -> String {
         text.push_str(&format!("  and {more} more; gridc job get {job} has all of them\n"));
     }
     text
+}
+
+/// Nobody is left out in silence: who was away, by name.
+fn offline_text(job: JobId, doc: &JobDoc, names: Vec<String>) -> String {
+    let names: Vec<String> = names.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("  skipped, offline: {}\n", named(&names));
+    if doc.status == JobStatus::Completed {
+        text.push_str(&format!("hint: when they are back, gridc job resume {job} runs it there\n"));
+    }
+    text
+}
+
+async fn offline(client: &Client, namespace: &str, job: JobId, doc: &JobDoc) -> Result<Vec<String>, Error> {
+    let is_offline = |result: &ResultDoc| {
+        result.status == Outcome::Skipped && result.reason.as_deref().is_some_and(|why| why.contains("offline"))
+    };
+    if let Some(results) = &doc.results {
+        let rows = results.values().flatten().filter(|(_, result)| is_offline(result));
+        return Ok(rows.map(|(node, _)| node.clone()).collect());
+    }
+    let query = ResultsQuery { status: Some(Outcome::Skipped), limit: Some(PAGE), ..ResultsQuery::default() };
+    let page = client.results(namespace, job, &query).await?;
+    Ok(page.items.into_iter().filter(|row| is_offline(&row.result)).map(|row| row.node).collect())
 }
 
 /// Failures, at most a page of each kind.

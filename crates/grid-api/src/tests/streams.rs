@@ -100,3 +100,10 @@ async fn whoever_wants_live_outputs_is_sent_to_the_leader() {
     }
     assert_eq!(get(&fake, &format!("/job/{JOB}/output/0/web-01"), &[]).await.status.as_u16(), 200);
 }
+
+#[tokio::test]
+async fn a_kind_that_no_event_has_is_refused() {
+    let answer = get(&Fake::leader(), "/v1/events?kind=JobEnded,Jobended", &[]).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.json()["details"][0]["problem"].as_str().unwrap().contains("NodeDead"), "{}", answer.json());
+}

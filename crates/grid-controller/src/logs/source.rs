@@ -1,7 +1,7 @@
 //! One output as a reader sees it: from the worker while it is there, from what is stored otherwise.
 //!
 //! ```text
-//!   settled and short ──────────────► what is stored, over
+//!   settled and short ──────────────► what is stored, over (of an agent: in any case)
 //!   else: ask the worker ─ bytes ───► shown, ask for the next
 //!            │            └ no more ► over (if the lease is still out: it may run again, ask again)
 //!            └ away, or gone ───────► settled: the end that is stored, with a note, over
@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const FOLLOW_PATIENCE: Duration = Duration::from_secs(60);
 /// The clock of files may lag behind the one of results by this much.
 const CLOCK_SLACK_MS: u64 = 100;
+/// From the end of an attempt until its result can be read, at most.
+const STORED_WITHIN: Duration = Duration::from_secs(5);
 /// Before a worker that had nothing is asked again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long half a line may wait for its other half.
@@ -40,6 +42,8 @@ pub trait Outputs: Clone + Send + Sync + 'static {
     fn stored(&self, row: &LogRow) -> impl Future<Output = Result<Option<StoredOutput>, String>> + Send;
     /// Whether the lease is out, as far as this leader knows.
     fn is_out(&self, row: &LogRow) -> bool;
+    /// Whether the node keeps whole outputs: a plain HTTP agent does not, all there will be is in its result (W10).
+    fn keeps_outputs(&self, row: &LogRow) -> bool;
     /// Whether the node should be there.
     fn is_online(&self, row: &LogRow) -> bool;
 }
@@ -114,6 +118,9 @@ impl Source {
     pub async fn turn(&mut self, outputs: &impl Outputs, wait: Duration) -> Turn {
         // Before the worker is asked: a lease that it runs again meanwhile is then never taken for one that is over.
         let is_out = outputs.is_out(&self.row);
+        if !outputs.keeps_outputs(&self.row) {
+            return self.of_agent(outputs, is_out).await;
+        }
         if !is_out && !self.asks_worker {
             match outputs.stored(&self.row).await {
                 Ok(Some(stored)) if stored.is_whole() => return self.finish(&stored, ""),
@@ -138,6 +145,21 @@ impl Source {
             Ok(pulled) => self.take(pulled, is_out).await,
             Err(NotPulled::Busy) => nothing().await,
             Err(why) => self.without_worker(outputs, &why).await,
+        }
+    }
+
+    async fn of_agent(&mut self, outputs: &impl Outputs, is_out: bool) -> Turn {
+        match outputs.stored(&self.row).await {
+            Ok(Some(stored)) => self.finish(&stored, "an agent sends no more"),
+            Ok(None) if is_out && self.follow => nothing().await,
+            Ok(None) => {
+                // What is applied is stored a moment later.
+                let since = *self.away_since.get_or_insert_with(Instant::now);
+                let mut turn = nothing().await;
+                turn.over = is_out || since.elapsed() >= STORED_WITHIN;
+                turn
+            }
+            Err(why) => self.lost(&why),
         }
     }
 

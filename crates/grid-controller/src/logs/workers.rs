@@ -40,6 +40,10 @@ impl Outputs for Workers {
         job.and_then(|job| job.lease_at(row.node)).is_some_and(|(lease, _)| lease == row.lease)
     }
 
+    fn keeps_outputs(&self, row: &LogRow) -> bool {
+        self.shared.state().nodes.get(&row.node).is_none_or(|node| !node.agent)
+    }
+
     fn is_online(&self, row: &LogRow) -> bool {
         // A standby hears nobody.
         self.shared.current_term().is_some()

@@ -345,6 +345,12 @@ fn the_agent_of_the_guide_runs_jobs_and_stops_what_is_cancelled() {
     let ended = api.wait_ended(&id);
     assert_eq!(ended.status(), "completed", "{ended}");
     assert_eq!(lines.of(&id), [(1, "edge-01".to_owned(), 1)]);
+    let followed = cluster
+        .gridc()
+        .run(&["job", "run", "-t", "group:edge", "ping", "echo", "--message", "hi", "--follow"])
+        .exits(0);
+    assert!(followed.stdout.contains("edge-01 | hi"), "{followed:?}");
+    assert!(!followed.stderr.contains("away"), "{followed:?}");
     let long = api.submit(&job("all", [task("ping", "sleep", &json!({"duration": "10m"}))]));
     wait_until("the agent to sleep", LIMIT, || {
         let why = api.get(&format!("/job/{long}/why")).text;

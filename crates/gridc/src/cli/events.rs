@@ -6,7 +6,7 @@ use grid_types::{JobId, NodeId};
 pub const EXAMPLES: &str = "\
 Prints what happened to jobs, nodes and controllers, oldest first. With -f it goes on with what
 happens next, over restarts and changes of the leader: no event is lost or shown twice.
-With -o json each line is one event.
+With -f -o json each line is one event; without -f it is one list.
 
 Kinds:
   JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed
@@ -39,7 +39,7 @@ pub struct EventsArgs {
     /// How many of the past at most [default: 100; with --follow 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub limit: Option<u32>,
-    /// Everything behind the event with this number
+    /// With --follow: everything behind the event with this number
     #[arg(long, value_name = "NUMBER", requires = "follow", conflicts_with = "limit")]
     pub after: Option<u64>,
 }

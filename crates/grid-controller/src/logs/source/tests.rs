@@ -19,6 +19,7 @@ struct Inner {
     stored: Option<StoredOutput>,
     out: bool,
     online: bool,
+    agent: bool,
 }
 
 #[derive(Clone, Default)]
@@ -58,6 +59,10 @@ impl Outputs for Script {
 
     fn is_out(&self, _: &LogRow) -> bool {
         self.0.lock().unwrap().out
+    }
+
+    fn keeps_outputs(&self, _: &LogRow) -> bool {
+        !self.0.lock().unwrap().agent
     }
 
     fn is_online(&self, _: &LogRow) -> bool {
@@ -218,4 +223,18 @@ async fn an_outcome_nobody_knows_is_asked_of_the_worker_and_else_said_so() {
     script.0.lock().unwrap().answers.push_back(pulled(0, b"it said\n", false, 7));
     assert_eq!(turn(&mut source(false), &script).await, (vec!["0:it said\n".to_owned()], true));
     assert_eq!(turn(&mut source(false), &script).await, (vec!["(lost)".to_owned()], true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn w10_an_agent_is_never_asked_and_never_away() {
+    let script = Script::running([]);
+    script.0.lock().unwrap().agent = true;
+    let mut source = source(true);
+    assert_eq!(turn(&mut source, &script).await, (none(), false), "it runs");
+    script.0.lock().unwrap().out = false;
+    assert_eq!(turn(&mut source, &script).await, (none(), false), "its result is applied, not stored yet");
+    let stored = Script::settled(b"hi\n", 3).0.lock().unwrap().stored.take();
+    script.0.lock().unwrap().stored = stored;
+    assert_eq!(turn(&mut source, &script).await, (vec!["0:hi\n".to_owned()], true));
+    assert_eq!(script.asked(), []);
 }
