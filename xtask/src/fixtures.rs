@@ -1,4 +1,4 @@
-//! `cargo xtask fixtures`: writes what this version's entries and journals look like, for the tests of later ones.
+//! `cargo xtask fixtures`: writes what this version's entries, data folders and journals look like, for the tests of later ones.
 //!
 //! The tests that read the fixtures also write them, if told to, and only for a feature level that has none: what an old
 //! version wrote is never written again.

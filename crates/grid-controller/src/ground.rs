@@ -65,6 +65,8 @@ pub(crate) fn newest_state(dir: &Path) -> Option<(u64, PathBuf)> {
 }
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 pub(crate) mod life;
 #[cfg(test)]
 mod tests;

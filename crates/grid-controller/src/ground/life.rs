@@ -106,11 +106,11 @@ pub async fn lived() -> (TempDir, TempDir, Acknowledged) {
     (killed, closed, told)
 }
 
-async fn propose(controller: &Controller, command: Command) {
+pub async fn propose(controller: &Controller, command: Command) {
     controller.shared.proposer.propose(&command).await.unwrap();
 }
 
-fn register(node: &str) -> Command {
+pub fn register(node: &str) -> Command {
     let backends = builtin().iter().map(|backend| {
         let actions = backend.actions.iter().map(|action| action.name.to_owned()).collect();
         (backend.name.to_owned(), actions)
@@ -127,7 +127,7 @@ fn register(node: &str) -> Command {
     })
 }
 
-fn submit(id: JobId) -> Command {
+pub fn submit(id: JobId) -> Command {
     let action =
         builtin().iter().find(|backend| backend.name == "test").and_then(|test| test.action("record")).unwrap();
     let task = Task {
@@ -146,7 +146,7 @@ fn submit(id: JobId) -> Command {
 }
 
 /// Settles every lease that is out, but those of one node: its jobs go on.
-async fn report_all(controller: &Controller) {
+pub async fn report_all(controller: &Controller) {
     let offers: Vec<_> = pending_effects(&controller.shared.state())
         .into_iter()
         .filter_map(|effect| match effect {
