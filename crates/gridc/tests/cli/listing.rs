@@ -10,7 +10,7 @@ pub fn node(id: &str, state: &str) -> Value {
         "id": id, "hostname": format!("{id}.lan"), "address": "10.0.0.7:0", "groups": ["web", "prod"],
         "labels": {"rack": "a"}, "backends": {"ping": ["echo", "sleep"]}, "os": "linux", "arch": "x86_64",
         "capacity": {"cpu_milli": 2500, "memory_bytes": 8_589_934_592_u64, "disk_bytes": 1536, "slots": 8},
-        "version": "0.1.0", "status": state, "state": state, "ordinal": 1, "session": 7, "drained": false, "leases": 2,
+        "version": "0.1.0", "status": state, "state": state, "ordinal": 1, "session": 7, "agent": false, "drained": false, "leases": 2,
         "last_seen": "2026-02-12T10:30:00Z", "registered_at": "2026-02-12T10:00:00Z", "leader_epoch": 1,
     })
 }
