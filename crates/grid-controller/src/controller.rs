@@ -124,6 +124,7 @@ impl Controller {
             Arc::clone(&leading),
             opening.feature_level,
         );
+        let progress = machine.progress();
         let raft = Raft::run(ground, machine).await.map_err(|e| ground::with_way_out(dir, e))?;
         let restored = restore::restored(dir)?.map(|restored| RestoredFrom {
             generation: restored.generation,
@@ -144,6 +145,7 @@ impl Controller {
             raft: raft.clone(),
             term: term_out,
             leading,
+            progress,
             draining: AtomicBool::new(false),
             gate: Gate::new(opening.hold_dispatch),
             sessions: Mutex::default(),

@@ -29,6 +29,7 @@ mod log_size;
 mod logs;
 mod machine;
 mod output_desk;
+mod progress;
 mod proposer;
 mod pruner;
 mod reconcile;
@@ -37,6 +38,7 @@ mod restore;
 mod resume;
 mod sessions;
 mod shared;
+mod status;
 mod term;
 mod ticker;
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::progress::Progress;
 use grid_core::{Answer, Applied, Changes, Command, Effect, History, Rejection, Reply, State, apply, decode_entry_at};
 use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
 use grid_store::{Position, Store};
@@ -46,6 +47,7 @@ pub struct ControllerMachine {
     leading: Arc<AtomicU64>,
     /// L2: what this controller knows.
     feature_level: u32,
+    progress: Arc<Progress>,
 }
 
 impl ControllerMachine {
@@ -58,7 +60,11 @@ impl ControllerMachine {
         leading: Arc<AtomicU64>,
         feature_level: u32,
     ) -> Self {
-        Self { state, store, position, outgoing, bell, leading, feature_level }
+        Self { state, store, position, outgoing, bell, leading, feature_level, progress: Arc::default() }
+    }
+
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
     }
 
     /// Entries of one term, in one transaction.
@@ -68,6 +74,7 @@ impl ControllerMachine {
         let mut changes: Vec<Changes> = Vec::with_capacity(run.len());
         let leads = last.term == self.leading.load(Ordering::Acquire);
         let mut outgoing = Outgoing::default();
+        self.progress.begin();
         for committed in run {
             let Some(payload) = &committed.payload else {
                 replies.push(None);
@@ -89,6 +96,7 @@ impl ControllerMachine {
         let at = Position { term: last.term, index: last.index };
         self.store.persist(&state, &changes, at, membership.as_deref()).map_err(MachineError::new)?;
         drop(state);
+        self.progress.stored();
         self.position.applied = Some(last);
         if changes.iter().flat_map(|one| &one.history).any(|row| matches!(row, History::Event(_))) {
             self.bell.send_replace(last.index);

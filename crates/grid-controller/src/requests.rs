@@ -8,10 +8,9 @@ use std::future::Future;
 use std::sync::PoisonError;
 
 use grid_core::{
-    CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, State, SubmitJob,
-    Verdict,
+    CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, SubmitJob, Verdict,
 };
-use grid_store::{Reader, StoreError, Stored};
+use grid_store::{Reader, StoreError};
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogDoc, NodeDoc,
     NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
@@ -48,7 +47,7 @@ impl Controller {
         Ok(id)
     }
 
-    async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -378,32 +377,6 @@ impl Control for Controller {
     }
 
     async fn status(&self, hash: bool) -> Result<StatusDoc, Refusal> {
-        let mut totals = self.read(Reader::totals).await?;
-        let mut state_hash = None;
-        if hash {
-            let stored = self.read(|reader| Ok(hash_of(reader.stored()?))).await?;
-            let contradiction =
-                |why| Refusal::new(Code::Internal, format!("the stored state contradicts itself: {why}"));
-            let (index, hash) = stored.map_err(contradiction)?;
-            totals.applied_index = index;
-            state_hash = Some(hash);
-        }
-        let cluster_id = self.shared.state().meta.cluster_id.clone();
-        Ok(StatusDoc {
-            cluster_id,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            role: self.shared.role(),
-            nodes: totals.nodes,
-            jobs: totals.jobs,
-            applied_index: totals.applied_index,
-            state_hash,
-        })
+        self.status_doc(hash).await
     }
-}
-
-/// Of a stored state: its index and hash, or how it contradicts itself.
-fn hash_of(stored: Stored) -> Result<(u64, String), String> {
-    let index = stored.applied.map_or(0, |at| at.index);
-    let state = State::from_parts(stored.parts)?;
-    Ok((index, state.hash().iter().map(|byte| format!("{byte:02x}")).collect()))
 }

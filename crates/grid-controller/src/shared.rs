@@ -23,6 +23,7 @@ use crate::locks::{Held, Rank};
 use crate::logs::Readers;
 use crate::machine::Replies;
 use crate::output_desk::OutputDesk;
+use crate::progress::Progress;
 use crate::proposer::Proposer;
 use crate::sessions::Sessions;
 use crate::term::Term;
@@ -55,6 +56,7 @@ pub struct Shared {
     pub term: watch::Receiver<Option<Term>>,
     /// The last Raft term in which this controller led or began to, for the machine; 0: none.
     pub leading: Arc<AtomicU64>,
+    pub progress: Arc<Progress>,
     /// E7: leadership is being handed over.
     pub draining: AtomicBool,
     /// E8: whether offers go out.

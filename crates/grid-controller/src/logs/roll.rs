@@ -5,6 +5,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use grid_core::State;
 use grid_store::{LogFilter, LogPlace, LogRow, Reader};
 use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, StepIndex};
 
@@ -54,12 +55,15 @@ impl Roll {
             over: false,
         };
         // In this order: what ends in between is running first and a new result then, never neither.
-        let running = roll.running_now(shared);
+        let running = roll.running_now(shared).await;
         roll.running = running.iter().map(|row| (row.node, row.lease.step)).collect();
         roll.results = shared.read(Reader::newest_result).await?;
         let Some(mut rows) = roll.page(shared).await? else { return Ok(None) };
         roll.begun.extend(running.iter().map(|row| (row.node, row.lease)));
         rows.extend(running);
+        if follow {
+            in_order(&mut rows);
+        }
         Ok(Some((roll, rows)))
     }
 
@@ -85,19 +89,19 @@ impl Roll {
             return Ok(VecDeque::new());
         }
         let ended = !shared.state().jobs.contains_key(&self.job);
-        let running = self.running_now(shared);
+        let running = self.running_now(shared).await;
         self.begun.extend(running.iter().map(|row| (row.node, row.lease)));
         let (job, after) = (self.job, self.results);
         let (rows, reached) = shared.read(move |reader| reader.logs_since(job, after, PAGE)).await?;
         self.over = ended && rows.len() < PAGE;
         self.results = reached;
-        // What has ended comes before what runs: that is the order in which a node printed it.
         let ended = rows.into_iter().filter(|row| {
             let is_new = !self.begun.remove(&(row.node, row.lease));
             is_new && self.filter.takes(&row.lease, &row.name)
         });
         let mut found: VecDeque<_> = ended.collect();
         found.extend(running);
+        in_order(&mut found);
         Ok(found)
     }
 
@@ -112,8 +116,17 @@ impl Roll {
     }
 
     /// What runs and is not known yet: a look five times a second must not write down the whole fleet.
-    fn running_now(&self, shared: &Shared) -> Vec<LogRow> {
-        let state = shared.state();
+    /// What ended before it is stored when this returns, so that it comes first.
+    async fn running_now(&self, shared: &Shared) -> Vec<LogRow> {
+        let (rows, mark) = {
+            let state = shared.state();
+            (self.new_rows(&state), shared.progress.mark())
+        };
+        shared.progress.wait(mark).await;
+        rows
+    }
+
+    fn new_rows(&self, state: &State) -> Vec<LogRow> {
         let Some(job) = state.jobs.get(&self.job) else { return Vec::new() };
         let leases =
             job.expected.iter().zip(&job.cells).filter_map(|(node, cell)| Some((*node, job.lease_of(cell)?.0)));
@@ -124,4 +137,9 @@ impl Roll {
         });
         rows.collect()
     }
+}
+
+/// As each node printed it. What ran at the first of two looks may have ended at the second, and more after it.
+fn in_order(rows: &mut VecDeque<LogRow>) {
+    rows.make_contiguous().sort_by_key(|row| (row.lease.job_epoch, row.lease.step, row.lease.attempt));
 }
