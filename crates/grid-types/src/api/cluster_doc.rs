@@ -16,6 +16,7 @@ pub struct ControllerDoc {
     pub leader_epoch: Option<u64>,
     pub version: Option<String>,
     /// The newest behaviour that its program knows.
+    #[serde(default)]
     pub feature_level: u32,
     pub api_url: String,
     pub grpc_addr: String,
@@ -42,6 +43,7 @@ pub struct ClusterDoc {
     /// Voters that must agree.
     pub majority: u32,
     /// The behaviour that the cluster makes use of: it rises when every member knows it.
+    #[serde(default)]
     pub feature_level: u32,
     pub members: Vec<ControllerDoc>,
 }
