@@ -27,6 +27,7 @@ const WARM_UP: u32 = 2;
 const PIPELINE_STEPS: u32 = 10;
 /// How long a cluster is left alone before its memory is read.
 const SETTLE: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
@@ -54,7 +55,7 @@ pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
     let client = cluster.client()?;
     let mut load = Load::new(&client).await?;
 
-    let barrier = barrier_rounds(args, &mut load, &mut baseline, pid).await?;
+    let barrier = barrier_rounds(args, &mut load, &mut baseline, &mut swarm, pid).await?;
     let disk_before = disk_bytes(&cluster.data_dir(leader));
     let jobs: Vec<Value> = (0..args.jobs).map(|_| pipeline(args.steps.max(PIPELINE_STEPS))).collect();
     let per_job = u64::from(args.workers) * u64::from(args.steps.max(PIPELINE_STEPS));
@@ -114,7 +115,7 @@ async fn all_answered(swarm: &mut Swarm, expected: u64) -> anyhow::Result<()> {
         if counts.runs > expected || began.elapsed() > PATIENCE {
             anyhow::bail!("{expected} leases were to be run and committed, and the sessions say {counts:?}");
         }
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -122,6 +123,7 @@ async fn barrier_rounds(
     args: &FanoutArgs,
     load: &mut Load<'_>,
     baseline: &mut Baseline,
+    swarm: &mut Swarm,
     pid: u32,
 ) -> anyhow::Result<Found> {
     let job = [barriers(args.steps)];
@@ -132,7 +134,8 @@ async fn barrier_rounds(
         let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
         let ids = load.run(&job).await?;
         let took = began.elapsed();
-        // What follows the end of the job, answers and forgets, is part of its cost.
+        // What follows the end of the job, answers and forgets, is part of its cost, and must not be in the baseline's way.
+        all_answered(swarm, results * u64::from(round + 1)).await?;
         let spent = cpu_seconds(pid)? - cpu_before;
         load.check(&ids[0], results).await?;
         if round >= WARM_UP {

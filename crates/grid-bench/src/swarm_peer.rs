@@ -24,6 +24,8 @@ use crate::swarm::Counters;
 const SLOTS: u32 = 1_024;
 /// Between two tries to find a leader.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Beats until what has no answer is said again, as a worker does.
+const PATIENT_BEATS: u32 = 6;
 const OUTPUT: &[u8] = b"pong";
 
 /// How a session finds whom to speak to.
@@ -60,7 +62,7 @@ pub struct Peer {
     ran: BTreeSet<LeaseKey>,
     /// Of these, without a final answer.
     held: BTreeSet<LeaseKey>,
-    /// As of the beat before.
+    /// As of [`PATIENT_BEATS`] before.
     held_before: Vec<LeaseKey>,
     /// To be reported.
     due: Vec<LeaseKey>,
@@ -150,7 +152,7 @@ impl Peer {
         let offset = every.mul_f64(f64::from(own) / f64::from(u32::MAX));
         let mut beats = interval_at(Instant::now() + offset, every);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut beat_due, mut asked) = (false, false);
+        let (mut beat_due, mut asked, mut beat_number) = (false, false, 0u32);
         loop {
             tokio::select! {
                 heard = downlink.next() => match heard {
@@ -167,13 +169,20 @@ impl Peer {
                 }
                 _ = beats.tick() => {
                     beat_due = true;
-                    // Answered `Retry`, or not at all for a whole interval.
-                    let again = self.held_before.iter().filter(|lease| self.held.contains(lease));
-                    self.due.extend(again.copied());
-                    self.held_before = self.held.iter().copied().collect();
+                    beat_number = beat_number.wrapping_add(1);
+                    if beat_number.is_multiple_of(PATIENT_BEATS) {
+                        self.say_again();
+                    }
                 }
             }
         }
+    }
+
+    /// Answered `Retry`, or not at all for a long time.
+    fn say_again(&mut self) {
+        let again = self.held_before.iter().filter(|lease| self.held.contains(lease));
+        self.due.extend(again.copied());
+        self.held_before = self.held.iter().copied().collect();
     }
 
     fn told_why(&self, ended: &Option<Result<v1::ToWorker, LinkError>>) {

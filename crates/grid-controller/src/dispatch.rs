@@ -2,16 +2,20 @@
 //! open, and relies on `reconcile` for the rest.
 //!
 //! One message per session and batch: a frame costs a worker's session more than everything in it. So what waits here is
-//! taken together, and an answer travels with the offer that follows from it.
+//! taken together, and an answer travels with the offer that follows from it. Answers and forgets alone wait for what
+//! comes next, a moment if nothing does, [`LONGEST_WAIT`] at most: nobody waits for them.
 //! While leadership is handed over (E7), or no majority answers (E5), results are still answered, and nothing is given out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use grid_core::{Answer, Effect, Offer, Stale};
+use grid_fabric::Outbox;
 use grid_proto::v1;
 use grid_types::NodeOrd;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::machine::{Answered, Outgoing};
 use crate::reconcile::offer_message;
@@ -19,8 +23,23 @@ use crate::shared::Shared;
 
 type Messages = HashMap<NodeOrd, v1::ToWorker>;
 
+/// A pause of this length ends the wait of answers and forgets.
+const QUIET: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
 pub async fn dispatch(shared: Arc<Shared>, mut outgoing: mpsc::UnboundedReceiver<Outgoing>, deposed: Arc<Notify>) {
-    while let Some(mut batch) = outgoing.recv().await {
+    let mut patient = Patient::default();
+    loop {
+        let mut batch = tokio::select! {
+            batch = outgoing.recv() => match batch {
+                Some(batch) => batch,
+                None => return,
+            },
+            () = patient.waited() => {
+                patient.hurry();
+                continue;
+            }
+        };
         while let Ok(next) = outgoing.try_recv() {
             batch.effects.extend(next.effects);
             batch.answers.extend(next.answers);
@@ -35,14 +54,51 @@ pub async fn dispatch(shared: Arc<Shared>, mut outgoing: mpsc::UnboundedReceiver
         if shared.open_term().is_none() {
             batch.effects.clear();
         }
-        send(&shared, batch, now_mono_ms);
+        patient.extend(send(&shared, batch, now_mono_ms));
     }
 }
 
-fn send(shared: &Shared, batch: Outgoing, now_mono_ms: u64) {
+/// Sessions with something that may wait.
+#[derive(Default)]
+struct Patient {
+    outboxes: Vec<Outbox>,
+    /// When the first of them began to wait, and the last.
+    since: Option<(Instant, Instant)>,
+}
+
+impl Patient {
+    fn extend(&mut self, outboxes: Vec<Outbox>) {
+        if !outboxes.is_empty() {
+            let now = Instant::now();
+            self.since = Some((self.since.map_or(now, |(first, _)| first), now));
+            self.outboxes.extend(outboxes);
+        }
+    }
+
+    /// Never if nobody waits.
+    async fn waited(&self) {
+        match self.since {
+            Some((first, last)) => tokio::time::sleep_until((first + LONGEST_WAIT).min(last + QUIET)).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn hurry(&mut self) {
+        self.outboxes.drain(..).for_each(|outbox| outbox.hurry());
+        self.since = None;
+    }
+}
+
+/// Returns the sessions for which something was queued that may wait.
+fn send(shared: &Shared, batch: Outgoing, now_mono_ms: u64) -> Vec<Outbox> {
     shared.agents.ring(batch.effects.iter().filter_map(told_to));
     let mut messages = answer_messages(shared, &batch.answers);
     let mut sessions = shared.sessions();
+    for answered in &batch.answers {
+        if let Some(session) = sessions.of_node(answered.node) {
+            session.put_down(answered.lease);
+        }
+    }
     let gives_out = shared.gate.is_open();
     for effect in batch.effects {
         match effect {
@@ -67,11 +123,16 @@ fn send(shared: &Shared, batch: Outgoing, now_mono_ms: u64) {
             Effect::Deposed => {}
         }
     }
+    let mut patient = Vec::new();
     for (node, message) in messages {
-        if let Some(session) = sessions.of_node(node) {
+        let Some(session) = sessions.of_node(node) else { continue };
+        if message.offers.is_empty() && message.revokes.is_empty() {
+            patient.extend(session.send_with_next(message));
+        } else {
             session.send(message);
         }
     }
+    patient
 }
 
 /// The node that something is offered to, or taken back from.

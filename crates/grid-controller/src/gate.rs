@@ -123,7 +123,7 @@ fn give_out(shared: &Shared) {
     let state = shared.state();
     shared.soft().backstop.new_term(&state, shared.clock.mono_ms());
     drop(state);
-    shared.sessions().ask_all_what_they_hold();
+    shared.sessions().ask_all_what_they_hold(shared.clock.mono_ms());
 }
 
 #[cfg(test)]

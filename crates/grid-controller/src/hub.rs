@@ -11,7 +11,8 @@ use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Code, JobId, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
 
-use crate::proposer::NoReply;
+use crate::machine::reported;
+use crate::proposer::{NoReply, TOGETHER};
 use crate::reconcile::{agrees, reconcile};
 use crate::shared::Shared;
 
@@ -108,15 +109,13 @@ impl FabricHub {
         current.then_some(node)
     }
 
-    /// `reported`: what the same message told of; it is on its way into the log and needs no word about it.
-    fn compare(&self, id: SessionId, node: NodeOrd, held: &BTreeSet<LeaseKey>, reported: &BTreeSet<LeaseKey>) {
+    fn compare(&self, id: SessionId, node: NodeOrd, held: &BTreeSet<LeaseKey>) {
         let now = self.shared.clock.mono_ms();
         let state = self.shared.state();
         let Some(known) = state.nodes.get(&node) else { return };
         let mut sessions = self.shared.sessions();
         let Some(session) = sessions.get_mut(id) else { return };
-        let (mut message, accepted) = reconcile(&state, known, session, held, now, self.shared.gate.is_open());
-        message.revokes.retain(|lease| !reported.contains(&LeaseKey::from(*lease)));
+        let (message, accepted) = reconcile(&state, known, session, held, now, self.shared.gate.is_open());
         if message != v1::ToWorker::default() {
             session.send(message);
         }
@@ -146,6 +145,13 @@ impl FabricHub {
         }
     }
 
+    /// Whether something waits for a worker that may well be the reason why its list would differ; the next beat tells.
+    fn is_told_more(&self, session: SessionId) -> bool {
+        let mut sessions = self.shared.sessions();
+        let outbox = sessions.get_mut(session).and_then(|session| session.outbox.as_ref());
+        outbox.is_some_and(Outbox::is_waiting)
+    }
+
     /// A `Forget` may have been sent while the worker was away.
     fn forget_ended(&self, session: SessionId, jobs: &[u64]) {
         let state = self.shared.state();
@@ -159,21 +165,38 @@ impl FabricHub {
         }
     }
 
+    /// Notes what a worker reports, and leaves out what it has reported before: that is on its way into the log and will
+    /// be answered. Under load a worker may lose patience, and load must not make more of itself.
+    fn take_up(&self, session: SessionId, reports: &mut Vec<Command>) {
+        if reports.is_empty() {
+            return;
+        }
+        let mut sessions = self.shared.sessions();
+        let Some(session) = sessions.get_mut(session) else { return };
+        reports.retain(|report| reported(report).is_some_and(|(_, lease)| session.take_up(lease)));
+    }
+
     /// Proposes what a worker reported. A final answer goes out when it is stored, together with whatever else that
     /// entry has for the worker (`dispatch`); only what is to be said again is answered from here (W4).
-    async fn record(&self, session: SessionId, lease: LeaseKey, command: Command) {
+    async fn record(&self, session: SessionId, reports: &[Command]) {
         let shared = Arc::clone(&self.shared);
-        let then = move |reply: Result<Reply, NoReply>| {
-            if matches!(reply, Ok(Reply::Answered(_))) {
+        let leases: Vec<_> = reports.iter().filter_map(|report| Some(reported(report)?.1)).collect();
+        let then = move |replies: Vec<Result<Reply, NoReply>>| {
+            // A stale session, a lost leadership, a fate unknown: keep it and say it again.
+            let is_open = |reply: &Result<Reply, NoReply>| !matches!(reply, Ok(Reply::Answered(_)));
+            let open = leases.into_iter().zip(&replies).filter(|(_, reply)| is_open(reply));
+            let open: Vec<LeaseKey> = open.map(|(lease, _)| lease).collect();
+            if open.is_empty() {
                 return;
             }
-            // A stale session, a lost leadership, a fate unknown: keep it and say it again.
-            let answers = vec![v1::Answer { lease: Some(lease.into()), kind: v1::AnswerKind::Retry.into() }];
-            if let Some(session) = shared.sessions().get_mut(session) {
-                session.send(v1::ToWorker { answers, ..v1::ToWorker::default() });
-            }
+            let mut sessions = shared.sessions();
+            let Some(session) = sessions.get_mut(session) else { return };
+            open.iter().for_each(|lease| session.put_down(*lease));
+            let retry = |lease: LeaseKey| v1::Answer { lease: Some(lease.into()), kind: v1::AnswerKind::Retry.into() };
+            let answers = open.into_iter().map(retry).collect();
+            session.send(v1::ToWorker { answers, ..v1::ToWorker::default() });
         };
-        self.shared.proposer.propose_then(&command, then).await;
+        self.shared.proposer.propose_together(reports, then).await;
     }
 }
 
@@ -232,9 +255,7 @@ impl Hub for FabricHub {
         let is_known = {
             let mut sessions = self.shared.sessions();
             sessions.get_mut(session).is_some_and(|known| {
-                known.outbox = Some(outbox);
-                // Offers of an earlier stream may never have arrived.
-                known.offered_mono_ms.clear();
+                known.open(outbox, self.shared.clock.mono_ms());
                 true
             })
         };
@@ -249,27 +270,24 @@ impl Hub for FabricHub {
             return;
         };
         self.accepted(node, &message.accepted);
-        let mut reported = BTreeSet::new();
-        for result in message.results {
-            let Some(command) = result_command(node, session, result) else { continue };
-            reported.insert(command.lease);
-            self.record(session, command.lease, Command::RecordResult(command)).await;
-        }
-        for done in message.revokes_done {
-            let Some(command) = revoke_command(node, session, done) else { continue };
-            reported.insert(command.lease);
-            self.record(session, command.lease, Command::ConfirmRevoke(command)).await;
+        let results = message.results.into_iter().filter_map(|result| result_command(node, session, result));
+        let revokes = message.revokes_done.into_iter().filter_map(|done| revoke_command(node, session, done));
+        let reports = results.map(Command::RecordResult).chain(revokes.map(Command::ConfirmRevoke));
+        let mut reports: Vec<Command> = reports.collect();
+        self.take_up(session, &mut reports);
+        for some in reports.chunks(TOGETHER) {
+            self.record(session, some).await;
         }
         if let Some(held) = message.held {
             self.forget_ended(session, &held.settled_jobs);
             let held = held.leases.into_iter().map(LeaseKey::from).collect();
-            self.compare(session, node, &held, &reported);
-        } else if let Some(beat) = message.beat {
+            self.compare(session, node, &held);
+        } else if let Some(beat) = message.beat.filter(|_| !self.is_told_more(session)) {
             let state = self.shared.state();
             let differs = state.nodes.get(&node).is_some_and(|known| !agrees(&state, known, beat.held_digest));
             drop(state);
             if differs && let Some(session) = self.shared.sessions().get_mut(session) {
-                session.send(v1::ToWorker { ask_held: true, ..v1::ToWorker::default() });
+                session.ask_what_it_holds(self.shared.clock.mono_ms());
             }
         }
     }

@@ -144,12 +144,17 @@ impl Machine for ControllerMachine {
 
 fn answer(command: &Command, reply: &Reply) -> Option<Answered> {
     let Reply::Answered(answer) = reply else { return None };
-    let (node, lease) = match command {
-        Command::RecordResult(result) => (result.node, result.lease),
-        Command::ConfirmRevoke(done) => (done.node, done.lease),
-        _ => return None,
-    };
+    let (node, lease) = reported(command)?;
     Some(Answered { node, lease, answer: *answer })
+}
+
+/// What a worker's report is about.
+pub fn reported(command: &Command) -> Option<(NodeOrd, LeaseKey)> {
+    match command {
+        Command::RecordResult(result) => Some((result.node, result.lease)),
+        Command::ConfirmRevoke(done) => Some((done.node, done.lease)),
+        _ => None,
+    }
 }
 
 fn halted(at: LogPosition, why: &dyn std::fmt::Display) -> MachineError {

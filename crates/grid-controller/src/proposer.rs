@@ -23,6 +23,8 @@ const IN_FLIGHT: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Commands that wait or are on their way, in all.
 const MEMORY_KIB: usize = 64 * 1024;
+/// Commands of one source that go together: with the longest outputs and errors they still fit into an entry.
+pub const TOGETHER: usize = 64;
 
 /// Why a command has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,10 +40,13 @@ pub enum NoReply {
     OutcomeUnknown(String),
 }
 
-type Then = Box<dyn FnOnce(Result<Reply, NoReply>) + Send>;
+type Then = Box<dyn FnOnce(Vec<Result<Reply, NoReply>>) + Send>;
 
+/// Commands of one source: one entry has all of them.
 struct Waiting {
     bytes: Vec<u8>,
+    commands: usize,
+    /// Called with a reply for each of them, in their order.
     then: Then,
     /// Its share of the memory that may wait; given back when it is answered.
     _share: Option<OwnedSemaphorePermit>,
@@ -92,14 +97,41 @@ impl Proposer {
 
     /// Proposes a command; returns when it is queued, and calls `then` once with what became of it.
     pub async fn propose_then(&self, command: &Command, then: impl FnOnce(Result<Reply, NoReply>) + Send + 'static) {
-        let bytes = encode_command(command);
+        let only = move |mut replies: Vec<_>| {
+            if let Some(reply) = replies.pop() {
+                then(reply);
+            }
+        };
+        self.propose_together(std::slice::from_ref(command), only).await;
+    }
+
+    /// Proposes up to [`TOGETHER`] commands as one; `then` is called once, with a reply for each in their order.
+    ///
+    /// One place in the queue for all: were each to wait for its own, the reports of one worker would come to lie in
+    /// as many entries as there are reports, and their answers in as many messages.
+    pub async fn propose_together(
+        &self,
+        commands: &[Command],
+        then: impl FnOnce(Vec<Result<Reply, NoReply>>) + Send + 'static,
+    ) {
+        debug_assert!(commands.len() <= TOGETHER, "L1");
+        let mut bytes = Vec::new();
+        for command in commands {
+            bytes.extend(encode_command(command));
+        }
         let kib = u32::try_from(bytes.len() / 1024 + 1).unwrap_or(u32::MAX);
         // Closed never; a command larger than everything cannot come through the API's and the fabric's limits.
         let share = Arc::clone(&self.memory).acquire_many_owned(kib).await.ok();
-        let waiting = Waiting { bytes, then: Box::new(then), _share: share };
+        let waiting = Waiting { bytes, commands: commands.len(), then: Box::new(then), _share: share };
         if let Err(mpsc::error::SendError(waiting)) = self.queue.send(waiting).await {
-            (waiting.then)(Err(NoReply::NotLeader));
+            waiting.refuse(&NoReply::NotLeader);
         }
+    }
+}
+
+impl Waiting {
+    fn refuse(self, no_reply: &NoReply) {
+        (self.then)(vec![Err(no_reply.clone()); self.commands]);
     }
 }
 
@@ -127,11 +159,11 @@ async fn run(
         let (batch, next) = gather(first, &mut inbox);
         left_over = next;
         let Some(current) = term.borrow().clone() else {
-            batch.into_iter().for_each(|waiting| (waiting.then)(Err(NoReply::NotLeader)));
+            batch.into_iter().for_each(|waiting| waiting.refuse(&NoReply::NotLeader));
             continue;
         };
         let raft = raft.clone();
-        let payload = encode_entry(current.head(batch.len()), batch.iter().map(|waiting| &waiting.bytes));
+        let payload = encode_entry(current.head(count(&batch)), batch.iter().map(|waiting| &waiting.bytes));
         tokio::spawn(async move {
             let answered = tokio::time::timeout(PATIENCE, raft.propose(Bytes::from(payload))).await;
             drop(place);
@@ -141,14 +173,19 @@ async fn run(
     }
 }
 
+fn count(batch: &[Waiting]) -> usize {
+    batch.iter().map(|waiting| waiting.commands).sum()
+}
+
 /// L1: up to 1,024 commands or 2 MiB; what does not fit any more begins the next entry.
 fn gather(first: Waiting, inbox: &mut mpsc::Receiver<Waiting>) -> (Vec<Waiting>, Option<Waiting>) {
-    let mut size = first.bytes.len();
+    let (mut size, mut commands) = (first.bytes.len(), first.commands);
     let mut batch = vec![first];
-    while batch.len() < MAX_ENTRY_COMMANDS {
+    while commands < MAX_ENTRY_COMMANDS {
         let Ok(waiting) = inbox.try_recv() else { break };
         size += waiting.bytes.len();
-        if size > MAX_ENTRY_BYTES {
+        commands += waiting.commands;
+        if size > MAX_ENTRY_BYTES || commands > MAX_ENTRY_COMMANDS {
             return (batch, Some(waiting));
         }
         batch.push(waiting);
@@ -159,12 +196,15 @@ fn gather(first: Waiting, inbox: &mut mpsc::Receiver<Waiting>) -> (Vec<Waiting>,
 fn answer(batch: Vec<Waiting>, answered: Result<Replies, ProposeError>) {
     match answered {
         Ok(replies) => {
-            for (waiting, reply) in batch.into_iter().zip(replies) {
-                (waiting.then)(reply.map_err(|rejection| match rejection {
+            let mut replies = replies.into_iter().map(|reply| {
+                reply.map_err(|rejection| match rejection {
                     // The fence refused the entry whole.
                     Rejection::StaleLeader { .. } => NoReply::NotLeader,
                     other => NoReply::Rejected(other),
-                }));
+                })
+            });
+            for waiting in batch {
+                (waiting.then)(replies.by_ref().take(waiting.commands).collect());
             }
         }
         Err(error) => {
@@ -173,19 +213,26 @@ fn answer(batch: Vec<Waiting>, answered: Result<Replies, ProposeError>) {
                 too_large @ ProposeError::TooLarge { .. } => NoReply::TooLarge(too_large.to_string()),
                 unknown @ ProposeError::OutcomeUnknown { .. } => NoReply::OutcomeUnknown(unknown.to_string()),
             };
-            batch.into_iter().for_each(|waiting| (waiting.then)(Err(no_reply.clone())));
+            batch.into_iter().for_each(|waiting| waiting.refuse(&no_reply));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Waiting, gather};
+    use super::{NoReply, Waiting, answer, count, gather};
+    use grid_core::Reply;
+    use grid_raft::ProposeError;
+    use grid_types::JobId;
     use grid_types::limits::{MAX_ENTRY_BYTES, MAX_ENTRY_COMMANDS};
     use tokio::sync::mpsc;
 
     fn waiting(bytes: usize) -> Waiting {
-        Waiting { bytes: vec![0; bytes], then: Box::new(|_| ()), _share: None }
+        together(1, bytes)
+    }
+
+    fn together(commands: usize, bytes: usize) -> Waiting {
+        Waiting { bytes: vec![0; bytes], commands, then: Box::new(|_| ()), _share: None }
     }
 
     #[test]
@@ -204,5 +251,35 @@ mod tests {
         let (batch, next) = gather(waiting(1), &mut inbox);
         assert_eq!(batch.len(), 2, "two halves and the first one do not fit together");
         assert!(next.is_some(), "what did not fit is kept for the next entry");
+    }
+
+    #[test]
+    fn l1_what_is_proposed_together_is_never_torn() {
+        let (queue, mut inbox) = mpsc::channel(100);
+        for _ in 0..20 {
+            assert!(queue.try_send(together(60, 10)).is_ok());
+        }
+        let (batch, next) = gather(together(60, 10), &mut inbox);
+        assert_eq!(count(&batch), 1_020, "another sixty would be too many");
+        assert_eq!(next.map(|waiting| waiting.commands), Some(60));
+    }
+
+    #[test]
+    fn each_command_gets_its_own_reply() {
+        let (heard, replies) = std::sync::mpsc::channel();
+        let hearing = |name: &'static str, commands| Waiting {
+            then: Box::new({
+                let heard = heard.clone();
+                move |replies| replies.into_iter().for_each(|reply| heard.send((name, reply)).unwrap())
+            }),
+            ..together(commands, 0)
+        };
+        let reply = |id| Ok(Reply::Submitted { job: JobId(id), repeated: false });
+        answer(vec![hearing("a", 2), hearing("b", 1)], Ok(vec![reply(1), reply(2), reply(3)]));
+        let got: Vec<_> = replies.try_iter().collect();
+        let wanted = [("a", 1), ("a", 2), ("b", 3)].map(|(name, id)| (name, reply(id).map_err(NoReply::Rejected)));
+        assert_eq!(got, wanted);
+        answer(vec![hearing("a", 2)], Err(ProposeError::OutcomeUnknown { reason: "late".to_owned() }));
+        assert_eq!(replies.try_iter().count(), 2, "all of them are told");
     }
 }

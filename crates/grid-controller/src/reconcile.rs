@@ -31,6 +31,9 @@ pub fn agrees(state: &State, node: &Node, held_digest: u64) -> bool {
 
 /// What to tell a worker that holds `held`. Leases it accepted are in the second part, with their timeouts. Unless
 /// `gives_out`, nothing is offered (E8).
+///
+/// The list may be old: under load it is seconds on its way. What was offered after it was asked for may have arrived
+/// meanwhile, and what was reported or answered since is not held any more; neither needs a word.
 pub fn reconcile(
     state: &State,
     node: &Node,
@@ -39,6 +42,7 @@ pub fn reconcile(
     now_mono_ms: u64,
     gives_out: bool,
 ) -> (v1::ToWorker, Vec<(LeaseKey, u64)>) {
+    let asked = session.asked.take().unwrap_or_default();
     let mut message = v1::ToWorker::default();
     let mut accepted = Vec::new();
     let mut known = BTreeSet::new();
@@ -49,7 +53,8 @@ pub fn reconcile(
                 known.insert(offer.lease);
                 if held.contains(&offer.lease) {
                     accepted.push((offer.lease, offer.timeout_ms()));
-                } else if gives_out && size < MOST_BYTES && is_due(session, offer.lease, now_mono_ms) {
+                } else if gives_out && size < MOST_BYTES && is_due(session, offer.lease, asked.at_mono_ms, now_mono_ms)
+                {
                     session.offered_mono_ms.insert(offer.lease, now_mono_ms);
                     let offered = offer_message(&offer);
                     size += offered.as_ref().map_or(0, Message::encoded_len);
@@ -64,14 +69,16 @@ pub fn reconcile(
         }
     }
     for lease in held.difference(&known).filter(|lease| !is_wanted(state, node, lease)) {
-        message.revokes.push((*lease).into());
+        if !session.reported.contains(lease) && !asked.answered.contains(lease) {
+            message.revokes.push((*lease).into());
+        }
     }
     (message, accepted)
 }
 
-fn is_due(session: &Session, lease: LeaseKey, now_mono_ms: u64) -> bool {
-    let last = session.offered_mono_ms.get(&lease);
-    last.is_none_or(|last| now_mono_ms.saturating_sub(*last) >= OFFER_AGAIN_MS)
+fn is_due(session: &Session, lease: LeaseKey, asked_mono_ms: u64, now_mono_ms: u64) -> bool {
+    let is_lost = |last: &u64| *last < asked_mono_ms && now_mono_ms.saturating_sub(*last) >= OFFER_AGAIN_MS;
+    !session.reported.contains(&lease) && session.offered_mono_ms.get(&lease).is_none_or(is_lost)
 }
 
 /// W8: an `unknown` that the worker's journal may still settle is not taken away from it. E2: nor is what it has from a
@@ -112,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     use super::{OFFER_AGAIN_MS, agrees, reconcile};
-    use crate::sessions::Session;
+    use crate::sessions::{Asked, Session};
 
     struct World {
         state: State,
@@ -130,6 +137,8 @@ mod tests {
                 heard_mono_ms: 0,
                 heard_wall_ms: 0,
                 offered_mono_ms: BTreeMap::new(),
+                reported: BTreeSet::new(),
+                asked: None,
             };
             let mut world = Self { state: State::default(), session, gives_out: true };
             world.apply(Command::BeginTerm(BeginTerm {
@@ -172,8 +181,14 @@ mod tests {
         }
 
         fn compare(&mut self, held: &[LeaseKey], now_mono_ms: u64) -> v1::ToWorker {
+            self.compare_old(held, now_mono_ms, now_mono_ms)
+        }
+
+        /// With a list that was asked for at `asked_mono_ms`.
+        fn compare_old(&mut self, held: &[LeaseKey], asked_mono_ms: u64, now_mono_ms: u64) -> v1::ToWorker {
             let held = held.iter().copied().collect();
             let node = &self.state.nodes[&NodeOrd(1)];
+            self.session.asked.get_or_insert_default().at_mono_ms = asked_mono_ms;
             reconcile(&self.state, node, &mut self.session, &held, now_mono_ms, self.gives_out).0
         }
 
@@ -195,6 +210,30 @@ mod tests {
         let held = [world.lease()];
         assert_eq!(world.compare(&held, 99_000), v1::ToWorker::default());
         assert!(world.agrees(&held) && !world.agrees(&[]));
+    }
+
+    #[test]
+    fn w5_a_list_says_nothing_of_what_was_sent_after_it_was_asked_for() {
+        let mut world = World::new();
+        world.session.offered_mono_ms.insert(world.lease(), 5_000);
+        assert!(world.compare_old(&[], 5_000, 60_000).offers.is_empty(), "the offer may have arrived since");
+        assert_eq!(world.compare_old(&[], 5_001, 60_000).offers.len(), 1, "it was there to be read first");
+    }
+
+    #[test]
+    fn w5_what_was_reported_is_neither_offered_nor_revoked_whatever_an_old_list_says() {
+        let mut world = World::new();
+        let (known, stranger) = (world.lease(), LeaseKey { job: JobId(99), ..world.lease() });
+        world.session.asked = Some(Asked::default());
+        assert!(world.session.take_up(known) && world.session.take_up(stranger));
+        assert!(!world.session.take_up(known), "said twice, it is recorded once");
+        assert_eq!(world.compare(&[stranger], 60_000), v1::ToWorker::default(), "on their way into the log");
+        world.session.asked = Some(Asked::default());
+        world.session.put_down(stranger);
+        assert!(world.compare(&[known, stranger], 60_000).revokes.is_empty(), "the list is older than the answer");
+        assert_eq!(world.compare(&[known, stranger], 60_000).revokes, [v1::Lease::from(stranger)], "this one is not");
+        world.session.put_down(known);
+        assert!(world.session.take_up(known), "after a Retry it is said again");
     }
 
     #[test]

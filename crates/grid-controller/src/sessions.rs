@@ -3,7 +3,7 @@
 //! A session is made by a registration that went through the log and lives as long as its stream is open and heard.
 //! Not here: what is said in it (`reconcile`, `dispatch`), whether its node is healthy (`grid-plan`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use grid_fabric::Outbox;
 use grid_proto::v1;
@@ -29,6 +29,18 @@ pub struct Session {
     pub heard_wall_ms: u64,
     /// When each lease was last offered in this session (W5).
     pub offered_mono_ms: BTreeMap<LeaseKey, u64>,
+    /// Whose reports are on their way into the log.
+    pub reported: BTreeSet<LeaseKey>,
+    /// The question what it holds, until its list comes. One at a time, or nobody could tell which one a list answers.
+    pub asked: Option<Asked>,
+}
+
+/// A list that answers it was made after everything that was sent before it was read, whatever the delay.
+#[derive(Debug, Default)]
+pub struct Asked {
+    pub at_mono_ms: u64,
+    /// Answered since: the list may still have them.
+    pub answered: Vec<LeaseKey>,
 }
 
 impl Sessions {
@@ -48,6 +60,8 @@ impl Sessions {
             heard_mono_ms: mono_ms,
             heard_wall_ms: wall_ms,
             offered_mono_ms: BTreeMap::new(),
+            reported: BTreeSet::new(),
+            asked: None,
         };
         self.by_id.insert(id, session);
     }
@@ -69,9 +83,9 @@ impl Sessions {
     }
 
     /// W5: whatever was not offered, or was lost, is offered to whoever answers.
-    pub fn ask_all_what_they_hold(&self) {
-        for session in self.by_id.values() {
-            session.send(v1::ToWorker { ask_held: true, ..v1::ToWorker::default() });
+    pub fn ask_all_what_they_hold(&mut self, now_mono_ms: u64) {
+        for session in self.by_id.values_mut() {
+            session.ask_what_it_holds(now_mono_ms);
         }
     }
 
@@ -101,6 +115,41 @@ impl Session {
     /// Whether it could be queued for the worker.
     pub fn send(&self, message: v1::ToWorker) -> bool {
         self.outbox.as_ref().is_some_and(|outbox| say(outbox, self.leader_epoch, message))
+    }
+
+    /// The same for what may wait for the next message; returns whom to hurry if none comes.
+    pub fn send_with_next(&self, message: v1::ToWorker) -> Option<Outbox> {
+        let outbox = self.outbox.as_ref()?;
+        let message = v1::ToWorker { leader_epoch: self.leader_epoch, ..message };
+        outbox.send_with_next(message).is_ok().then(|| outbox.clone())
+    }
+
+    /// A new stream: offers of an earlier one may never have arrived, nor its reports the log. It begins with a list.
+    pub fn open(&mut self, outbox: Outbox, now_mono_ms: u64) {
+        self.outbox = Some(outbox);
+        self.offered_mono_ms.clear();
+        self.reported.clear();
+        self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });
+    }
+
+    pub fn ask_what_it_holds(&mut self, now_mono_ms: u64) {
+        if self.asked.is_none() && self.send(v1::ToWorker { ask_held: true, ..v1::ToWorker::default() }) {
+            self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });
+        }
+    }
+
+    /// A report of the lease has come; whether it is the first that is not answered yet.
+    pub fn take_up(&mut self, lease: LeaseKey) -> bool {
+        self.offered_mono_ms.remove(&lease);
+        self.reported.insert(lease)
+    }
+
+    /// What became of a report is known.
+    pub fn put_down(&mut self, lease: LeaseKey) {
+        self.reported.remove(&lease);
+        if let Some(asked) = &mut self.asked {
+            asked.answered.push(lease);
+        }
     }
 
     pub fn forget_offers(&mut self, job: JobId) {

@@ -9,7 +9,7 @@ use grid_plan::due_timers;
 use grid_types::node::NodeStatus;
 use tracing::debug;
 
-use crate::proposer::NoReply;
+use crate::proposer::{NoReply, TOGETHER};
 use crate::shared::Shared;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -51,15 +51,15 @@ fn plan(shared: &Shared, now_ms: u64) -> Vec<Command> {
 }
 
 async fn propose_all(shared: &Shared, commands: &[Command]) -> Vec<Result<grid_core::Reply, NoReply>> {
-    let mut waiting = Vec::with_capacity(commands.len());
-    for command in commands {
+    let mut waiting = Vec::new();
+    for some in commands.chunks(TOGETHER) {
         let (answer, answered) = tokio::sync::oneshot::channel();
-        shared.proposer.propose_then(command, move |reply| drop(answer.send(reply))).await;
-        waiting.push(answered);
+        shared.proposer.propose_together(some, move |replies| drop(answer.send(replies))).await;
+        waiting.push((some.len(), answered));
     }
-    let mut replies = Vec::with_capacity(waiting.len());
-    for answered in waiting {
-        replies.push(answered.await.unwrap_or(Err(NoReply::NotLeader)));
+    let mut replies = Vec::with_capacity(commands.len());
+    for (count, answered) in waiting {
+        replies.extend(answered.await.unwrap_or_else(|_| vec![Err(NoReply::NotLeader); count]));
     }
     replies
 }

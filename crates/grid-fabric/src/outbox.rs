@@ -6,6 +6,9 @@
 //!                 '--> Closing, then nothing ever again
 //! ```
 //!
+//! To wake a session and write a frame costs more than all that a frame carries: what nobody waits for is queued
+//! without waking anyone (`send_with_next`).
+//!
 //! Bounded: a worker that does not read is closed instead of buffered for. Nothing is lost by that, because dispatch
 //! is level-triggered (W5): the next session is told again what is still true.
 //! Messages that wait are merged, so that a burst of offers and answers travels as one frame. Merging moves revokes
@@ -61,18 +64,28 @@ impl Outbox {
     /// Queues a message. On `Err` the session is closed and everything queued for it is dropped.
     pub fn send(&self, message: v1::ToWorker) -> Result<(), Overflow> {
         let mut queue = self.lock();
-        if queue.closed {
-            return Err(Overflow);
-        }
-        let bytes = message.encoded_len();
-        if queue.queued_bytes + bytes > MAX_QUEUED_BYTES {
-            let reason = closing::OVERFLOW.to_owned();
-            queue.close(v1::Closing { reason, leader_url: String::new() });
-            return Err(Overflow);
-        }
-        queue.push(message, bytes);
+        queue.take_in(message)?;
         queue.wake();
         Ok(())
+    }
+
+    /// Queues a message that may wait for the next one, or for [`Outbox::hurry`]; on `Err` as [`Outbox::send`].
+    pub fn send_with_next(&self, message: v1::ToWorker) -> Result<(), Overflow> {
+        self.lock().take_in(message)
+    }
+
+    /// What waits goes out now.
+    pub fn hurry(&self) {
+        let mut queue = self.lock();
+        if !queue.messages.is_empty() {
+            queue.wake();
+        }
+    }
+
+    /// Whether something waits that the worker has not been told.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.lock().messages.is_empty()
     }
 
     /// Says why and ends the stream. What was queued is dropped.
@@ -118,6 +131,20 @@ impl Outbox {
 }
 
 impl Queue {
+    fn take_in(&mut self, message: v1::ToWorker) -> Result<(), Overflow> {
+        if self.closed {
+            return Err(Overflow);
+        }
+        let bytes = message.encoded_len();
+        if self.queued_bytes + bytes > MAX_QUEUED_BYTES {
+            let reason = closing::OVERFLOW.to_owned();
+            self.close(v1::Closing { reason, leader_url: String::new() });
+            return Err(Overflow);
+        }
+        self.push(message, bytes);
+        Ok(())
+    }
+
     fn push(&mut self, message: v1::ToWorker, bytes: usize) {
         self.queued_bytes += bytes;
         match self.messages.back_mut() {
@@ -169,7 +196,9 @@ mod tests {
     use super::{MAX_QUEUED_BYTES, MERGE_BYTES, Outbox, Overflow};
     use grid_proto::v1;
     use prost::Message;
-    use std::task::{Context, Poll, Waker};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
 
     fn take(outbox: &Outbox) -> Poll<Option<v1::ToWorker>> {
         outbox.poll_next(&mut Context::from_waker(Waker::noop()))
@@ -198,6 +227,33 @@ mod tests {
         let Poll::Ready(Some(second)) = take(&outbox) else { panic!("one is missing") };
         assert_eq!((second.leader_epoch, second.answers.len()), (2, 1));
         assert!(take(&outbox).is_pending());
+    }
+
+    #[test]
+    fn what_may_wait_wakes_nobody_until_it_is_hurried_or_something_follows() {
+        struct Rung(AtomicUsize);
+        impl Wake for Rung {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let bell = Arc::new(Rung(AtomicUsize::new(0)));
+        let rung = || bell.0.load(Ordering::Relaxed);
+        let waker = Waker::from(Arc::clone(&bell));
+        let outbox = Outbox::new();
+        let next = || outbox.poll_next(&mut Context::from_waker(&waker));
+        assert!(next().is_pending());
+        outbox.hurry();
+        outbox.send_with_next(answer(1, 1)).unwrap();
+        assert_eq!((rung(), outbox.is_waiting()), (0, true));
+        outbox.send(answer(1, 2)).unwrap();
+        assert_eq!(rung(), 1);
+        let Poll::Ready(Some(both)) = next() else { panic!("nothing queued") };
+        assert_eq!((both.answers.len(), outbox.is_waiting()), (2, false));
+        assert!(next().is_pending());
+        outbox.send_with_next(answer(1, 3)).unwrap();
+        outbox.hurry();
+        assert_eq!(rung(), 2);
     }
 
     #[test]

@@ -12,8 +12,9 @@ use super::{Book, Now};
 
 /// A message is not filled beyond this; a quarter of what a controller accepts.
 const MESSAGE_BYTES: usize = 1024 * 1024;
-/// Without any answer, said again after this. An honest leader answers in milliseconds.
-const UNANSWERED_MS: u64 = 10_000;
+/// Without any answer, said again after this. A leader answers in milliseconds, a busy one in seconds, and nothing is
+/// lost within a session: this is for a leader that forgets, and must not be load for one that has too much of it.
+const UNANSWERED_MS: u64 = 30_000;
 
 impl Book {
     /// Whether [`Book::outgoing`] has anything to say now.

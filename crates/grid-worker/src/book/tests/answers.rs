@@ -85,7 +85,7 @@ fn w4_what_nobody_answers_is_said_again() {
     bench.sync();
     assert_eq!(bench.results().len(), 1);
     assert_eq!(bench.results().len(), 0);
-    bench.wait(10_000);
+    bench.wait(30_000);
     let again = bench.say();
     assert_eq!((again.results.len(), again.revokes_done.len()), (1, 1));
 }

@@ -17,7 +17,7 @@ fn w3_after_a_restart_once_is_unknown_and_the_rest_runs_again() {
     bench.revoke(revoked);
     let mut bench = bench.restart();
     bench.begin();
-    bench.wait(10_000);
+    bench.wait(30_000);
     let said = bench.say();
     assert_eq!(said.results.len(), 1);
     assert_eq!(said.results[0].status(), v1::LeaseStatus::Unknown);
