@@ -3,6 +3,7 @@
 //! - barrier: one job at a time, `steps` barriers over all workers, from the submit to the end that is durable.
 //! - pipeline: `jobs` of them at once, so that the log always has something to merge; CPU of the leader per result is
 //!   taken here, where it is work and not waiting.
+//! - document: `GET /job/{id}` of each of these jobs, summary and first page, as the client reads it.
 //!
 //! The baseline's rounds are taken between the jobs, not before them: a machine that does other work for half a minute
 //! slows both.
@@ -23,8 +24,12 @@ use crate::swarm::Swarm;
 
 /// Rounds whose time does not count: first allocations, first pages.
 const WARM_UP: u32 = 2;
-/// A pipeline long enough that its begin and end do not matter.
-const PIPELINE_STEPS: u32 = 10;
+/// Pipelines have at least as many steps,
+const FEWEST_STEPS: u32 = 10;
+/// and up to this many until they make [`ENOUGH_RESULTS`]: their begin and end, and the first pages and allocations of
+/// their length, are not what is measured.
+const MOST_STEPS: u32 = 50;
+const ENOUGH_RESULTS: u32 = 500_000;
 /// How long a cluster is left alone before its memory is read.
 const SETTLE: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -43,7 +48,7 @@ pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rows of one set-up: barrier and pipeline.
+/// The rows of one set-up: barrier, and pipeline and document unless it has no `jobs`.
 pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
     let mut baseline = Baseline::start(args).await?;
     let cluster = Cluster::start(args.controllers, &args.output).await?;
@@ -56,52 +61,88 @@ pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
     let mut load = Load::new(&client).await?;
 
     let barrier = barrier_rounds(args, &mut load, &mut baseline, &mut swarm, pid).await?;
-    let disk_before = disk_bytes(&cluster.data_dir(leader));
-    let jobs: Vec<Value> = (0..args.jobs).map(|_| pipeline(args.steps.max(PIPELINE_STEPS))).collect();
-    let per_job = u64::from(args.workers) * u64::from(args.steps.max(PIPELINE_STEPS));
-    let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
-    let ids = load.run(&jobs).await?;
-    let (took, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(pid)? - cpu_before);
-    for id in &ids {
-        load.check(id, per_job).await?;
-    }
-    let results = per_job * u64::from(args.jobs);
+    let piped = match args.jobs {
+        0 => None,
+        _ => Some(pipelines(args, &cluster, leader, &mut load).await?),
+    };
     tokio::time::sleep(SETTLE).await;
-    let grown = float(disk_bytes(&cluster.data_dir(leader)).saturating_sub(disk_before));
     let rss = float(rss_kib(pid)?.saturating_sub(rss_before)) / f64::from(args.workers);
-    let expected = results + u64::from(args.workers) * u64::from(args.steps) * u64::from(args.rounds + WARM_UP);
-    all_answered(&mut swarm, expected).await?;
+    let barriers = u64::from(args.workers) * u64::from(args.steps) * u64::from(args.rounds + WARM_UP);
+    all_answered(&mut swarm, barriers + piped.as_ref().map_or(0, |piped| piped.results)).await?;
     let setup = Setup {
         workers: Some(args.workers),
         controllers: Some(args.controllers),
         fabric: Some("grpc"),
         ..Setup::default()
     };
-    let barrier = Row {
+    let mut rows = vec![Row {
         bench: "fanout",
         case: "barrier".to_owned(),
         setup: Setup { jobs: Some(1), steps: Some(args.steps), ..setup },
         found: Found { rss_kib_per_session: Some(rss), ..barrier },
+    }];
+    if let Some(Piped { results, found, documents }) = piped {
+        let (jobs, steps) = (Some(args.jobs), Some(pipeline_steps(args)));
+        rows.push(Row {
+            bench: "fanout",
+            case: "pipeline".to_owned(),
+            setup: Setup { jobs, steps, results: Some(results), ..setup },
+            found: Found { rss_kib_per_session: Some(rss), ..found },
+        });
+        rows.push(Row {
+            bench: "fanout",
+            case: "document".to_owned(),
+            setup: Setup { jobs: Some(1), steps, ..setup },
+            found: Found {
+                p50_ms: Some(documents.p50()),
+                p99_ms: Some(documents.p99()),
+                max_ms: Some(documents.max()),
+                ..Found::default()
+            },
+        });
+    }
+    Ok(rows)
+}
+
+/// What the pipelines brought.
+struct Piped {
+    results: u64,
+    found: Found,
+    /// Times of `GET /job/{id}`.
+    documents: Times,
+}
+
+async fn pipelines(args: &FanoutArgs, cluster: &Cluster, leader: usize, load: &mut Load<'_>) -> anyhow::Result<Piped> {
+    let (pid, data_dir) = (cluster.members[leader].process.pid(), cluster.data_dir(leader));
+    let disk_before = disk_bytes(&data_dir);
+    let steps = pipeline_steps(args);
+    let jobs: Vec<Value> = (0..args.jobs).map(|_| pipeline(steps)).collect();
+    let per_job = u64::from(args.workers) * u64::from(steps);
+    let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
+    let ids = load.run(&jobs).await?;
+    let (took, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(pid)? - cpu_before);
+    tokio::time::sleep(SETTLE).await;
+    let mut documents = Times::default();
+    for id in &ids {
+        let asked = Instant::now();
+        load.check(id, per_job).await?;
+        documents.push(asked.elapsed());
+    }
+    let results = per_job * u64::from(args.jobs);
+    let grown = float(disk_bytes(&data_dir).saturating_sub(disk_before));
+    let found = Found {
+        results_per_s: Some(float(results) / took),
+        results_per_cpu_s: Some(float(results) / cpu_s),
+        cpu_s: Some(cpu_s),
+        disk_bytes_per_result: Some(grown / float(results)),
+        ..Found::default()
     };
-    let pipeline = Row {
-        bench: "fanout",
-        case: "pipeline".to_owned(),
-        setup: Setup {
-            jobs: Some(args.jobs),
-            steps: Some(args.steps.max(PIPELINE_STEPS)),
-            results: Some(results),
-            ..setup
-        },
-        found: Found {
-            results_per_s: Some(float(results) / took),
-            results_per_cpu_s: Some(float(results) / cpu_s),
-            cpu_s: Some(cpu_s),
-            rss_kib_per_session: Some(rss),
-            disk_bytes_per_result: Some(grown / float(results)),
-            ..Found::default()
-        },
-    };
-    Ok(vec![barrier, pipeline])
+    Ok(Piped { results, found, documents })
+}
+
+fn pipeline_steps(args: &FanoutArgs) -> u32 {
+    let enough = ENOUGH_RESULTS / args.workers.saturating_mul(args.jobs).max(1);
+    args.steps.max(enough.clamp(FEWEST_STEPS, MOST_STEPS))
 }
 
 /// Every lease was run once, and every result has its final answer; the last of these are still on their way.

@@ -28,6 +28,7 @@ const FLOORS: &[Floor] = &[
     Floor { what: "memory of a session, KiB (10,000 workers)", bench: "fanout", fits: |row| is(row, "barrier", 10_000, 1), found: |row| row.found.rss_kib_per_session, bound: Bound::AtMost(48.0) },
     Floor { what: "results per CPU second of the controller (1,000 sessions)", bench: "fanout", fits: |row| is(row, "pipeline", 1_000, 1), found: |row| row.found.results_per_cpu_s, bound: Bound::AtLeast(40_000.0) },
     Floor { what: "results per CPU second of the leader of three", bench: "fanout", fits: |row| is(row, "pipeline", 1_000, 3), found: |row| row.found.results_per_cpu_s, bound: Bound::AtLeast(20_000.0) },
+    Floor { what: "GET /job/{id} of 10 steps over 10,000 nodes, ms", bench: "fanout", fits: |row| is(row, "document", 10_000, 1), found: |row| row.found.max_ms, bound: Bound::AtMost(100.0) },
     Floor { what: "growth exponent from 1,000 to 10,000 workers", bench: "growth", fits: |row| row.case == "time over workers", found: |row| row.found.exponent, bound: Bound::AtMost(1.05) },
     Floor { what: "durable submits per second, 64 clients", bench: "submit", fits: |row| row.setup.clients == Some(64), found: |row| row.found.per_s, bound: Bound::AtLeast(5_000.0) },
     Floor { what: "leader killed to next accepted write, ms", bench: "failover", fits: |_| true, found: |row| row.found.max_ms, bound: Bound::AtMost(2_000.0) },

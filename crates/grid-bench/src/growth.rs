@@ -31,7 +31,7 @@ pub async fn measure(args: &GrowthArgs, report: &mut Report) -> anyhow::Result<(
     };
     let mut points = Vec::new();
     for workers in WORKERS.into_iter().filter(|workers| *workers <= args.most_workers) {
-        let rows = fanout::measure(&one(workers, 1)).await?;
+        let rows = fanout::measure(&one(workers, 0)).await?;
         for row in rows.into_iter().filter(|row| row.case == "barrier") {
             points.extend(row.found.p50_ms.map(|ms| (f64::from(workers), ms)));
             report.add(Row { bench: "growth", ..row })?;

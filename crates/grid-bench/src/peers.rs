@@ -34,7 +34,7 @@ pub async fn measure(args: &PeersArgs, report: &mut Report) -> anyhow::Result<()
     let fanout = FanoutArgs {
         workers: args.nodes,
         steps: 1,
-        jobs: 1,
+        jobs: 0,
         rounds: 5,
         controllers: 1,
         fabric: Fabric::Grpc,

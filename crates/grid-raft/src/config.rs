@@ -57,8 +57,8 @@ impl Config {
             data_dir: data_dir.into(),
             heartbeat_ms: 100,
             election_ms: (300, 600),
-            log_chunk_bytes: 16 << 20,
-            log_cache_bytes: 16 << 20,
+            log_chunk_bytes: 8 << 20,
+            log_cache_bytes: 4 << 20,
         }
     }
 }

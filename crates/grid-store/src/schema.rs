@@ -164,10 +164,10 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Fault> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(64);
-    // 64 MiB each: a cache that holds the hot pages, and a WAL file that shrinks again after a burst.
+    // 16 MiB hold the hot pages: history is appended. 64 MiB: a WAL file that shrinks again after a burst.
     conn.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;
-         PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;",
+         PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;",
     )?;
     Ok(conn)
 }

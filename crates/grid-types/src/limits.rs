@@ -28,7 +28,7 @@ pub const MAX_PENDING: u32 = 100;
 /// How long ended jobs are remembered (L6).
 pub const HISTORY_MS: u64 = 30 * 24 * 3600 * 1000;
 /// L1: bounds of one merged entry.
-pub const MAX_ENTRY_COMMANDS: usize = 1_024;
+pub const MAX_ENTRY_COMMANDS: usize = 4_096;
 pub const MAX_ENTRY_BYTES: usize = 2 * 1024 * 1024;
 /// Part of an output that a result carries.
 pub const OUTPUT_TAIL_BYTES: usize = 16 * 1024;
