@@ -66,6 +66,8 @@ pub struct Peer {
     held_before: Vec<LeaseKey>,
     /// To be reported.
     due: Vec<LeaseKey>,
+    /// To be reported again with the next beat.
+    refused: Vec<LeaseKey>,
 }
 
 impl Peer {
@@ -85,6 +87,7 @@ impl Peer {
             held: BTreeSet::new(),
             held_before: Vec::new(),
             due: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -152,7 +155,7 @@ impl Peer {
         let offset = every.mul_f64(f64::from(own) / f64::from(u32::MAX));
         let mut beats = interval_at(Instant::now() + offset, every);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut beat_due, mut asked, mut beat_number) = (false, false, 0u32);
+        let (mut beat_due, mut asked, mut beat_number, mut last_beat) = (false, false, 0u32, Instant::now());
         loop {
             tokio::select! {
                 heard = downlink.next() => match heard {
@@ -164,21 +167,26 @@ impl Peer {
                 },
                 slot = uplink.reserve(), if beat_due || asked || !self.due.is_empty() => {
                     let Some(slot) = slot else { return };
-                    slot.send(self.message(session, beat_due, asked));
-                    (beat_due, asked) = (false, false);
-                }
-                _ = beats.tick() => {
-                    beat_due = true;
-                    beat_number = beat_number.wrapping_add(1);
-                    if beat_number.is_multiple_of(PATIENT_BEATS) {
-                        self.say_again();
+                    // As a worker does: what is said anyway carries the next beat.
+                    let beat = beat_due || last_beat.elapsed() >= every / 2;
+                    slot.send(self.message(session, beat, asked));
+                    if beat {
+                        (beat_due, last_beat) = (false, Instant::now());
+                        beats.reset();
+                        self.due.append(&mut self.refused);
+                        beat_number = beat_number.wrapping_add(1);
+                        if beat_number.is_multiple_of(PATIENT_BEATS) {
+                            self.say_again();
+                        }
                     }
+                    asked = false;
                 }
+                _ = beats.tick() => beat_due = true,
             }
         }
     }
 
-    /// Answered `Retry`, or not at all for a long time.
+    /// Not answered for a long time.
     fn say_again(&mut self) {
         let again = self.held_before.iter().filter(|lease| self.held.contains(lease));
         self.due.extend(again.copied());
@@ -199,7 +207,10 @@ impl Peer {
         for answer in &message.answers {
             let Some(lease) = answer.lease.map(LeaseKey::from) else { continue };
             match answer.kind() {
-                v1::AnswerKind::Retry | v1::AnswerKind::Unspecified => continue,
+                v1::AnswerKind::Retry | v1::AnswerKind::Unspecified => {
+                    self.refused.push(lease);
+                    continue;
+                }
                 v1::AnswerKind::Committed => self.counters.committed.fetch_add(1, Ordering::Relaxed),
                 v1::AnswerKind::SupersededJob
                 | v1::AnswerKind::SupersededAttempt

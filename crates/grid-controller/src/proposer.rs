@@ -177,7 +177,7 @@ fn count(batch: &[Waiting]) -> usize {
     batch.iter().map(|waiting| waiting.commands).sum()
 }
 
-/// L1: up to 1,024 commands or 2 MiB; what does not fit any more begins the next entry.
+/// L1: so many commands or 2 MiB; what does not fit any more begins the next entry.
 fn gather(first: Waiting, inbox: &mut mpsc::Receiver<Waiting>) -> (Vec<Waiting>, Option<Waiting>) {
     let (mut size, mut commands) = (first.bytes.len(), first.commands);
     let mut batch = vec![first];
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn l1_an_entry_has_at_most_so_many_commands_and_bytes() {
-        let (queue, mut inbox) = mpsc::channel(5_000);
-        for _ in 0..3_000 {
+        let (queue, mut inbox) = mpsc::channel(2 * MAX_ENTRY_COMMANDS);
+        for _ in 0..2 * MAX_ENTRY_COMMANDS {
             assert!(queue.try_send(waiting(10)).is_ok());
         }
         let (batch, next) = gather(waiting(10), &mut inbox);
@@ -256,11 +256,11 @@ mod tests {
     #[test]
     fn l1_what_is_proposed_together_is_never_torn() {
         let (queue, mut inbox) = mpsc::channel(100);
-        for _ in 0..20 {
+        for _ in 0..80 {
             assert!(queue.try_send(together(60, 10)).is_ok());
         }
         let (batch, next) = gather(together(60, 10), &mut inbox);
-        assert_eq!(count(&batch), 1_020, "another sixty would be too many");
+        assert_eq!(count(&batch), MAX_ENTRY_COMMANDS / 60 * 60, "another sixty would be too many");
         assert_eq!(next.map(|waiting| waiting.commands), Some(60));
     }
 

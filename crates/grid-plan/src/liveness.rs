@@ -18,6 +18,8 @@ use grid_types::{NodeOrd, SessionId, Span};
 /// A tick later than this is the leader's own fault.
 const LATE_MS: u64 = 3_000;
 const MOST_A_TICK_MS: u64 = 1_000;
+/// Nobody is looked at more often than this part of the shortest threshold.
+const LOOKS_PER_WARNING: u64 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
@@ -64,12 +66,15 @@ impl Liveness {
     /// Time passes: returns the transitions it brings.
     pub fn tick(&mut self, state: &State, now_ms: u64) -> Vec<Command> {
         let mut passed = now_ms.saturating_sub(self.last_tick_ms.unwrap_or(now_ms));
+        if self.last_tick_ms.is_some() && passed < self.thresholds.warning_ms / LOOKS_PER_WARNING {
+            return Vec::new();
+        }
         self.last_tick_ms = Some(now_ms);
         if passed > LATE_MS {
             self.silence.clear();
             passed = 0;
         }
-        // One look at each of 10,000 nodes, ten times a second: the rest is done only if it may come to something.
+        // One look at each of 10,000 nodes: the rest is done only if it may come to something.
         let (thresholds, mut moved) = (self.thresholds, false);
         for node in state.nodes.values().filter(|node| is_watched(node.status)) {
             let entry = self.silence.entry(node.ord).or_insert((node.session, 0));

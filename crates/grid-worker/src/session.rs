@@ -96,7 +96,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
     ) -> Result<SessionEnd, WorkerError> {
         let mut beats = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut beat_due = false;
+        let (mut beat_due, mut last_beat) = (false, Instant::now());
         let mut drain = Drain::No;
         loop {
             self.commit()?;
@@ -120,8 +120,13 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
                 inner = self.inbox.next() => self.handle(inner)?,
                 slot = uplink.reserve(), if speak => match slot {
                     Some(slot) => {
-                        slot.send(self.message(beat_due));
-                        beat_due = false;
+                        // What is said anyway carries the next beat: a busy node needs no message for it alone.
+                        let beat = beat_due || last_beat.elapsed() >= heartbeat / 2;
+                        slot.send(self.message(beat));
+                        if beat {
+                            (beat_due, last_beat) = (false, Instant::now());
+                            beats.reset();
+                        }
                     }
                     None => return Ok(broken("the stream broke")),
                 },
