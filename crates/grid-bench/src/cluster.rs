@@ -11,6 +11,7 @@ use crate::args::Output;
 use crate::process::Process;
 
 /// Jobs that may run or wait at once: nothing here is about being refused.
+const ANY_PORT: &str = "127.0.0.1:0";
 const ADMITTED: &str = "100000";
 const POLL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,7 +37,7 @@ impl Cluster {
                 None => vec!["--bootstrap".to_owned()],
                 Some(first) => vec!["--join".to_owned(), first.api_url.clone()],
             };
-            let member = start_member(cluster.folder.path(), &name, &how).await?;
+            let member = start_member(cluster.folder.path(), &name, ANY_PORT, &how).await?;
             cluster.members.push(member);
         }
         cluster.settled(controllers).await?;
@@ -98,8 +99,10 @@ impl Cluster {
 
     /// Starts a member again that was stopped or killed; returns when it serves.
     pub async fn restart(&mut self, member: usize) -> anyhow::Result<()> {
-        let name = self.members[member].name.clone();
-        self.members[member] = start_member(self.folder.path(), &name, &[]).await?;
+        let Member { name, api_url, .. } = &self.members[member];
+        // Where it was: a swarm looks for the leader at the addresses it was given.
+        let (name, api) = (name.clone(), api_url.trim_start_matches("http://").to_owned());
+        self.members[member] = start_member(self.folder.path(), &name, &api, &[]).await?;
         Ok(())
     }
 }
@@ -115,11 +118,11 @@ pub fn scratch(output: &Output) -> anyhow::Result<TempDir> {
     made.context("cannot make a folder for the data of the controllers")
 }
 
-async fn start_member(folder: &Path, name: &str, how: &[String]) -> anyhow::Result<Member> {
+async fn start_member(folder: &Path, name: &str, api: &str, how: &[String]) -> anyhow::Result<Member> {
     let data_dir = folder.join(name).display().to_string();
     let mut args: Vec<String> = ["server", "--node-id", name, "--data-dir", &data_dir].map(str::to_owned).into();
-    for listener in ["--api", "--grpc", "--raft"] {
-        args.extend([listener.to_owned(), "127.0.0.1:0".to_owned()]);
+    for (listener, address) in [("--api", api), ("--grpc", ANY_PORT), ("--raft", ANY_PORT)] {
+        args.extend([listener.to_owned(), address.to_owned()]);
     }
     args.extend(["--max-concurrent", ADMITTED, "--max-pending", ADMITTED].map(str::to_owned));
     args.extend_from_slice(how);
