@@ -38,3 +38,13 @@ fn a_fabric_that_is_not_built_is_refused_as_usage() {
     assert!(stderr.contains("not built yet") && stderr.contains("--fabric grpc"), "{stderr}");
     assert!(out.stdout.is_empty());
 }
+
+#[test]
+fn peers_that_are_not_installed_are_named_with_the_way_to_install_them() {
+    let out = command("grid").args(["bench", "peers"]).env("PATH", "").output().expect("grid runs");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{stderr}");
+    for package in ["pip install ansible-core", "pip install salt"] {
+        assert!(stderr.contains(package), "{stderr}");
+    }
+}
