@@ -173,11 +173,7 @@ impl FabricHub {
         }
         let mut sessions = self.shared.sessions();
         let Some(session) = sessions.get_mut(session) else { return };
-        reports.retain(|report| {
-            let is_first = reported(report).is_some_and(|(_, lease)| session.take_up(lease));
-            // The end of a revoke is news even while the result of its lease is on its way: that one may come too late.
-            is_first || matches!(report, Command::ConfirmRevoke(_))
-        });
+        reports.retain(|report| session.take_up(report));
     }
 
     /// Proposes what a worker reported. A final answer goes out when it is stored, together with whatever else that

@@ -111,11 +111,12 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use grid_core::{
-        BeginTerm, CancelJob, Command, Entry, EntryHead, MarkNode, Quotas, RegisterNode, State, SubmitJob, apply,
+        BeginTerm, CancelJob, Command, ConfirmRevoke, Entry, EntryHead, MarkNode, Quotas, RecordResult, RegisterNode,
+        State, SubmitJob, apply,
     };
     use grid_proto::v1;
     use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-    use grid_types::{Attempt, JobId, LeaseKey, NodeOrd};
+    use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome, SessionId};
     use serde_json::json;
 
     use super::{OFFER_AGAIN_MS, agrees, reconcile};
@@ -201,6 +202,33 @@ mod tests {
         }
     }
 
+    fn result(lease: LeaseKey) -> Command {
+        Command::RecordResult(RecordResult {
+            node: NodeOrd(1),
+            session: SessionId(1),
+            lease,
+            outcome: Outcome::Success,
+            error: None,
+            output_tail: Vec::new(),
+            output_bytes: 0,
+            duration_ms: 0,
+            started_wall_ms: 0,
+        })
+    }
+
+    fn revoked(lease: LeaseKey) -> Command {
+        Command::ConfirmRevoke(ConfirmRevoke {
+            node: NodeOrd(1),
+            session: SessionId(1),
+            lease,
+            ended: None,
+            duration_ms: 0,
+            started_wall_ms: 0,
+            output_tail: Vec::new(),
+            output_bytes: 0,
+        })
+    }
+
     #[test]
     fn w5_what_is_expected_and_not_held_is_offered_again_after_3_s() {
         let mut world = World::new();
@@ -225,15 +253,23 @@ mod tests {
         let mut world = World::new();
         let (known, stranger) = (world.lease(), LeaseKey { job: JobId(99), ..world.lease() });
         world.session.asked = Some(Asked::default());
-        assert!(world.session.take_up(known) && world.session.take_up(stranger));
-        assert!(!world.session.take_up(known), "said twice, it is recorded once");
+        assert!(world.session.take_up(&result(known)) && world.session.take_up(&result(stranger)));
+        assert!(!world.session.take_up(&result(known)), "said twice, it is recorded once");
         assert_eq!(world.compare(&[stranger], 60_000), v1::ToWorker::default(), "on their way into the log");
         world.session.asked = Some(Asked::default());
         world.session.put_down(stranger);
         assert!(world.compare(&[known, stranger], 60_000).revokes.is_empty(), "the list is older than the answer");
         assert_eq!(world.compare(&[known, stranger], 60_000).revokes, [v1::Lease::from(stranger)], "this one is not");
         world.session.put_down(known);
-        assert!(world.session.take_up(known), "after a Retry it is said again");
+        assert!(world.session.take_up(&result(known)), "after a Retry it is said again");
+    }
+
+    #[test]
+    fn w9_the_end_of_a_revoke_is_recorded_though_a_result_of_its_lease_is_on_its_way() {
+        let mut world = World::new();
+        let lease = world.lease();
+        assert!(world.session.take_up(&result(lease)));
+        assert!(world.session.take_up(&revoked(lease)), "the cancel came first: that result will be refused");
     }
 
     #[test]

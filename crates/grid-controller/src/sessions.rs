@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use grid_core::Command;
 use grid_fabric::Outbox;
 use grid_proto::v1;
 use grid_types::{JobId, LeaseKey, NodeOrd, SessionId};
 use prost::Message;
+
+use crate::machine::reported;
 
 /// Offers of one message, about: a message stays far below what a worker accepts.
 const OFFER_BYTES: usize = 1024 * 1024;
@@ -138,10 +141,13 @@ impl Session {
         }
     }
 
-    /// A report of the lease has come; whether it is the first that is not answered yet.
-    pub fn take_up(&mut self, lease: LeaseKey) -> bool {
+    /// A worker has reported; whether it says what is not on its way into the log already.
+    pub fn take_up(&mut self, report: &Command) -> bool {
+        let Some((_, lease)) = reported(report) else { return false };
         self.offered_mono_ms.remove(&lease);
-        self.reported.insert(lease)
+        let is_first = self.reported.insert(lease);
+        // The end of a revoke is news even while the result of its lease is on its way: that one may come too late.
+        is_first || matches!(report, Command::ConfirmRevoke(_))
     }
 
     /// What became of a report is known.
