@@ -22,8 +22,8 @@ use crate::token::Token;
 
 const MAX_HOPS: u32 = 4;
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
-const FIRST_WAIT_MS: u64 = 100;
-const LAST_WAIT_MS: u64 = 1_000;
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LAST_WAIT: Duration = Duration::from_secs(1);
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
@@ -142,19 +142,19 @@ impl Transport {
     /// Carries a call to its end.
     pub async fn carry(&self, call: &Call<'_>, journey: &mut Journey) -> Result<Answer, Error> {
         let started = Instant::now();
-        for round in 0.. {
+        loop {
             journey.tried.clear();
             journey.refusal = None;
             if let Some(answer) = self.round(call, journey, started).await? {
                 return Ok(answer);
             }
-            let left = self.patience.saturating_sub(started.elapsed());
+            let waited = started.elapsed();
+            let left = self.patience.saturating_sub(waited);
             if left.is_zero() {
-                break;
+                return Err(journey.give_up(waited));
             }
-            tokio::time::sleep(wait(round).min(left)).await;
+            tokio::time::sleep(pause(waited).min(left)).await;
         }
-        Err(journey.give_up(started.elapsed()))
     }
 
     /// Asks every server once; `None`: nobody had an answer yet.
@@ -307,12 +307,13 @@ fn excerpt(body: &[u8]) -> String {
     if text.is_empty() { "an empty body".to_owned() } else { format!("{text:?}") }
 }
 
-/// 100 ms doubling to 1 s, each between half of it and the whole, so that clients do not return in step.
-fn wait(round: u32) -> Duration {
-    let ceiling_ms = FIRST_WAIT_MS.saturating_mul(1 << round.min(10)).min(LAST_WAIT_MS);
+/// A quarter of the time waited, so that a new leader is found soon after there is one: from 100 ms to 1 s, each
+/// between half of it and the whole, so that clients do not return in step.
+fn pause(waited: Duration) -> Duration {
+    let longest = (waited / 4).clamp(FIRST_WAIT, LAST_WAIT);
     // Without randomness the whole wait is as good: jitter is a courtesy.
-    let random = getrandom::u64().unwrap_or(u64::MAX);
-    Duration::from_millis(ceiling_ms - random % (ceiling_ms / 2 + 1))
+    let share = getrandom::u32().map_or(1.0, |random| f64::from(random) / f64::from(u32::MAX));
+    longest.mul_f64(0.5 + share / 2.0)
 }
 
 /// The innermost cause: the outer ones only repeat the URL.
@@ -326,14 +327,17 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_WAIT_MS, LAST_WAIT_MS, wait};
+    use std::time::Duration;
+
+    use super::{FIRST_WAIT, LAST_WAIT, pause};
 
     #[test]
-    fn waits_grow_and_stay_bounded() {
-        for round in [0, 1, 5, 40, u32::MAX] {
-            let ms = wait(round).as_millis();
-            assert!(ms >= u128::from(FIRST_WAIT_MS / 2) && ms <= u128::from(LAST_WAIT_MS), "{round}: {ms}");
+    fn waits_grow_with_the_time_waited_and_stay_bounded() {
+        for waited_ms in [0, 10, 1_000, 2_000, 600_000] {
+            let waited = Duration::from_millis(waited_ms);
+            let next = pause(waited);
+            assert!(next >= FIRST_WAIT / 2 && next <= LAST_WAIT, "{waited_ms}: {next:?}");
+            assert!(next <= FIRST_WAIT.max(waited / 4), "{waited_ms}: {next:?}");
         }
-        assert!(wait(0).as_millis() <= u128::from(FIRST_WAIT_MS));
     }
 }
