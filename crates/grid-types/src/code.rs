@@ -86,12 +86,15 @@ impl Code {
 mod tests {
     use super::{Code, TABLE};
 
+    const DOCS: &str = include_str!("../../../docs/http.md");
+
     #[test]
     fn the_table_is_whole_and_says_what_the_contract_says() {
         for (i, row) in TABLE.iter().enumerate() {
             assert_eq!(row.code as usize, i, "{}", row.word);
             assert_eq!(Code::from_word(row.word), Some(row.code));
             assert_eq!(row.code.word(), row.word);
+            assert!(DOCS.contains(&format!("`{}`", row.word)), "docs/http.md does not explain {}", row.word);
             assert!((400..600).contains(&row.http) && row.grpc > 0 && (2..=5).contains(&row.exit), "{}", row.word);
         }
         assert_eq!(TABLE.len(), Code::Internal as usize + 1);
