@@ -29,12 +29,12 @@ use anyhow::Context;
 use grid_types::NodeId;
 use tokio::sync::watch;
 
-pub use flags::Given;
+pub use flags::{Given, controller_line};
 pub use words::{Saying, Standing, Word};
 
 use crate::cli::NodeArgs;
 use crate::signals;
-use flags::{WorkerLine, controller_line};
+use flags::WorkerLine;
 use worker::WorkerKeeper;
 
 pub async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {

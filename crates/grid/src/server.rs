@@ -143,8 +143,12 @@ async fn begin(args: &ServerArgs, settings: &Settings, raft_addr: &str) -> anyho
     if has_cluster(&args.data_dir) {
         return Ok(Start::Existing);
     }
+    // A flag beats the `join` of a settings file that serves the whole cluster.
+    if args.bootstrap {
+        return Ok(Start::Bootstrap);
+    }
     if args.join.is_empty() {
-        return Ok(if args.bootstrap { Start::Bootstrap } else { Start::Existing });
+        return Ok(Start::Existing);
     }
     join::join(args, settings, raft_addr).await?;
     Ok(Start::Join)

@@ -1,12 +1,14 @@
 //! Settings as a person writes them, and what is said about those that are none.
 
 use std::ffi::OsString;
+use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{CommandFactory, Parser};
 
 use super::keys::SECTIONS;
 use super::{parse, settings};
 use crate::cli::{Cli, Verb};
+use crate::node::controller_line;
 
 fn argv(line: &str) -> Vec<OsString> {
     line.split(' ').map(OsString::from).collect()
@@ -147,4 +149,18 @@ fn a_node_takes_what_is_for_controllers_and_what_its_worker_is_to_others() {
     let Verb::Node(node) = with_file(&text, "grid node -c FILE --bootstrap").unwrap().verb else { panic!() };
     assert_eq!((node.server.node_id.as_str(), node.server.tuning.max_concurrent), ("c1", 9));
     assert_eq!((node.worker, node.drain_timeout.ms(), node.traits.slots), (true, 7_000, 3));
+}
+
+#[test]
+fn the_flag_bootstrap_beats_the_join_of_a_file_that_serves_every_controller() {
+    let text = CLUSTER.replace("node_id: c1,", "node_id: c1, join: ['http://a:1'],");
+    let Verb::Server(server) = with_file(&text, "grid server -c FILE --bootstrap").unwrap().verb else { panic!() };
+    assert!(server.bootstrap && server.join == ["http://a:1"], "server::begin looks at the flag first");
+    let Verb::Node(node) = with_file(&text, "grid node -c FILE --bootstrap").unwrap().verb else { panic!() };
+    let child = controller_line(&node, Path::new("/c1"));
+    let child = std::iter::once("grid".into()).chain(child);
+    let Verb::Server(child) = Cli::try_parse_from(child).unwrap_or_else(|e| panic!("{e}")).verb else { panic!() };
+    assert!(child.bootstrap && child.join.is_empty());
+    let Verb::Node(other) = with_file(&text, "grid node -c FILE").unwrap().verb else { panic!() };
+    assert!(controller_line(&other, Path::new("/c2")).contains(&OsString::from("--join=http://a:1")));
 }

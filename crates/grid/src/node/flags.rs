@@ -49,6 +49,10 @@ const OWN: [&str; 2] = ["data_dir", "supervised"];
 
 fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
     let id = arg.get_id().as_str();
+    // Of a settings file: whoever begins anew joins nobody, and as flags the two would contradict each other.
+    if id == "join" && (matches.get_flag("bootstrap") || matches.contains_id("restore")) {
+        return Vec::new();
+    }
     let Some(flag) = arg.get_long().filter(|_| !OWN.contains(&id)).map(|long| OsString::from(format!("--{long}")))
     else {
         return Vec::new();
