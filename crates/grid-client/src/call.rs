@@ -8,7 +8,7 @@
 //! One attempt gets only a share of the patience when there are several servers: a controller whose process is
 //! stopped still accepts connections, and must not use up the time in which another one could have answered.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grid_types::Code;
@@ -99,7 +99,8 @@ pub(crate) struct Journey {
 
 pub(crate) struct Transport {
     http: reqwest::Client,
-    servers: Vec<ServerUrl>,
+    /// Those that were named, then those that were learnt.
+    servers: Mutex<Vec<ServerUrl>>,
     patience: Duration,
     pub token: Option<Token>,
     /// Who answered last: asked first.
@@ -136,7 +137,20 @@ impl Transport {
             .user_agent(concat!("grid-client/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| Error::Setup(root_cause(&e)))?;
-        Ok(Self { http, servers, patience, token: None, preferred: Mutex::new(None) })
+        Ok(Self { http, servers: Mutex::new(servers), patience, token: None, preferred: Mutex::new(None) })
+    }
+
+    pub fn add_servers(&self, more: impl IntoIterator<Item = ServerUrl>) {
+        let mut servers = self.servers();
+        for server in more {
+            if !servers.contains(&server) {
+                servers.push(server);
+            }
+        }
+    }
+
+    fn servers(&self) -> MutexGuard<'_, Vec<ServerUrl>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries a call to its end.
@@ -192,7 +206,8 @@ impl Transport {
 
     fn order(&self) -> Vec<ServerUrl> {
         let preferred = self.preferred.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let others = self.servers.iter().filter(|s| Some(*s) != preferred.as_ref()).cloned();
+        let servers = self.servers();
+        let others = servers.iter().filter(|s| Some(*s) != preferred.as_ref()).cloned();
         preferred.iter().cloned().chain(others).collect()
     }
 
@@ -203,7 +218,7 @@ impl Transport {
         left: Duration,
         journey: &mut Journey,
     ) -> Result<Verdict, Error> {
-        let share = self.patience / u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+        let share = self.patience / u32::try_from(self.servers().len()).unwrap_or(u32::MAX);
         let limit = call.slow.unwrap_or(share.min(left)).max(SHORTEST_ATTEMPT);
         let mut request = self.http.request(call.method.clone(), server.resource(call.path, &call.query));
         request = request.header("accept", call.accept);

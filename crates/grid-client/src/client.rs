@@ -316,6 +316,14 @@ impl Client {
         self.get(&["role"], Vec::new()).await
     }
 
+    /// Asks who else is a controller, so that what takes long outlives the one it was begun with. Without an answer
+    /// nothing changes.
+    pub async fn learn_controllers(&self) {
+        if let Ok(role) = self.role().await {
+            self.transport.add_servers(role.controllers.iter().filter_map(|url| url.parse().ok()));
+        }
+    }
+
     /// # Errors
     /// When nobody could answer.
     pub async fn status(&self) -> Result<StatusDoc, Error> {

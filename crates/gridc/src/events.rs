@@ -53,6 +53,7 @@ pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
             return Ok(0);
         }
     }
+    client.learn_controllers().await;
     let mut stream = client.listen(query, Some(now)).await?;
     loop {
         let event = stream.next().await?;

@@ -29,6 +29,9 @@ pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
     if args.raw {
         return raw(&client, global, job, &doc, args).await;
     }
+    if args.follow {
+        client.learn_controllers().await;
+    }
     let query = LogsQuery {
         follow: args.follow,
         step,

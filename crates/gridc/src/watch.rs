@@ -46,6 +46,7 @@ pub async fn watch(
     let mut ended_at: Option<Instant> = None;
     let mut pause = FIRST_PAUSE;
     let begun = Instant::now();
+    ticking(view, client.learn_controllers()).await;
     loop {
         let doc = ticking(view, client.job(namespace, job)).await?;
         let news = ticking(view, told.news(client, namespace, job, &doc)).await?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use grid_testkit::spec::{echo, job, pipeline, record_slowly, with};
-use grid_testkit::{Api, Job, LIMIT, Line, Record, Trio, ensure, wait_until};
+use grid_testkit::{Api, Job, LIMIT, Line, Process, Record, Trio, command, ensure, wait_until};
 use serde_json::{Value, json};
 
 const KILLS: usize = 20;
@@ -173,4 +173,23 @@ fn a_worker_that_was_given_one_controller_finds_the_others() {
     let id = trio.submit("after", &job("all", [echo()]));
     assert_eq!(trio.api(&leader).wait_ended(&id).status(), "completed");
     assert!(worker.process().is_running());
+}
+
+#[test]
+fn gridc_that_was_given_one_controller_watches_a_job_past_its_end() {
+    let mut trio = Trio::start(&[("w1", "")]);
+    let leader = trio.wait_leader();
+    let mut watch = command("gridc");
+    watch.args(["--server", &trio.servers[&leader].url(), "job", "run", "-t", "all", "test", "sleep"]);
+    watch.args(["--duration", "10m", "--wait"]);
+    let mut watch = Process::spawn("gridc", watch, &trio.path("gridc.log"));
+    let told = |watch: &Process| watch.stdout_lines().join("\n") + &watch.log_text();
+    wait_until("the watch", LIMIT, || ensure(told(&watch).contains("1 running"), told(&watch)));
+    trio.server(&leader).kill9();
+    let next = trio.wait_other_leader(&leader);
+    let id = id_of(&trio.api(&next).get("/jobs").json()[0]);
+    trio.gridc().run(&["job", "cancel", &id]).exits(0);
+    let ended = watch.wait_exit(LIMIT);
+    assert_eq!(ended.code(), Some(1), "{}", told(&watch));
+    assert!(told(&watch).contains("cancelled"), "{}", told(&watch));
 }
