@@ -29,6 +29,7 @@ mod log_size;
 mod logs;
 mod machine;
 mod output_desk;
+mod plan;
 mod progress;
 mod proposer;
 mod pruner;

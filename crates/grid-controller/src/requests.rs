@@ -3,7 +3,6 @@
 //! A mutation answers when its command is applied and stored (L3); why it was refused is looked up in one table.
 //! Not here: who may ask, and the shape of bodies (`grid-api`).
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::PoisonError;
 
@@ -14,7 +13,6 @@ use grid_store::{Reader, StoreError};
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogDoc, NodeDoc,
     NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
-    target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::node::NodeStatus;
@@ -28,6 +26,7 @@ use crate::control::{
 };
 use crate::controller::Controller;
 use crate::logs;
+use crate::plan::declarations;
 use crate::proposer::NoReply;
 
 impl Controller {
@@ -116,17 +115,6 @@ pub(crate) fn refused(no_reply: NoReply) -> Refusal {
     }
 }
 
-/// Of the actions that a job uses, as this controller declares them.
-fn declarations(spec: &JobSpec) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    for (_, task) in spec.steps() {
-        let declared = grid_types::decl::backend(&task.backend).and_then(|backend| backend.action(&task.action));
-        // A fixed table of plain values can always be written.
-        hasher.update(&serde_json::to_vec(&declared).unwrap_or_default());
-    }
-    *hasher.finalize().as_bytes()
-}
-
 pub(crate) fn no_node(id: &NodeId) -> Refusal {
     Refusal::new(Code::NotFound, format!("node {id} is not known"))
 }
@@ -192,34 +180,7 @@ impl Control for Controller {
     }
 
     async fn plan(&self, _namespace: &str, spec: JobSpec) -> Result<PlanDoc, Refusal> {
-        let state = self.shared.state();
-        let (nodes, hash) = grid_core::plan(&state, &spec, &declarations(&spec));
-        if nodes.is_empty() {
-            return Err(refused(NoReply::Rejected(Rejection::NoTarget(format!(
-                "no known node matches {}",
-                spec.target
-            )))));
-        }
-        let mut expected = Vec::with_capacity(nodes.len());
-        let mut offline = BTreeMap::new();
-        for node in nodes.iter().filter_map(|node| state.nodes.get(node)) {
-            expected.push(node.id.to_string());
-            if !node.status.is_online() {
-                offline.insert(node.id.to_string(), node.status.to_string());
-            }
-        }
-        expected.sort_unstable();
-        let rows = spec.step_count().saturating_mul(expected.len());
-        Ok(PlanDoc {
-            hash: PlanHash(hash).to_string(),
-            target: target_doc(&spec.target),
-            expected,
-            offline,
-            tasks: tasks_doc(&spec.phases),
-            strategy: spec.strategy.word().to_owned(),
-            failure_tolerate: spec.tolerance().to_string(),
-            rows: u64::try_from(rows).unwrap_or(u64::MAX),
-        })
+        self.plan_doc(&spec)
     }
 
     async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {

@@ -275,6 +275,9 @@ pub struct PlanDoc {
     pub expected: Vec<String>,
     /// Those of them that are offline now, with their state.
     pub offline: BTreeMap<String, String>,
+    /// Those that are there and do not offer what a step needs, by `backend/action`: it would fail on them.
+    #[serde(default)]
+    pub lacking: BTreeMap<String, Vec<String>>,
     /// Phases with every default filled in.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub tasks: serde_json::Value,

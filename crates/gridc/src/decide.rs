@@ -1,16 +1,14 @@
-//! `gridc job plan|confirm|resolve|resume|retry|why`: what a person looks at before a job and decides about it later.
-
-use std::path::Path;
+//! `gridc job confirm|resolve|resume|retry|why`: what a person decides about a job.
 
 use grid_client::JobsQuery;
-use grid_types::api::{JobStateDoc, PlanDoc};
+use grid_types::api::JobStateDoc;
 use grid_types::{Code, JobStatus, NodeId, StepIndex};
 
 use crate::cli::{Format, Global, RerunArgs, Verdict};
 use crate::failure::Failure;
 use crate::job::job_id;
 use crate::out::{self, tell};
-use crate::text::{named, one_line};
+use crate::text::one_line;
 
 pub async fn confirm(global: &Global, id: &str, phase: Option<u32>) -> Result<u8, Failure> {
     let (client, job) = (crate::connect(global)?, job_id(id)?);
@@ -60,35 +58,6 @@ pub async fn resolve(
     let (client, job) = (crate::connect(global)?, job_id(id)?);
     let done = client.resolve(global.namespace.as_str(), job, step, node.as_str(), verdict.into()).await?;
     print_state(global, &done)
-}
-
-pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
-    let body = crate::jobfile::read(file)?;
-    let doc = crate::connect(global)?.plan(global.namespace.as_str(), &body).await?;
-    out::print(global.output.unwrap_or(Format::Table), &doc, |_| plan_text(&doc))?;
-    Ok(0)
-}
-
-fn plan_text(doc: &PlanDoc) -> String {
-    let target = doc
-        .target
-        .value
-        .as_ref()
-        .map_or_else(|| doc.target.scope.clone(), |value| format!("{}:{value}", doc.target.scope));
-    let mut text = format!("target     {}\n", one_line(&target));
-    text.push_str(&format!("nodes      {}: {}\n", doc.expected.len(), named(&doc.expected)));
-    let offline: Vec<_> = doc.offline.iter().map(|(node, state)| format!("{node} ({state})")).collect();
-    if !offline.is_empty() {
-        text.push_str(&format!("offline    {}\n", named(&offline)));
-    }
-    text.push_str(&format!(
-        "strategy   {}\ntolerates  {}\nrows       {}\n",
-        doc.strategy,
-        one_line(&doc.failure_tolerate),
-        doc.rows
-    ));
-    text.push_str(&format!("plan       {}\n", one_line(&doc.hash)));
-    text
 }
 
 pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Result<u8, Failure> {

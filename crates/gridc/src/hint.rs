@@ -34,7 +34,7 @@ pub fn named(verb: &Verb) -> Option<Named> {
         Verb::Job(
             JobVerb::Status { id }
             | JobVerb::Get { id }
-            | JobVerb::Cancel { id }
+            | JobVerb::Cancel { id, .. }
             | JobVerb::Resolve { id, .. }
             | JobVerb::Why { id },
         ) => job(id),

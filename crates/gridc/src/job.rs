@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use grid_client::{Client, Error, JobsQuery, ResultsQuery};
 use grid_types::api::{JobDoc, ListDoc, ResultRowDoc};
-use grid_types::{JobId, JobStatus, Outcome};
+use grid_types::{JobId, JobStatus, Outcome, Span};
 
 use crate::cli::{Format, Global, StatusWord};
 use crate::decide::print_state;
@@ -84,6 +84,15 @@ pub async fn list(global: &Global, limit: u32, status: Option<StatusWord>) -> Re
 pub async fn cancel(global: &Global, id: &str) -> Result<u8, Failure> {
     let (client, job) = (crate::connect(global)?, job_id(id)?);
     print_state(global, &client.cancel(global.namespace.as_str(), job).await?)
+}
+
+/// Everything of it has ended then, one way or another: that is what was asked for.
+pub async fn cancel_and_wait(global: &Global, id: &str, limit: Option<Span>) -> Result<u8, Failure> {
+    let (client, job) = (crate::connect(global)?, job_id(id)?);
+    client.cancel(global.namespace.as_str(), job).await?;
+    let doc = client.job(global.namespace.as_str(), job).await?;
+    crate::run::stay(&client, global, doc, job, limit).await?;
+    Ok(0)
 }
 
 /// What cannot be an id names no job: that is "not found", not a fault of the command line.

@@ -26,6 +26,7 @@ mod logs;
 mod members;
 mod node;
 mod out;
+mod plan;
 mod run;
 #[cfg(test)]
 mod samples;
@@ -99,8 +100,9 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Get { id }) => job::get(global, &id).await,
         Verb::Job(JobVerb::Logs(args)) => logs::logs(global, &args).await,
         Verb::Job(JobVerb::List { limit, status }) => job::list(global, limit, status).await,
-        Verb::Job(JobVerb::Cancel { id }) => job::cancel(global, &id).await,
-        Verb::Job(JobVerb::Plan { file }) => decide::plan(global, &file).await,
+        Verb::Job(JobVerb::Cancel { id, wait: false, .. }) => job::cancel(global, &id).await,
+        Verb::Job(JobVerb::Cancel { id, wait_timeout, .. }) => job::cancel_and_wait(global, &id, wait_timeout).await,
+        Verb::Job(JobVerb::Plan { file }) => plan::plan(global, &file).await,
         Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args, false).await,
         Verb::Job(JobVerb::Retry(args)) => decide::resume(global, &args, true).await,
         Verb::Job(JobVerb::Confirm { id: Some(id), phase, .. }) => decide::confirm(global, &id, phase).await,

@@ -252,6 +252,7 @@ impl Control for Fake {
             target: target_doc(&spec.target),
             expected: vec!["web-01".to_owned()],
             offline: BTreeMap::new(),
+            lacking: BTreeMap::new(),
             tasks: tasks_doc(&spec.phases),
             strategy: "fail-fast".to_owned(),
             failure_tolerate: "0".to_owned(),

@@ -195,6 +195,8 @@ fn a_worker_offers_what_is_installed_and_a_job_elsewhere_says_why_it_failed() {
     assert_eq!(runs("full-01"), ["apt", "ping", "test"]);
 
     let apt = task("apt", "install", &json!({"package": "curl"}));
+    let plan = api.post("/job/plan", &job("all", [apt.clone()])).json();
+    assert_eq!(plan["lacking"], json!({"apt/install": ["bare-01"]}), "{plan}");
     let id = api.submit(&job("node:bare-01", [apt.clone()]));
     let ended = api.wait_ended(&id);
     assert_eq!(ended.status(), "failed", "{ended}");

@@ -164,3 +164,15 @@ fn a_job_timeout_fails_the_job_ends_its_processes_and_still_cleans_up() {
     assert_eq!(sorted_places(&lines, &id), at(&[(2, "web-01")]));
     all_gone(&watched);
 }
+
+#[test]
+fn w9_cancel_with_wait_returns_when_nothing_runs_any_more() {
+    let mut cluster = one_node();
+    let id = cluster.api().submit(&job("all", [tree("250s")]));
+    let watched = running_tree(&mut cluster);
+    let ran = cluster.gridc().run(&["job", "cancel", &id, "--wait"]).exits(0);
+    assert_eq!(survivors(&watched), [], "{ran:?}");
+    assert!(ran.stdout.contains("cancelled"), "{ran:?}");
+    assert_eq!(cluster.api().job(&id).outcome(0, "web-01"), "cancelled");
+    cluster.gridc().run(&["job", "cancel", &id, "--wait"]).exits(5);
+}

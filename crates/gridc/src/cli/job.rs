@@ -56,19 +56,29 @@ Examples:
     },
     /// Cancel a job: no new work goes out, running work is ended
     #[command(after_help = "\
-A job that has already ended is a conflict (exit 5).
+It is answered when no new work can go out; what runs is ended by its workers, within seconds of their
+hearing it. --wait stays until everything has, and exits 0 however each step ended. A job that has
+already ended is a conflict (exit 5).
 
 Examples:
-  gridc job cancel job-0c5t9v3k2m7qa")]
+  gridc job cancel job-0c5t9v3k2m7qa
+  gridc job cancel job-0c5t9v3k2m7qa --wait")]
     Cancel {
         /// Id of the job
         id: String,
+        /// Stay until nothing of it runs any more
+        #[arg(long)]
+        wait: bool,
+        /// Stop waiting after this long (exit 124); the job is cancelled nevertheless
+        #[arg(long, value_name = "DURATION", requires = "wait")]
+        wait_timeout: Option<Span>,
     },
     /// Show what a job would do, without doing it
     #[command(after_help = "\
-Resolves targets and defaults, lists the nodes it would run on (and which of them are offline), and
-prints a hash over all of it. `gridc job run -f FILE --plan HASH` runs exactly that, or is refused
-(exit 5) because the file, a node or a declaration has changed.
+Resolves targets and defaults, lists the nodes it would run on (which of them are offline, and which
+lack what a step needs), shows every phase and step, and prints a hash over all of it.
+`gridc job run -f FILE --plan HASH` runs exactly that, or is refused (exit 5) because
+the file, a node or a declaration has changed.
 
 Examples:
   gridc job plan -f deploy.yaml

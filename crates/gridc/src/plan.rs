@@ -1,0 +1,124 @@
+//! `gridc job plan`: what a job would do, phase by phase, and where it could not.
+
+use std::path::Path;
+
+use grid_types::api::PlanDoc;
+use serde_json::{Map, Value};
+
+use crate::cli::{Format, Global};
+use crate::failure::Failure;
+use crate::out;
+use crate::text::{named, one_line};
+
+pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
+    let body = crate::jobfile::read(file)?;
+    let doc = crate::connect(global)?.plan(global.namespace.as_str(), &body).await?;
+    out::print(global.output.unwrap_or(Format::Table), &doc, |_| plan_text(&doc))?;
+    Ok(0)
+}
+
+fn plan_text(doc: &PlanDoc) -> String {
+    let scope = &doc.target.scope;
+    let target = doc.target.value.as_ref().map_or_else(|| scope.clone(), |value| format!("{scope}:{value}"));
+    let mut text = format!("target     {}\n", one_line(&target));
+    text.push_str(&format!("nodes      {}: {}\n", doc.expected.len(), named(&doc.expected)));
+    let offline: Vec<_> = doc.offline.iter().map(|(node, state)| format!("{node} ({state})")).collect();
+    if !offline.is_empty() {
+        text.push_str(&format!("offline    {}\n", named(&offline)));
+    }
+    for (action, nodes) in &doc.lacking {
+        text.push_str(&format!("lacking    {} would fail on {}\n", one_line(action), named(nodes)));
+    }
+    let mut step = 0;
+    for (index, phase) in doc.tasks.as_array().into_iter().flatten().filter_map(Value::as_object).enumerate() {
+        push_phase(&mut text, index, phase, &mut step);
+    }
+    text.push_str(&format!(
+        "strategy   {}\ntolerates  {}\nrows       {}\n",
+        doc.strategy,
+        one_line(&doc.failure_tolerate),
+        doc.rows
+    ));
+    text.push_str(&format!("plan       {}\n", one_line(&doc.hash)));
+    text
+}
+
+/// A barrier is its one task; a pipeline is a list of them.
+fn push_phase(text: &mut String, index: usize, phase: &Map<String, Value>, step: &mut usize) {
+    let (way, tasks, of_a_task) = match phase.get("tasks").and_then(Value::as_array) {
+        Some(tasks) => {
+            let tasks = tasks.iter().filter_map(Value::as_object).collect();
+            ("each node alone", tasks, &["condition", "timeout", "max_retries"][..])
+        }
+        None => ("all nodes together", vec![phase], &["timeout", "max_retries"][..]),
+    };
+    let rules = rules(phase, &["condition", "concurrency", "confirm"]);
+    text.push_str(&format!("{:<11}{way}{rules}\n", format!("phase {index}")));
+    for task in tasks {
+        let line = one_line(&(task_text(task) + &self::rules(task, of_a_task)));
+        text.push_str(&format!("{:<11}{line}\n", format!("  step {step}")));
+        *step += 1;
+    }
+}
+
+fn task_text(task: &Map<String, Value>) -> String {
+    let word = |key: &str| task.get(key).and_then(Value::as_str).unwrap_or_default();
+    let mut line = format!("{}/{}", word("backend"), word("action"));
+    for (name, value) in task.get("params").and_then(Value::as_object).into_iter().flatten() {
+        line.push_str(&format!(" {name}={}", shown(value)));
+    }
+    line
+}
+
+fn rules(map: &Map<String, Value>, keys: &[&str]) -> String {
+    keys.iter().filter_map(|key| Some(format!(", {key}: {}", shown(map.get(*key)?)))).collect()
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use grid_types::api::{PlanDoc, TargetDoc};
+    use serde_json::json;
+
+    use super::plan_text;
+
+    #[test]
+    fn every_phase_and_step_is_shown_with_its_rules() {
+        let doc = PlanDoc {
+            hash: "ab".into(),
+            target: TargetDoc { scope: "group".into(), value: Some("web".into()) },
+            expected: vec!["web-01".into(), "web-02".into()],
+            offline: [("web-02".to_owned(), "dead".to_owned())].into(),
+            lacking: [("apt/install".to_owned(), vec!["web-01".to_owned()])].into(),
+            tasks: json!([
+                {"tasks": [
+                    {"backend": "apt", "action": "install", "params": {"package": "curl"}, "timeout": "5m"},
+                    {"backend": "ping", "action": "echo", "condition": "on_failure"},
+                ], "concurrency": 3},
+                {"backend": "test", "action": "output", "params": {"lines": 3}, "max_retries": 2, "confirm": true},
+            ]),
+            strategy: "fail-fast".into(),
+            failure_tolerate: "0".into(),
+            rows: 6,
+        };
+        let expected = "\
+target     group:web
+nodes      2: web-01, web-02
+offline    web-02 (dead)
+lacking    apt/install would fail on web-01
+phase 0    each node alone, concurrency: 3
+  step 0   apt/install package=curl, timeout: 5m
+  step 1   ping/echo, condition: on_failure
+phase 1    all nodes together, confirm: true
+  step 2   test/output lines=3, max_retries: 2
+strategy   fail-fast
+tolerates  0
+rows       6
+plan       ab
+";
+        assert_eq!(plan_text(&doc), expected);
+    }
+}
