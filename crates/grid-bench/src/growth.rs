@@ -1,7 +1,8 @@
 //! `grid bench growth`: the same barrier over more and more workers, and the same work in more and more jobs.
 //!
 //! The exponent is the slope of time over workers on double logarithmic paper: 1 is linear, and what grows faster than
-//! the fleet ends every fleet some day.
+//! the fleet ends every fleet some day. The sizes are taken twice, upwards and back: a machine that is slower in one minute
+//! than in the next would bend the line. That of the echo stands beside it: past the caches everything grows a bit faster.
 
 use std::process::ExitCode;
 
@@ -29,17 +30,20 @@ pub async fn measure(args: &GrowthArgs, report: &mut Report) -> anyhow::Result<(
         fabric: Fabric::Grpc,
         output: args.output.clone(),
     };
-    let mut points = Vec::new();
-    for workers in WORKERS.into_iter().filter(|workers| *workers <= args.most_workers) {
+    let (mut points, mut echoes) = (Vec::new(), Vec::new());
+    let sizes = WORKERS.into_iter().filter(|workers| *workers <= args.most_workers);
+    let there = sizes.clone().map(|workers| (workers, "barrier"));
+    for (workers, case) in there.chain(sizes.rev().map(|workers| (workers, "barrier, on the way back"))) {
         let rows = fanout::measure(&one(workers, 0)).await?;
         for row in rows.into_iter().filter(|row| row.case == "barrier") {
             points.extend(row.found.p50_ms.map(|ms| (f64::from(workers), ms)));
-            report.add(Row { bench: "growth", ..row })?;
+            echoes.extend(row.found.baseline_p50_ms.map(|ms| (f64::from(workers), ms)));
+            report.add(Row { bench: "growth", case: case.to_owned(), ..row })?;
         }
     }
     let fitted = Setup { controllers: Some(1), fabric: Some("grpc"), ..Setup::default() };
     if let Some(exponent) = exponent(&points) {
-        let found = Found { exponent: Some(exponent), ..Found::default() };
+        let found = Found { exponent: Some(exponent), baseline_exponent: self::exponent(&echoes), ..Found::default() };
         report.add(Row { bench: "growth", case: "time over workers".to_owned(), setup: fitted, found })?;
     }
     for jobs in JOBS {

@@ -74,6 +74,8 @@ pub struct Found {
     pub disk_bytes_per_result: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exponent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_exponent: Option<f64>,
 }
 
 /// Collects rows, and says each as soon as it is there.
@@ -136,7 +138,7 @@ fn fields(row: &Row) -> anyhow::Result<Vec<(String, String)>> {
     Ok(order.into_iter().filter_map(|name| Some((name.to_owned(), text(value.get(name)?)))).collect())
 }
 
-const COLUMNS: [&str; 21] = [
+const COLUMNS: [&str; 22] = [
     "workers",
     "controllers",
     "fabric",
@@ -158,6 +160,7 @@ const COLUMNS: [&str; 21] = [
     "rss_kib_per_session",
     "disk_bytes_per_result",
     "exponent",
+    "baseline_exponent",
 ];
 
 /// Three digits are more than a noisy machine knows.
