@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::cli::{Format, Global};
 use crate::failure::Failure;
 use crate::out;
-use crate::text::{named, one_line};
+use crate::text::{named, one_line, target};
 
 pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
     let body = crate::jobfile::read(file)?;
@@ -18,9 +18,7 @@ pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
 }
 
 fn plan_text(doc: &PlanDoc) -> String {
-    let scope = &doc.target.scope;
-    let target = doc.target.value.as_ref().map_or_else(|| scope.clone(), |value| format!("{scope}:{value}"));
-    let mut text = format!("target     {}\n", one_line(&target));
+    let mut text = format!("target     {}\n", target(&doc.target));
     text.push_str(&format!("nodes      {}: {}\n", doc.expected.len(), named(&doc.expected)));
     let offline: Vec<_> = doc.offline.iter().map(|(node, state)| format!("{node} ({state})")).collect();
     if !offline.is_empty() {

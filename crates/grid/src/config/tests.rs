@@ -155,7 +155,7 @@ fn a_node_takes_what_is_for_controllers_and_what_its_worker_is_to_others() {
 fn the_flag_bootstrap_beats_the_join_of_a_file_that_serves_every_controller() {
     let text = CLUSTER.replace("node_id: c1,", "node_id: c1, join: ['http://a:1'],");
     let Verb::Server(server) = with_file(&text, "grid server -c FILE --bootstrap").unwrap().verb else { panic!() };
-    assert!(server.bootstrap && server.join == ["http://a:1"], "server::begin looks at the flag first");
+    assert!(server.bootstrap && server.join == ["http://a:1"], "both reach server::begin, where the flag wins");
     let Verb::Node(node) = with_file(&text, "grid node -c FILE --bootstrap").unwrap().verb else { panic!() };
     let child = controller_line(&node, Path::new("/c1"));
     let child = std::iter::once("grid".into()).chain(child);
