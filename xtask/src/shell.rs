@@ -3,15 +3,22 @@
 //! Not here: pipes between programs or a shell: every chore stays readable as
 //! the one command line a person could type.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+/// The folder of this package, in the clone it was called from: two clones that share a target folder share this binary, and
+/// what was compiled in may name the other one.
+pub fn package_root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()).into()
+}
+
 /// The folder of the workspace's Cargo.toml.
-pub fn workspace_root() -> &'static Path {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask)
+pub fn workspace_root() -> PathBuf {
+    let mut root = package_root();
+    root.pop();
+    root
 }
 
 /// Runs cargo with its output on this terminal; an error names the command line.

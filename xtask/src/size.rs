@@ -28,7 +28,7 @@ pub fn run() -> Result<()> {
     }
     long.sort_by(|a, b| b.cmp(a));
     for (lines, file) in &long {
-        let shown = file.strip_prefix(root).unwrap_or(file);
+        let shown = file.strip_prefix(&root).unwrap_or(file);
         eprintln!(
             "size: warning: {} has {lines} lines of production code (limit {LIMIT_LINES}), split it",
             shown.display()

@@ -4,10 +4,12 @@
 //! installation that broke off, are installed anew. `GRID_TEST_PYTHON` names a Python that has them already.
 //! Not in `target`: a clean build should not fetch from the network, and several checkouts share one installation.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::shell::package_root;
 
 const PINS: &str = include_str!("../openapi-requirements.txt");
 
@@ -21,7 +23,7 @@ pub fn openapi_python() -> Result<PathBuf> {
     if std::fs::read_to_string(&pins).is_ok_and(|installed| installed == PINS) {
         return Ok(python);
     }
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi-requirements.txt");
+    let requirements = package_root().join("openapi-requirements.txt");
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
     run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(requirements))?;
     std::fs::write(&pins, PINS).with_context(|| format!("cannot write {}", pins.display()))?;
