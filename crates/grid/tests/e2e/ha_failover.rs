@@ -67,7 +67,7 @@ fn wait_load(accepted: &AtomicUsize, record: &Record) {
     let (before, lines) = (accepted.load(Ordering::Relaxed), record.lines().len());
     wait_until("a submit and a run under this leader", 2 * LIMIT, || {
         let (now, run) = (accepted.load(Ordering::Relaxed) - before, record.lines().len() - lines);
-        ensure(now > 0 && run > SLOTS, &format!("{now} submits, {run} lines"))
+        ensure(now > 0 && run > SLOTS, format!("{now} submits, {run} lines"))
     });
 }
 
