@@ -151,6 +151,17 @@ impl Trio {
         })
     }
 
+    /// Until `by` has had no answer of `of` for so long.
+    pub fn wait_silence(&self, by: &str, of: &str, at_least: Duration) {
+        wait_until(&format!("{by} to hear nothing of {of} for {at_least:?}"), LIMIT + at_least, || {
+            let cluster = self.api(by).get("/api/v1/cluster").json();
+            let members = cluster["members"].as_array().ok_or_else(|| cluster.to_string())?;
+            let member = members.iter().find(|member| member["id"] == of).ok_or_else(|| cluster.to_string())?;
+            let silent = member["last_contact_ms"].as_u64().map(Duration::from_millis);
+            ensure(silent.is_some_and(|silent| silent >= at_least), member)
+        });
+    }
+
     pub fn standbys(&self) -> Vec<String> {
         let leader = self.wait_leader();
         self.servers.keys().filter(|id| **id != leader).cloned().collect()

@@ -53,7 +53,12 @@ fn e3_a_folder_is_never_another_member_and_an_empty_one_never_votes_alone() {
     // Accepted on paper only: it runs, and nobody elects it.
     identity.accepted_by("another-cluster", &stranger.config.data_dir).expect("saved");
     stranger.start(Start::Join);
-    std::thread::sleep(Duration::from_millis(1_500));
+    // In the time in which a real member is elected, from its start on, several times over.
+    for _ in 0..3 {
+        trio.node("a").kill();
+        trio.node("a").start(Start::Existing);
+        trio.wait_leader();
+    }
     assert!(!stranger.raft().leadership().borrow().is_leader);
     stranger.kill();
     trio.node("a").kill();
@@ -95,7 +100,11 @@ fn a_majority_goes_on_and_a_minority_does_not() {
     assert_ne!(leading, leader, "a member that hears no leader, while others do, is no candidate");
     let before = term(&trio, &leading);
     // It hears no leader, but learns from the others that there is one, and stays quiet.
-    std::thread::sleep(Duration::from_secs(2));
+    let cut_off = trio.nodes[&leader].raft().card().raft_id;
+    trio.wait("two seconds of silence", |trio| {
+        let silence = trio.nodes[&leading].raft().silence(cut_off);
+        if silence >= Some(Duration::from_secs(2)) { Ok(()) } else { Err(format!("{silence:?}")) }
+    });
     assert_eq!(term(&trio, &leading), before, "the member that is cut off deposed the leader");
     assert!(!trio.nodes[&leader].is_leader());
     link.set_cut(false);

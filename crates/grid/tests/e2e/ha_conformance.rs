@@ -121,7 +121,7 @@ fn conformance_ha_4_an_old_leader_cannot_commit_after_losing_leadership() {
     trio.server(&old).process().pause();
     let new = trio.wait_other_leader(&old);
     // Ten seconds is far beyond every timeout of an election: the pause is the test.
-    std::thread::sleep(Duration::from_secs(10));
+    trio.wait_silence(&new, &old, Duration::from_secs(10));
     trio.server(&old).process().resume();
 
     // From its first answer on it says that it does not lead, and takes nothing.

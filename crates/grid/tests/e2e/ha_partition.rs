@@ -101,10 +101,10 @@ fn a_standby_that_loses_one_direction_deposes_nobody() {
     let odd = others[0].clone();
     for (from, to) in [(odd.as_str(), leader.as_str()), (leader.as_str(), odd.as_str())] {
         trio.set_cut(&[from], &[to], true);
-        for round in 0..4 {
-            submit_to(&trio, std::slice::from_ref(&leader), &format!("{from}-{to}-{round}"));
-            // Long enough for several elections, had there been any.
-            std::thread::sleep(Duration::from_secs(1));
+        // Long enough for several elections, had there been any.
+        for seconds in 1..=4 {
+            submit_to(&trio, std::slice::from_ref(&leader), &format!("{from}-{to}-{seconds}"));
+            trio.wait_silence(&leader, &odd, Duration::from_secs(seconds));
         }
         trio.set_cut(&[from], &[to], false);
         trio.wait_equal();
