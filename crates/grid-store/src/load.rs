@@ -66,10 +66,13 @@ fn cells(conn: &Connection, job: &JobParts) -> Result<Vec<(u32, Cell)>, Fault> {
     Ok(found)
 }
 
-fn stub(row: &Row<'_>) -> Result<(JobId, Stub), Fault> {
-    let word: String = row.get(2)?;
+pub(crate) fn status(word: &str) -> Result<JobStatus, Fault> {
     let status = STATUSES.into_iter().find(|status| status.word() == word);
-    let status = status.ok_or_else(|| Fault::Value(format!("a job has the status {word:?}")))?;
+    status.ok_or_else(|| Fault::Value(format!("a job has the status {word:?}")))
+}
+
+fn stub(row: &Row<'_>) -> Result<(JobId, Stub), Fault> {
+    let status = status(&row.get::<_, String>(2)?)?;
     let ended_ms = row.get::<_, i64>(3)?.cast_unsigned();
     Ok((JobId(row.get::<_, i64>(0)?.cast_unsigned()), Stub { epoch: JobEpoch(row.get(1)?), status, ended_ms }))
 }

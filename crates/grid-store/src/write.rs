@@ -4,6 +4,8 @@
 //! state meanwhile is in `Changes::retired`, whole.
 //! A phase that was entered rewrites all cells of its job, because entering it resets all of them, also those of nodes
 //! that take no part in it and are in nobody's `Changes::cells`.
+//! `OR ROLLBACK`: SQLite copies every page before a statement that could fail half-way, to take that one back. Here a failure
+//! takes back the whole transaction, and ends the process.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,9 +18,11 @@ use crate::cells::closed_by_results;
 use crate::error::Fault;
 use crate::outputs::RecentOutputs;
 use crate::store::Position;
+use totals::Totals;
 
 mod history;
 mod prune;
+mod totals;
 
 /// What the writer knows of its tables without reading them. Wrong after a failed transaction, which ends the process.
 #[derive(Debug, Default)]
@@ -56,14 +60,17 @@ pub(crate) fn batch(
     write_nodes(conn, state, &touched)?;
     // Before the cells: these say which result they come after.
     let settled = history::append(conn, written, changes)?;
-    let rewritten = write_jobs(conn, written, state, &touched)?;
+    let mut totals = Totals::default();
+    let rewritten = write_jobs(conn, written, &mut totals, state, &touched)?;
     write_cells(conn, written, state, &touched, &rewritten, &settled)?;
     write_keys(conn, state, changes)?;
     // Last: a job may end and be forgotten in one batch.
-    prune::forget(conn, written, changes)?;
+    prune::forget(conn, written, &mut totals, changes)?;
     prune::sweep(conn, written)?;
+    totals.write(conn)?;
     let mut meta = conn.prepare_cached(
-        "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)",
+        "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)
+         WHERE one = 1",
     )?;
     meta.execute(params![encoded(&state.meta)?, at.term.cast_signed(), at.index.cast_signed(), membership])?;
     Ok(())
@@ -108,7 +115,7 @@ impl<'a> Touched<'a> {
 
 fn write_nodes(conn: &Connection, state: &State, touched: &Touched<'_>) -> Result<(), Fault> {
     let mut put = conn.prepare_cached(
-        "INSERT INTO nodes (ord, id, status, leader_epoch, node) VALUES (?1, ?2, ?3, ?4, ?5)
+        "INSERT OR ROLLBACK INTO nodes (ord, id, status, leader_epoch, node) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (ord) DO UPDATE
          SET id = excluded.id, status = excluded.status, leader_epoch = excluded.leader_epoch, node = excluded.node",
     )?;
@@ -125,6 +132,7 @@ fn write_nodes(conn: &Connection, state: &State, touched: &Touched<'_>) -> Resul
 fn write_jobs(
     conn: &Connection,
     written: &mut Written,
+    totals: &mut Totals,
     state: &State,
     touched: &Touched<'_>,
 ) -> Result<BTreeSet<JobId>, Fault> {
@@ -132,13 +140,20 @@ fn write_jobs(
     for id in &touched.jobs {
         let (job, live) = touched.job(state, *id)?;
         let known = written.jobs.get(id).copied();
-        write_head(conn, state, job, live, known.map(|(_, status)| status))?;
+        let before = write_head(conn, state, job, live, known.map(|(_, status)| status))?;
+        totals.moved(before, Some(job.head.status));
         if touched.submitted.contains(id) {
-            let mut put = conn.prepare_cached("INSERT OR REPLACE INTO specs (job, spec) VALUES (?1, ?2)")?;
+            let mut put = conn.prepare_cached(
+                "INSERT OR ROLLBACK INTO specs (job, spec) VALUES (?1, ?2)
+                 ON CONFLICT (job) DO UPDATE SET spec = excluded.spec",
+            )?;
             put.execute(params![key(*id), encoded(job.spec.as_ref())?])?;
         }
         if touched.started.contains(id) {
-            let mut put = conn.prepare_cached("INSERT OR REPLACE INTO expected (job, nodes) VALUES (?1, ?2)")?;
+            let mut put = conn.prepare_cached(
+                "INSERT OR ROLLBACK INTO expected (job, nodes) VALUES (?1, ?2)
+                 ON CONFLICT (job) DO UPDATE SET nodes = excluded.nodes",
+            )?;
             put.execute(params![key(*id), encoded(&job.expected)?])?;
         }
         if !live || known.map(|(phase, _)| phase) != Some(job.head.phase) || touched.started.contains(id) {
@@ -154,7 +169,14 @@ fn write_jobs(
     Ok(rewritten)
 }
 
-fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Option<JobStatus>) -> Result<(), Fault> {
+/// Returns the status that the row had, if it was there.
+fn write_head(
+    conn: &Connection,
+    state: &State,
+    job: &Job,
+    live: bool,
+    known: Option<JobStatus>,
+) -> Result<Option<JobStatus>, Fault> {
     let head = &job.head;
     let owner = state.meta.leadership.leader.as_ref().map(grid_types::Name::as_str);
     let epochs = (head.epoch.0, head.leader_epoch.wire().cast_signed());
@@ -162,21 +184,41 @@ fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Op
     if live && known == Some(head.status) {
         // Names no column of an index, so that no index is written.
         let mut put = conn.prepare_cached(
-            "UPDATE jobs SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, reason = ?6, head = ?7
+            "UPDATE OR ROLLBACK jobs SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, reason = ?6, head = ?7
              WHERE id = ?1",
         )?;
         put.execute(params![key(head.id), epochs.0, epochs.1, owner, updated_ms, head.reason, encoded(head)?])?;
-        return Ok(());
+        return Ok(known);
+    }
+    let before = if known.is_some() { known } else { totals::status_of(conn, head.id)? };
+    let (status, ended_ms, blob) = (head.status.word(), head.ended_ms.cast_signed(), encoded(head)?);
+    if before.is_some() {
+        let mut put = conn.prepare_cached(
+            "UPDATE OR ROLLBACK jobs
+             SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, reason = ?6, head = ?7, live = ?8,
+                 status = ?9, ended_ms = ?10
+             WHERE id = ?1",
+        )?;
+        put.execute(params![
+            key(head.id),
+            epochs.0,
+            epochs.1,
+            owner,
+            updated_ms,
+            head.reason,
+            blob,
+            live,
+            status,
+            ended_ms
+        ])?;
+        return Ok(before);
     }
     let mut put = conn.prepare_cached(
-        "INSERT INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, reason, head,
-                           live, status, namespace, created_ms, ended_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
-         ON CONFLICT (id) DO UPDATE
-         SET job_epoch = excluded.job_epoch, leader_epoch = excluded.leader_epoch, owner = excluded.owner,
-             updated_ms = excluded.updated_ms, reason = excluded.reason, head = excluded.head,
-             live = excluded.live, status = excluded.status, ended_ms = excluded.ended_ms",
+        "INSERT OR ROLLBACK INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, reason, head,
+                                       live, status, ended_ms, namespace, created_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?;
+    let (namespace, created_ms) = (head.namespace.as_str(), head.created_wall_ms.cast_signed());
     put.execute(params![
         key(head.id),
         epochs.0,
@@ -184,14 +226,14 @@ fn write_head(conn: &Connection, state: &State, job: &Job, live: bool, known: Op
         owner,
         updated_ms,
         head.reason,
-        encoded(head)?,
+        blob,
         live,
-        head.status.word(),
-        head.namespace.as_str(),
-        head.created_wall_ms.cast_signed(),
-        head.ended_ms.cast_signed(),
+        status,
+        ended_ms,
+        namespace,
+        created_ms
     ])?;
-    Ok(())
+    Ok(None)
 }
 
 fn write_cells(
@@ -206,7 +248,9 @@ fn write_cells(
     let after = written.last_result;
     let idle = Cell::default();
     let mut put = conn.prepare_cached(
-        "INSERT OR REPLACE INTO cells (job, position, after, leader_epoch, cell) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT OR ROLLBACK INTO cells (job, position, after, leader_epoch, cell) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (job, position) DO UPDATE
+         SET after = excluded.after, leader_epoch = excluded.leader_epoch, cell = excluded.cell",
     )?;
     let mut drop = conn.prepare_cached("DELETE FROM cells WHERE job = ?1 AND position = ?2")?;
     for job in rewritten.iter().filter_map(|id| state.jobs.get(id)) {
@@ -232,8 +276,10 @@ pub(crate) type Place = (JobId, StepIndex, NodeOrd);
 
 /// A key added in this batch may be dropped in it, or dropped and added again for another job: rows are by job.
 fn write_keys(conn: &Connection, state: &State, changes: &[Changes]) -> Result<(), Fault> {
-    let mut put =
-        conn.prepare_cached("INSERT OR REPLACE INTO keys (job, namespace, key, at_ms) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut put = conn.prepare_cached(
+        "INSERT OR ROLLBACK INTO keys (job, namespace, key, at_ms) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (job) DO UPDATE SET namespace = excluded.namespace, key = excluded.key, at_ms = excluded.at_ms",
+    )?;
     let mut drop = conn.prepare_cached("DELETE FROM keys WHERE job = ?1")?;
     let rows = changes.iter().flat_map(|one| one.keys_added.iter().chain(&one.keys_dropped));
     for row in rows {

@@ -23,17 +23,17 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
     let mut pens = Pens {
         conn,
         result: conn.prepare_cached(
-            "INSERT INTO results (id, job, step, node, job_epoch, attempt, outcome, duration_ms, started_ms, leader_epoch,
+            "INSERT OR ROLLBACK INTO results (id, job, step, node, job_epoch, attempt, outcome, duration_ms, started_ms, leader_epoch,
                                   output, output_bytes, reason, error)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?,
-        output: conn.prepare_cached("INSERT INTO outputs (hash, tail) VALUES (?1, ?2)")?,
+        output: conn.prepare_cached("INSERT OR ROLLBACK INTO outputs (hash, tail) VALUES (?1, ?2)")?,
         skip: conn.prepare_cached(
-            "INSERT INTO skips (job, node, job_epoch, from_step, to_step, leader_epoch, reason)
+            "INSERT OR ROLLBACK INTO skips (job, node, job_epoch, from_step, to_step, leader_epoch, reason)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?,
         event: conn.prepare_cached(
-            "INSERT INTO events (wall_ms, leader_epoch, kind, subject, text, job, node, namespace)
+            "INSERT OR ROLLBACK INTO events (wall_ms, leader_epoch, kind, subject, text, job, node, namespace)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?,
     };

@@ -14,6 +14,7 @@ use grid_core::Changes;
 use grid_types::JobId;
 use rusqlite::{Connection, params};
 
+use super::totals::{self, Totals};
 use super::{Written, key};
 use crate::error::Fault;
 
@@ -27,10 +28,15 @@ pub(super) fn unfinished(conn: &Connection) -> Result<BTreeSet<JobId>, Fault> {
     Ok(jobs.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn forget(conn: &Connection, written: &mut Written, changes: &[Changes]) -> Result<(), Fault> {
+pub(super) fn forget(
+    conn: &Connection,
+    written: &mut Written,
+    totals: &mut Totals,
+    changes: &[Changes],
+) -> Result<(), Fault> {
     for id in changes.iter().flat_map(|one| &one.pruned) {
+        totals.moved(totals::remove(conn, *id)?, None);
         for of_job in [
-            "DELETE FROM jobs WHERE id = ?1",
             "DELETE FROM specs WHERE job = ?1",
             "DELETE FROM expected WHERE job = ?1",
             "DELETE FROM cells WHERE job = ?1",

@@ -105,6 +105,9 @@ const READS: [(&str, &str); 9] = [
 
 fn rows(path: &Path) -> BTreeMap<&'static str, Vec<Vec<Value>>> {
     let conn = Connection::open(path).unwrap();
+    let wrong = "SELECT count(*) FROM (SELECT status, count(*) AS n FROM jobs GROUP BY status) FULL JOIN job_totals
+                 USING (status) WHERE coalesce(n, 0) <> coalesce(jobs, 0)";
+    assert_eq!(conn.query_one(wrong, [], |row| row.get::<_, i64>(0)).unwrap(), 0, "totals are not those of the rows");
     let all = READS.into_iter().map(|(name, read)| {
         let mut select = conn.prepare(read).unwrap();
         let columns = select.column_count();
