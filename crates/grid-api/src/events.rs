@@ -68,7 +68,7 @@ pub async fn events<C: Control>(
     params.finish()?;
     if wants_a_page(&headers) {
         let mut page = control.events(filter, EventQuery { limit, after, before }).await?;
-        let role = control.role().role;
+        let role = control.standing().role;
         page.items.iter_mut().for_each(|event| event.role = Some(role));
         return Ok(Json::<ListDoc<EventDoc>>(page).into_response());
     }
@@ -76,7 +76,7 @@ pub async fn events<C: Control>(
         after = Some(last);
     }
     let events = control.listen(filter, after).await?;
-    let write = move |event: EventDoc| Ok(frame(&EventDoc { role: Some(control.role().role), ..event }));
+    let write = move |event: EventDoc| Ok(frame(&EventDoc { role: Some(control.standing().role), ..event }));
     let body = streams::body(events, closing, Bytes::from_static(OPENING.as_bytes()), BEAT, write);
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -18,30 +18,33 @@ use crate::refused::Refused;
 /// Outermost: the three headers, and the body of a refusal.
 pub async fn stamp<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let refused = response.extensions_mut().remove::<Refused>();
-    let role = refused.as_ref().and_then(|r| r.role().cloned()).unwrap_or_else(|| control.role());
-    if let Some(refused) = refused {
-        refused.write_into(&mut response, &role);
+    match response.extensions_mut().remove::<Refused>() {
+        Some(refused) => {
+            let role = refused.role().cloned().unwrap_or_else(|| control.role());
+            refused.write_into(&mut response, &role);
+            put_headers(response.headers_mut(), &role.node_id, role.role, role.leader_epoch);
+        }
+        None => {
+            let standing = control.standing();
+            put_headers(response.headers_mut(), standing.node_id.as_str(), standing.role, standing.leader_epoch);
+        }
     }
-    put_headers(response.headers_mut(), &role);
     response
 }
 
 /// Mutations: only the leader.
 pub async fn leader<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
-    let role = control.role();
-    match role.role {
+    match control.standing().role {
         Role::Leader => next.run(request).await,
-        Role::Standby | Role::Draining => not_here(&control, role).into_response(),
+        Role::Standby | Role::Draining => not_here(&control, control.role()).into_response(),
     }
 }
 
 /// Mutations that a leader takes until it is none any more (E7).
 pub async fn leader_or_draining<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
-    let role = control.role();
-    match role.role {
+    match control.standing().role {
         Role::Leader | Role::Draining => next.run(request).await,
-        Role::Standby => not_here(&control, role).into_response(),
+        Role::Standby => not_here(&control, control.role()).into_response(),
     }
 }
 
@@ -66,12 +69,12 @@ pub async fn fence<C: Control>(State(control): State<C>, request: Request, next:
 pub fn check_epoch<C: Control>(control: &C, given: Option<u64>) -> Result<(), Refused> {
     let Some(given) = given else { return Ok(()) };
     let role = control.role();
-    if given == shown_epoch(&role) { Ok(()) } else { Err(Refused::stale_leader(role, given)) }
+    if given == shown_epoch(role.leader_epoch) { Ok(()) } else { Err(Refused::stale_leader(role, given)) }
 }
 
 /// Epochs begin at 1, so that 0 can say "none known".
-fn shown_epoch(role: &RoleDoc) -> u64 {
-    role.leader_epoch.unwrap_or(0)
+fn shown_epoch(epoch: Option<u64>) -> u64 {
+    epoch.unwrap_or(0)
 }
 
 fn header_epoch(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
@@ -88,10 +91,10 @@ fn header_epoch(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
     })
 }
 
-fn put_headers(headers: &mut HeaderMap, role: &RoleDoc) {
-    if let Ok(node) = HeaderValue::from_str(&role.node_id) {
+fn put_headers(headers: &mut HeaderMap, node_id: &str, role: Role, epoch: Option<u64>) {
+    if let Ok(node) = HeaderValue::from_str(node_id) {
         headers.insert(HEADER_NODE, node);
     }
-    headers.insert(HEADER_ROLE, HeaderValue::from_static(role.role.word()));
-    headers.insert(HEADER_EPOCH, HeaderValue::from(shown_epoch(role)));
+    headers.insert(HEADER_ROLE, HeaderValue::from_static(role.word()));
+    headers.insert(HEADER_EPOCH, HeaderValue::from(shown_epoch(epoch)));
 }

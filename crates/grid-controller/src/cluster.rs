@@ -38,9 +38,9 @@ pub fn describe(shared: &Arc<Shared>) {
 
 impl Controller {
     pub(crate) async fn cluster_doc(&self) -> ClusterDoc {
-        let states = self.raft.states().await;
+        let states = self.shared.raft.states().await;
         let role = self.shared.role();
-        let roster = self.raft.roster();
+        let roster = self.shared.raft.roster();
         let newest = states.iter().map(|state| state.last_index).max().unwrap_or(0);
         let members: Vec<ControllerDoc> = roster
             .members
@@ -52,7 +52,7 @@ impl Controller {
             .collect();
         let voters = u32::try_from(roster.members.iter().filter(|listed| listed.is_voter).count()).unwrap_or(u32::MAX);
         ClusterDoc {
-            cluster_id: self.raft.card().cluster_id.clone(),
+            cluster_id: self.shared.raft.card().cluster_id.clone(),
             leader_id: role.leader_id,
             leader_epoch: role.leader_epoch,
             voters,
@@ -64,8 +64,8 @@ impl Controller {
 
     fn controller_doc(&self, listed: &Listed, state: Option<&PeerState>, newest: u64) -> ControllerDoc {
         let about: Option<About> = state.and_then(|state| serde_json::from_slice(&state.about).ok());
-        let is_me = listed.raft_id == self.raft.card().raft_id;
-        let silence = self.raft.silence(listed.raft_id).filter(|_| !is_me);
+        let is_me = listed.raft_id == self.shared.raft.card().raft_id;
+        let silence = self.shared.raft.silence(listed.raft_id).filter(|_| !is_me);
         let silence_ms = silence.map(|silence| u64::try_from(silence.as_millis()).unwrap_or(u64::MAX));
         ControllerDoc {
             id: listed.member.node_id.clone(),
@@ -102,16 +102,16 @@ impl Controller {
             folder_id: body.folder_id,
             feature_level: body.feature_level,
         };
-        self.raft.admit(body.raft_id, member, body.replace).await.map_err(|e| unchanged(&e))?;
-        Ok(JoinedDoc { cluster_id: self.raft.card().cluster_id.clone() })
+        self.shared.raft.admit(body.raft_id, member, body.replace).await.map_err(|e| unchanged(&e))?;
+        Ok(JoinedDoc { cluster_id: self.shared.raft.card().cluster_id.clone() })
     }
 
     pub(crate) async fn change(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
         let raft_id = self.raft_id_of(id)?;
         let changed = match change {
-            MemberChange::Promote => self.raft.promote(raft_id).await,
-            MemberChange::Demote => self.raft.demote(raft_id).await,
-            MemberChange::Remove => self.raft.remove(raft_id).await,
+            MemberChange::Promote => self.shared.raft.promote(raft_id).await,
+            MemberChange::Demote => self.shared.raft.demote(raft_id).await,
+            MemberChange::Remove => self.shared.raft.remove(raft_id).await,
         };
         changed.map_err(|e| unchanged(&e))?;
         Ok(self.cluster_doc().await)
@@ -119,19 +119,19 @@ impl Controller {
 
     pub(crate) async fn give_up_leadership(&self, to: Option<&str>) -> Result<RoleDoc, Refusal> {
         let to = to.map(|id| self.raft_id_of(id)).transpose()?;
-        hand_over(&self.shared, &self.raft, to).await.map_err(|e| match e {
+        hand_over(&self.shared, to).await.map_err(|e| match e {
             HandOverError::NotLeader => Refusal::new(Code::NotLeader, ""),
             HandOverError::Refused(why) => Refusal::new(Code::Conflict, format!("still the leader: {why}")),
         })?;
         // Whom to ask next is worth a moment.
-        let mut leadership = self.raft.leadership();
+        let mut leadership = self.shared.raft.leadership();
         let known = leadership.wait_for(|now| now.leader.is_some());
         let _ = tokio::time::timeout(std::time::Duration::from_secs(2), known).await;
         Ok(self.shared.role())
     }
 
     fn raft_id_of(&self, id: &str) -> Result<u64, Refusal> {
-        let roster = self.raft.roster();
+        let roster = self.shared.raft.roster();
         let names =
             || roster.members.iter().map(|listed| listed.member.node_id.as_str()).collect::<Vec<_>>().join(", ");
         let none = || Refusal::new(Code::NotFound, format!("no controller {id:?}; there are {}", names()));

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use grid_store::LogFilter;
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogCursor, LogDoc,
-    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc,
+    WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Attempt, Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
@@ -160,8 +161,19 @@ pub struct Output {
 #[error("{0}")]
 pub struct BrokenOff(pub String);
 
+/// What a controller is at this moment, without what it takes to reach others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    pub node_id: NodeId,
+    pub role: Role,
+    /// None: nobody has ever led.
+    pub leader_epoch: Option<u64>,
+}
+
 pub trait Control: Clone + Send + Sync + 'static {
     fn role(&self) -> RoleDoc;
+    /// What every request and every answer needs of the role, and is cheap.
+    fn standing(&self) -> Standing;
     /// Whether this controller is a member that knows the leader.
     fn is_ready(&self) -> bool;
     /// E4: it would lead, but no majority answers it.

@@ -12,7 +12,6 @@ use grid_core::{RestoredFrom, State};
 use grid_plan::{Backstop, Liveness};
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
 use grid_store::StoreError;
-use grid_types::JobId;
 use grid_types::clock::Clock;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
@@ -24,7 +23,7 @@ use crate::events::EventFeed;
 use crate::gate::{Gate, LocalWorker};
 use crate::hub::FabricHub;
 use crate::logs::Readers;
-use crate::machine::{ControllerMachine, Replies};
+use crate::machine::ControllerMachine;
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
@@ -93,8 +92,6 @@ impl OpenError {
 #[derive(Clone)]
 pub struct Controller {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) raft: Raft<Replies>,
-    pub(crate) last_job: Arc<Mutex<Option<JobId>>>,
 }
 
 impl Controller {
@@ -146,6 +143,7 @@ impl Controller {
             term: term_out,
             leading,
             progress,
+            last_job: Mutex::default(),
             draining: AtomicBool::new(false),
             gate: Gate::new(opening.hold_dispatch),
             sessions: Mutex::default(),
@@ -173,7 +171,7 @@ impl Controller {
         tokio::spawn(levels::raise(Arc::clone(&shared), opening.feature_level));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
-        Ok(Self { shared, raft, last_job: Arc::default() })
+        Ok(Self { shared })
     }
 
     /// What the fabric asks.
@@ -184,10 +182,11 @@ impl Controller {
 
     /// Resolves when this controller leads, or follows a leader with a vote of its own.
     pub async fn serves(&self) {
-        let mut leadership = self.raft.leadership();
+        let mut leadership = self.shared.raft.leadership();
         loop {
-            let me = self.raft.card().raft_id;
-            let is_voter = self.raft.roster().members.iter().any(|listed| listed.raft_id == me && listed.is_voter);
+            let me = self.shared.raft.card().raft_id;
+            let is_voter =
+                self.shared.raft.roster().members.iter().any(|listed| listed.raft_id == me && listed.is_voter);
             if is_voter && self.is_ready() {
                 return;
             }
@@ -222,28 +221,28 @@ impl Controller {
 
     /// Hands leadership over, if this controller has it and there is somebody to take it: before an orderly end.
     pub async fn leave_leadership(&self) {
-        let voters = self.raft.roster().members.iter().filter(|listed| listed.is_voter).count();
+        let voters = self.shared.raft.roster().members.iter().filter(|listed| listed.is_voter).count();
         if voters < 2 || self.shared.open_term().is_none() {
             return;
         }
-        if let Err(e) = hand_over::hand_over(&self.shared, &self.raft, None).await {
+        if let Err(e) = hand_over::hand_over(&self.shared, None).await {
             tracing::warn!("leadership was not handed over: {e}");
         }
     }
 
     /// Resolves with the reason when the log or the store can go on no more; the process must end (L2).
     pub async fn stopped(&self) -> String {
-        self.raft.stopped().await
+        self.shared.raft.stopped().await
     }
 
     /// Resolves when it is certain that this controller was removed from its cluster: it never hears of it again.
     pub async fn removed(&self) {
-        self.raft.removed().await;
+        self.shared.raft.removed().await;
     }
 
     pub async fn shutdown(&self) {
         self.shared.sessions().end_all(grid_fabric::closing::SHUTDOWN);
-        self.raft.shutdown().await;
+        self.shared.raft.shutdown().await;
     }
 }
 

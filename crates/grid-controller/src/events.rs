@@ -16,7 +16,7 @@ use std::time::Duration;
 use grid_store::Reader;
 use grid_types::Code;
 use grid_types::api::{EventDoc, EventFilter};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::control::Refusal;
 
@@ -32,6 +32,8 @@ pub struct EventFeed {
     ring: Mutex<Ring>,
     /// The number of the newest event in the ring.
     newest: watch::Sender<u64>,
+    /// Somebody came to listen.
+    came: Notify,
     places: Arc<Semaphore>,
 }
 
@@ -49,6 +51,7 @@ impl EventFeed {
             reader,
             ring: Mutex::default(),
             newest: watch::Sender::new(0),
+            came: Notify::new(),
             places: Arc::new(Semaphore::new(SUBSCRIBERS)),
         });
         tokio::spawn(fill(Arc::clone(&feed), bell));
@@ -72,6 +75,7 @@ impl EventFeed {
                 self.read(Reader::newest_event).await.map_err(failed)?
             }
         };
+        self.came.notify_one();
         let (events, listener) = mpsc::channel(AHEAD);
         tokio::spawn(serve(Arc::clone(self), filter, after, events, place));
         Ok(listener)
@@ -98,6 +102,16 @@ impl EventFeed {
         Some((looked.into_iter().filter(|event| filter.matches(event)).cloned().collect(), reached))
     }
 
+    fn has_listeners(&self) -> bool {
+        self.places.available_permits() < SUBSCRIBERS
+    }
+
+    /// Whoever is behind `newest` reads from SQLite up to it.
+    fn begin_after(&self, newest: u64) {
+        *self.ring.lock().unwrap_or_else(PoisonError::into_inner) = Ring { events: VecDeque::new(), after: newest };
+        self.newest.send_replace(newest);
+    }
+
     fn push(&self, events: Vec<EventDoc>) {
         let Some(newest) = events.last().map(|event| event.id) else { return };
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,14 +124,22 @@ impl EventFeed {
     }
 }
 
-/// Reads what is new, once for all subscribers.
+/// Reads what is new, once for all subscribers; while there are none, nothing.
 async fn fill(feed: Arc<EventFeed>, mut bell: watch::Receiver<u64>) {
     let mut at: Option<u64> = None;
     loop {
+        while !feed.has_listeners() {
+            if let Some(at) = at.take() {
+                feed.begin_after(at);
+            }
+            tokio::select! {
+                () = feed.came.notified() => {}
+                rung = bell.changed() => if rung.is_err() { return },
+            }
+        }
         let read = match at {
             None => feed.read(Reader::newest_event).await.map(|newest| {
-                feed.ring.lock().unwrap_or_else(PoisonError::into_inner).after = newest;
-                feed.newest.send_replace(newest);
+                feed.begin_after(newest);
                 (Vec::new(), newest)
             }),
             Some(at) => feed.read(move |reader| reader.events_after(&EventFilter::default(), at, PAGE)).await,
@@ -186,6 +208,8 @@ async fn serve(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{AHEAD, EventFeed, PAGE, RING};
     use grid_core::{BeginTerm, Changes, Command, EntryHead, Quotas, RegisterNode, State, apply, decode_entry};
     use grid_core::{encode_command, encode_entry};
@@ -252,6 +276,15 @@ mod tests {
         }
     }
 
+    async fn until(mut holds: impl FnMut() -> bool) {
+        let waiting = async {
+            while !holds() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it never came to hold");
+    }
+
     #[tokio::test]
     async fn a_listener_far_behind_misses_nothing_and_hears_nothing_twice() {
         let (mut source, feed) = Source::new();
@@ -279,5 +312,32 @@ mod tests {
         source.register(2);
         source.register(3);
         assert_eq!(listener.recv().await.unwrap().subject, "n-3");
+    }
+
+    #[tokio::test]
+    async fn while_nobody_listens_nothing_is_read_and_whoever_comes_back_misses_nothing() {
+        let (mut source, feed) = Source::new();
+        let mut first = feed.subscribe(EventFilter::default(), Some(0)).await.unwrap();
+        assert_eq!(first.recv().await.unwrap().id, 1);
+        until(|| feed.ring.lock().unwrap().after == 1).await;
+        source.register(1);
+        assert_eq!(first.recv().await.unwrap().subject, "n-1");
+        let in_memory = || feed.ring.lock().unwrap().events.len();
+        assert_eq!(in_memory(), 1);
+        drop(first);
+        until(|| !feed.has_listeners()).await;
+        source.register(2);
+        until(|| in_memory() == 0).await;
+        for number in 3..=PAGE {
+            source.register(number);
+        }
+        assert_eq!(in_memory(), 0);
+        let mut second = feed.subscribe(EventFilter::default(), Some(2)).await.unwrap();
+        for number in 2..=PAGE {
+            assert_eq!(second.recv().await.unwrap().subject, format!("n-{number}"));
+        }
+        source.register(PAGE + 1);
+        assert_eq!(second.recv().await.unwrap().subject, format!("n-{}", PAGE + 1));
+        assert!(feed.ring.lock().unwrap().after > PAGE as u64, "memory begins again with who came");
     }
 }

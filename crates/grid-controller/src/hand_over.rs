@@ -12,27 +12,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use grid_raft::{HandOverError, Raft};
+use grid_raft::HandOverError;
 use tokio::time::{sleep, timeout};
 
-use crate::machine::Replies;
 use crate::shared::Shared;
 
 const POLL: Duration = Duration::from_millis(10);
 const HEARD_LIMIT: Duration = Duration::from_secs(1);
 
 /// Returns when another controller leads, or why none does.
-pub async fn hand_over(shared: &Arc<Shared>, raft: &Raft<Replies>, to: Option<u64>) -> Result<(), HandOverError> {
+pub async fn hand_over(shared: &Arc<Shared>, to: Option<u64>) -> Result<(), HandOverError> {
     if shared.open_term().is_none() || shared.draining.swap(true, Ordering::AcqRel) {
         return Err(HandOverError::NotLeader);
     }
     // However this ends, also if whoever asked goes away in the middle.
     let shared = Arc::clone(shared);
-    let raft = raft.clone();
     let handing = tokio::spawn(async move {
         tracing::info!("draining: leadership is handed over");
         let held = shared.proposer.hold().await;
-        let handed = raft.hand_over(to).await;
+        let handed = shared.raft.hand_over(to).await;
         // Before anything that waits goes on: a leader no more answers NOT_LEADER.
         if handed.is_ok() {
             let mut term = shared.term.clone();
@@ -40,7 +38,7 @@ pub async fn hand_over(shared: &Arc<Shared>, raft: &Raft<Replies>, to: Option<u6
         }
         // Its followers were not asked for a while: without their answers it would take itself for cut off (E5).
         let heard = async {
-            while shared.leadership.borrow().is_leader && !raft.has_majority() {
+            while shared.leadership.borrow().is_leader && !shared.raft.has_majority() {
                 sleep(POLL).await;
             }
         };

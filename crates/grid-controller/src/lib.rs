@@ -46,7 +46,7 @@ mod ticker;
 pub use agents::{AgentFacts, AgentPoll, AgentResult};
 pub use control::{
     Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal,
-    Rerun, ResultQuery, Submitted,
+    Rerun, ResultQuery, Standing, Submitted,
 };
 pub use controller::{Controller, OpenError, Opening, Pace};
 pub use folder::{accept_join, has_cluster, prepare_join};

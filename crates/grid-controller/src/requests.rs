@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use crate::agents::{AgentPoll, AgentResult};
 use crate::control::{
     Backup, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal, Rerun,
-    ResultQuery, Submitted,
+    ResultQuery, Standing, Submitted,
 };
 use crate::controller::Controller;
 use crate::logs;
@@ -40,7 +40,7 @@ impl Controller {
             let ended = state.stubs.last_key_value().map(|(id, _)| *id);
             live.max(ended)
         };
-        let mut last = self.last_job.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.shared.last_job.lock().unwrap_or_else(PoisonError::into_inner);
         let id = JobId::mint(self.shared.clock.wall_ms(), u32::from_le_bytes(random), newest.max(*last));
         *last = Some(id);
         Ok(id)
@@ -128,6 +128,10 @@ impl Control for Controller {
         self.shared.role()
     }
 
+    fn standing(&self) -> Standing {
+        self.shared.standing()
+    }
+
     fn is_ready(&self) -> bool {
         let role = self.shared.role();
         role.leader_id.is_some() && role.leader_epoch.is_some()
@@ -138,7 +142,7 @@ impl Control for Controller {
     }
 
     async fn read_barrier(&self) -> Result<(), Refusal> {
-        self.raft.read_barrier().await.map_err(|e| Refusal::new(Code::NoQuorum, e.to_string()))
+        self.shared.raft.read_barrier().await.map_err(|e| Refusal::new(Code::NoQuorum, e.to_string()))
     }
 
     async fn cluster(&self) -> Result<ClusterDoc, Refusal> {

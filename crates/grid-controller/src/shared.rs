@@ -10,13 +10,14 @@ use grid_core::{Quotas, RestoredFrom, State};
 use grid_plan::{Backstop, Liveness, Thresholds};
 use grid_raft::{Leadership, Raft};
 use grid_store::{Reader, StoreError};
-use grid_types::Name;
 use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
+use grid_types::{JobId, Name};
 use tokio::sync::watch;
 
 use crate::agents::Seats;
 use crate::backups::BackupDesk;
+use crate::control::Standing;
 use crate::events::EventFeed;
 use crate::gate::Gate;
 use crate::locks::{Held, Rank};
@@ -57,6 +58,8 @@ pub struct Shared {
     /// The last Raft term in which this controller led or began to, for the machine; 0: none.
     pub leading: Arc<AtomicU64>,
     pub progress: Arc<Progress>,
+    /// The newest id that was given to a job here.
+    pub last_job: Mutex<Option<JobId>>,
     /// E7: leadership is being handed over.
     pub draining: AtomicBool,
     /// E8: whether offers go out.
@@ -134,19 +137,28 @@ impl Shared {
         self.leadership.borrow().is_leader && !self.is_draining() && !self.raft.has_majority()
     }
 
-    /// What `/role` says. It looks at the state: never call it with a lock in hand.
-    pub fn role(&self) -> RoleDoc {
-        let applied = self.state().meta.leadership.clone();
+    /// It looks at the state: never call it with a lock in hand.
+    pub fn standing(&self) -> Standing {
+        let leader_epoch = {
+            let leadership = &self.state().meta.leadership;
+            leadership.leader.is_some().then(|| leadership.epoch.wire())
+        };
         let role = match self.current_term() {
             Some(_) if self.is_draining() => Role::Draining,
             Some(_) => Role::Leader,
             None => Role::Standby,
         };
+        Standing { node_id: self.settings.node_id.clone(), role, leader_epoch }
+    }
+
+    /// What `/role` says; as [`Self::standing`], with what it takes to reach others.
+    pub fn role(&self) -> RoleDoc {
+        let Standing { node_id, role, leader_epoch } = self.standing();
         let controllers = self.raft.roster().members.into_iter().map(|listed| listed.member.api_url);
         let mut doc = RoleDoc {
-            node_id: self.settings.node_id.to_string(),
+            node_id: node_id.to_string(),
             role,
-            leader_epoch: applied.leader.is_some().then(|| applied.epoch.wire()),
+            leader_epoch,
             leader_id: None,
             leader_url: None,
             leader_grpc: None,

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{
     AgentPoll, AgentResult, Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output,
-    OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Submitted,
+    OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Standing, Submitted,
 };
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, JoinBody,
@@ -193,6 +193,11 @@ pub fn event(id: u64) -> EventDoc {
 impl Control for Fake {
     fn role(&self) -> RoleDoc {
         self.inner().role.clone()
+    }
+
+    fn standing(&self) -> Standing {
+        let RoleDoc { node_id, role, leader_epoch, .. } = self.role();
+        Standing { node_id: node_id.parse().expect("a name"), role, leader_epoch }
     }
 
     fn is_ready(&self) -> bool {

@@ -53,7 +53,7 @@ async fn write(folder: &Path) {
             report_all(&controller).await;
         }
         if id == 3 {
-            controller.raft.trigger_snapshot().await.unwrap();
+            controller.shared.raft.trigger_snapshot().await.unwrap();
         }
     }
     let told = served(&controller);

@@ -95,7 +95,7 @@ pub async fn lived() -> (TempDir, TempDir, Acknowledged) {
             }
         }
         if round < 2 {
-            controller.raft.trigger_snapshot().await.unwrap();
+            controller.shared.raft.trigger_snapshot().await.unwrap();
         }
     }
     let told = acknowledged(&controller);
