@@ -27,7 +27,9 @@ use crate::machine::ControllerMachine;
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
 use crate::shared::{Settings, Shared, Soft};
-use crate::{cluster, dispatch, folder, gate, ground, hand_over, leader, levels, log_size, pruner, restore, ticker};
+use crate::{
+    announce, cluster, dispatch, folder, gate, ground, hand_over, leader, levels, log_size, pruner, restore, ticker,
+};
 
 const READY_POLL: Duration = Duration::from_millis(50);
 
@@ -168,6 +170,7 @@ impl Controller {
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(gate::follow(Arc::clone(&shared)));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
+        tokio::spawn(announce::announce(Arc::clone(&shared)));
         tokio::spawn(levels::raise(Arc::clone(&shared), opening.feature_level));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));

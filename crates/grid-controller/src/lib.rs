@@ -11,6 +11,7 @@
 //! are gone with the term, and everything they lead to is a command again.
 
 mod agents;
+mod announce;
 mod backups;
 mod cluster;
 mod control;

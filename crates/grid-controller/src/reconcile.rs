@@ -140,6 +140,7 @@ mod tests {
                 offered_mono_ms: BTreeMap::new(),
                 reported: BTreeSet::new(),
                 asked: None,
+                told: 0,
             };
             let mut world = Self { state: State::default(), session, gives_out: true };
             world.apply(Command::BeginTerm(BeginTerm {

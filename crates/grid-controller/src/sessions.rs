@@ -36,6 +36,8 @@ pub struct Session {
     pub reported: BTreeSet<LeaseKey>,
     /// The question what it holds, until its list comes. One at a time, or nobody could tell which one a list answers.
     pub asked: Option<Asked>,
+    /// Which list of controllers it was told; 0: none.
+    pub told: u64,
 }
 
 /// A list that answers it was made after everything that was sent before it was read, whatever the delay.
@@ -65,6 +67,7 @@ impl Sessions {
             offered_mono_ms: BTreeMap::new(),
             reported: BTreeSet::new(),
             asked: None,
+            told: 0,
         };
         self.by_id.insert(id, session);
     }
@@ -89,6 +92,16 @@ impl Sessions {
     pub fn ask_all_what_they_hold(&mut self, now_mono_ms: u64) {
         for session in self.by_id.values_mut() {
             session.ask_what_it_holds(now_mono_ms);
+        }
+    }
+
+    /// Tells `most` of the open sessions that have not been told this list.
+    pub fn tell_controllers(&mut self, controllers: &[String], list: u64, most: usize) {
+        let untold = |session: &&mut Session| session.outbox.is_some() && session.told != list;
+        for session in self.by_id.values_mut().filter(untold).take(most) {
+            session.told = list;
+            let controllers = controllers.to_vec();
+            session.send(v1::ToWorker { controllers, ..v1::ToWorker::default() });
         }
     }
 
@@ -132,6 +145,7 @@ impl Session {
         self.outbox = Some(outbox);
         self.offered_mono_ms.clear();
         self.reported.clear();
+        self.told = 0;
         self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });
     }
 

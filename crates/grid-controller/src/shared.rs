@@ -151,10 +151,15 @@ impl Shared {
         Standing { node_id: self.settings.node_id.clone(), role, leader_epoch }
     }
 
+    /// API URLs of all members that have said theirs.
+    pub fn controllers(&self) -> Vec<String> {
+        let urls = self.raft.roster().members.into_iter().map(|listed| listed.member.api_url);
+        urls.filter(|url| !url.is_empty()).collect()
+    }
+
     /// What `/role` says; as [`Self::standing`], with what it takes to reach others.
     pub fn role(&self) -> RoleDoc {
         let Standing { node_id, role, leader_epoch } = self.standing();
-        let controllers = self.raft.roster().members.into_iter().map(|listed| listed.member.api_url);
         let mut doc = RoleDoc {
             node_id: node_id.to_string(),
             role,
@@ -162,7 +167,7 @@ impl Shared {
             leader_id: None,
             leader_url: None,
             leader_grpc: None,
-            controllers: controllers.filter(|url| !url.is_empty()).collect(),
+            controllers: self.controllers(),
         };
         if role == Role::Leader {
             doc.leader_id = Some(doc.node_id.clone());

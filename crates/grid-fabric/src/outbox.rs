@@ -189,6 +189,9 @@ fn merge(last: &mut v1::ToWorker, next: v1::ToWorker) {
     last.forgets.extend(next.forgets);
     last.ask_held |= next.ask_held;
     last.log_request = last.log_request.take().or(next.log_request);
+    if !next.controllers.is_empty() {
+        last.controllers = next.controllers;
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ use crate::server::{Server, ServerOptions};
 use crate::wait::{LIMIT, ensure, wait_until};
 use crate::worker::{Worker, WorkerOptions};
 
+const THREE: [&str; 3] = ["c1", "c2", "c3"];
+
 /// Dropped in this order: workers first, so that none of them logs a lost server.
 pub struct Trio {
     pub workers: BTreeMap<String, Worker>,
@@ -34,28 +36,33 @@ impl Trio {
         Self::start_with("", workers)
     }
 
+    /// `c1`, for others to join later ([`Self::add_server`]).
+    pub fn start_alone() -> Self {
+        Self::start_on(&["c1"], None, false, "", &[])
+    }
+
     /// The same with flags for every server.
     pub fn start_with(flags: &str, workers: &[(&str, &str)]) -> Self {
-        Self::start_on(None, false, flags, workers)
+        Self::start_on(&THREE, None, false, flags, workers)
     }
 
     /// The controllers each on a machine of their own: `c1` on host 0 and so on; the workers beside the test.
     pub fn start_apart(lan: Lan, workers: &[(&str, &str)]) -> Self {
-        Self::start_on(Some(lan), false, "--insecure", workers)
+        Self::start_on(&THREE, Some(lan), false, "--insecure", workers)
     }
 
     /// Each controller under `grid node`, with these flags.
     pub fn start_nodes(flags: &str) -> Self {
-        Self::start_on(None, true, flags, &[])
+        Self::start_on(&THREE, None, true, flags, &[])
     }
 
-    fn start_on(lan: Option<Lan>, is_supervised: bool, flags: &str, workers: &[(&str, &str)]) -> Self {
+    fn start_on(ids: &[&str], lan: Option<Lan>, is_supervised: bool, flags: &str, workers: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
         let (workers_of, servers) = (BTreeMap::new(), BTreeMap::new());
         let mut trio = Self { workers: workers_of, servers, flags: flags.to_owned(), is_supervised, dir, lan };
-        trio.add_server("c1");
-        trio.add_server("c2");
-        trio.add_server("c3");
+        for id in ids {
+            trio.add_server(id);
+        }
         for (id, flags) in workers {
             let worker = trio.worker_options(id).flags(flags).spawn();
             trio.workers.insert((*id).to_owned(), worker);

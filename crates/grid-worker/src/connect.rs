@@ -122,10 +122,12 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn learn(&self, controllers: &[String]) {
-        if !controllers.is_empty() {
-            let known = controllers.iter().take(MOST_LEARNED).cloned().collect();
-            *self.learned.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    pub(crate) fn learn(&self, controllers: &[String]) {
+        let told = &controllers[..controllers.len().min(MOST_LEARNED)];
+        let mut known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if !told.is_empty() && *known != told {
+            tracing::info!(controllers = told.join(","), "knows these controllers");
+            *known = told.to_vec();
         }
     }
 

@@ -148,6 +148,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         if message.closing.as_ref().is_some_and(|closing| closing.reason == grid_fabric::closing::REMOVED) {
             return Some(SessionEnd::Removed);
         }
+        self.connector.learn(&message.controllers);
         let log_request = message.log_request.take();
         match self.book.receive(&message, self.now()) {
             Heard::Go => {

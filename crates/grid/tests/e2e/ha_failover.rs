@@ -189,6 +189,26 @@ fn a_worker_that_was_given_one_controller_finds_the_others() {
 }
 
 #[test]
+fn a_worker_learns_of_controllers_that_join_after_it() {
+    let mut trio = Trio::start_alone();
+    let url = trio.servers["c1"].url();
+    let mut worker = grid_testkit::WorkerOptions::new("w1", &url, trio.path("w1")).start();
+    for id in ["c2", "c3"] {
+        trio.add_server(id);
+        let url = trio.servers[id].url();
+        wait_until("the worker to hear of it", LIMIT, || {
+            let log = worker.process().log_text();
+            ensure(log.contains(&url), log)
+        });
+    }
+    assert_eq!(trio.wait_leader(), "c1");
+    trio.server("c1").kill9();
+    let leader = trio.wait_other_leader("c1");
+    let id = trio.submit("after", &job("all", [echo()]));
+    assert_eq!(trio.api(&leader).wait_ended(&id).status(), "completed");
+}
+
+#[test]
 fn gridc_that_was_given_one_controller_watches_a_job_past_its_end() {
     let mut trio = Trio::start(&[("w1", "")]);
     let leader = trio.wait_leader();
