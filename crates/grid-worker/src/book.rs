@@ -90,6 +90,8 @@ pub struct Book {
     leases: BTreeMap<LeaseKey, Entry>,
     settled: BTreeMap<LeaseKey, Settled>,
     tombstones: BTreeMap<JobId, Tombstone>,
+    /// Ran when the earlier process ended, and not held any more; with when they had started.
+    interrupted: BTreeMap<LeaseKey, u64>,
     /// Wait for a slot or for another lease of their job.
     queue: VecDeque<LeaseKey>,
     /// Starting or running.
@@ -128,6 +130,7 @@ impl Book {
             leases: BTreeMap::new(),
             settled: BTreeMap::new(),
             tombstones: BTreeMap::new(),
+            interrupted: BTreeMap::new(),
             queue: VecDeque::new(),
             active: BTreeMap::new(),
             awaiting_sync: VecDeque::new(),

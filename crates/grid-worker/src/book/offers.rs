@@ -87,7 +87,11 @@ impl Book {
             self.leases.insert(lease, settled.reopen());
         }
         let buried = self.tombstone_of(&lease).map(|_| forgotten(now));
-        let entry = self.leases.entry(lease).or_insert_with(|| Entry { ended: buried, ..Entry::unseen() });
+        let interrupted = self.interrupted.remove(&lease).map(|started_at_ms| {
+            Ended::without_run(Status::Cancelled, "its worker was restarted while it ran", started_at_ms)
+        });
+        let before = buried.or(interrupted);
+        let entry = self.leases.entry(lease).or_insert_with(|| Entry { ended: before, ..Entry::unseen() });
         if entry.revoked {
             // The answer was lost on the way, or it is still being stopped.
             self.say(lease);
@@ -157,6 +161,7 @@ impl Book {
             tracing::info!(%lease, "an offer is not taken: the worker drains or its queue is full");
             return;
         }
+        self.interrupted.remove(&lease);
         let effect = offer.effect().class();
         let work = Work { lease, offer: offer.clone(), started_at_ms: 0 };
         self.leases.insert(lease, Entry::new(Phase::Queued(Box::new(work)), effect));

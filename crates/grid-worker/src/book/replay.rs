@@ -74,6 +74,7 @@ impl Book {
                 (true, _) => (Status::Cancelled, ""),
                 (false, EffectClass::Once) => (Status::Unknown, "worker restarted while it ran"),
                 (false, EffectClass::Pure | EffectClass::Idempotent) => {
+                    self.interrupted.insert(lease, entry.started_at_ms);
                     self.leases.remove(&lease);
                     continue;
                 }

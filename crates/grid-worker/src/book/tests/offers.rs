@@ -246,6 +246,23 @@ fn w9_a_queued_or_starting_lease_is_revoked_without_having_run() {
 }
 
 #[test]
+fn w9_a_revoke_of_what_ran_when_the_worker_died_says_that_it_had_started() {
+    let mut bench = Bench::new(1);
+    let key = lease(1, 0);
+    bench.offer(key, Idempotent);
+    bench.sync();
+    assert_eq!(bench.started, [key]);
+    let mut bench = bench.restart();
+    bench.begin();
+    assert!(!bench.book.holds(&key), "W3: it may be offered again");
+    bench.revoke(key);
+    bench.sync();
+    let done = bench.say().revokes_done;
+    assert_eq!(done.len(), 1);
+    assert_eq!((done[0].ended(), done[0].started_at_ms > 0), (v1::LeaseStatus::Cancelled, true), "{done:?}");
+}
+
+#[test]
 fn told_to_stop_nothing_new_is_taken_and_everything_ends_with_a_reason() {
     let mut bench = Bench::new(2);
     let (once, again, queued) = (lease(1, 0), lease(2, 0), lease(3, 0));
