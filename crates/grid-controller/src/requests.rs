@@ -57,7 +57,7 @@ impl Controller {
     fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
         let heard = self.shared.sessions().heard_wall_ms(grid_types::NodeOrd(doc.ordinal));
         if let Some(heard) = heard {
-            doc.last_seen = doc.last_seen.max(grid_store::time_text(heard));
+            doc.last_seen = grid_store::time_text(heard);
         }
         doc
     }

@@ -20,6 +20,8 @@ const OFFER_BYTES: usize = 1024 * 1024;
 pub struct Sessions {
     by_id: HashMap<SessionId, Session>,
     by_node: HashMap<NodeOrd, SessionId>,
+    /// When nodes whose session is over were last heard, for people.
+    heard_wall_ms: HashMap<NodeOrd, u64>,
 }
 
 pub struct Session {
@@ -74,6 +76,7 @@ impl Sessions {
 
     pub fn end(&mut self, id: SessionId, reason: &str) {
         let Some(session) = self.by_id.remove(&id) else { return };
+        self.heard_wall_ms.insert(session.node, session.heard_wall_ms);
         if self.by_node.get(&session.node) == Some(&id) {
             self.by_node.remove(&session.node);
         }
@@ -86,6 +89,8 @@ impl Sessions {
         for id in self.by_id.keys().copied().collect::<Vec<_>>() {
             self.end(id, reason);
         }
+        // Somebody else hears them from now on.
+        self.heard_wall_ms.clear();
     }
 
     /// W5: whatever was not offered, or was lost, is offered to whoever answers.
@@ -114,7 +119,8 @@ impl Sessions {
     }
 
     pub fn heard_wall_ms(&self, node: NodeOrd) -> Option<u64> {
-        Some(self.by_id.get(self.by_node.get(&node)?)?.heard_wall_ms)
+        let open = self.by_node.get(&node).and_then(|id| self.by_id.get(id));
+        open.map(|session| session.heard_wall_ms).or_else(|| self.heard_wall_ms.get(&node).copied())
     }
 
     /// W1: whether the node's session is open and was heard not long ago.

@@ -1,7 +1,7 @@
 //! Workers as nodes: what they tell of themselves, how they leave, who is refused (W1).
 
 use grid_testkit::spec::{job, record, sleep};
-use grid_testkit::{Cluster, LIMIT};
+use grid_testkit::{Cluster, LIMIT, ensure, wait_until};
 use serde_json::json;
 
 use crate::staging::{QUICK_LIVENESS, two_web_nodes};
@@ -81,7 +81,13 @@ fn v1_a_silent_node_turns_dead_and_a_returning_one_ready() {
     let mut cluster = Cluster::start_with(QUICK_LIVENESS, &workers);
     let api = cluster.api();
     cluster.worker("c").kill9();
-    api.wait_node("c", "dead");
+    let silent = wait_until("silence", LIMIT, || {
+        let node = api.try_node("c")?;
+        ensure(node["state"] != "ready", &node)?;
+        Ok(node)
+    });
+    let dead = api.wait_node("c", "dead");
+    assert_eq!(dead["last_seen"], silent["last_seen"], "its state changed, and nobody saw it");
     for living in ["a", "b"] {
         assert_eq!(api.try_node(living).map(|n| n["status"].clone()), Ok(json!("online")));
     }
