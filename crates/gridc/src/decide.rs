@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::job::job_id;
 use crate::out::{self, tell};
 use crate::text::one_line;
+use crate::watch::Until;
 
 pub async fn confirm(global: &Global, id: &str, phase: Option<u32>) -> Result<u8, Failure> {
     let (client, job) = (crate::connect(global)?, job_id(id)?);
@@ -75,7 +76,7 @@ pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Res
     }
     tell(&format!("{job} {}", done.status));
     let doc = client.job(namespace, job).await?;
-    crate::run::stay(&client, global, doc, job, args.wait_timeout).await
+    crate::run::stay(&client, global, doc, job, Until::Ended, args.wait_timeout).await
 }
 
 pub async fn why(global: &Global, id: &str) -> Result<u8, Failure> {

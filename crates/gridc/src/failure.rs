@@ -23,6 +23,8 @@ pub enum Failure {
     Runtime(#[source] io::Error),
     #[error("{job} has not ended after {after}")]
     WaitTimedOut { job: JobId, after: Span },
+    #[error("{job} is cancelled, but {what} after {after}")]
+    StillRuns { job: JobId, what: String, after: Span },
     #[error("{node} still has {} after {after}; it stays drained", number(*.leases as usize, "lease"))]
     StillBusy { node: NodeId, leases: u32, after: Span },
     #[error("interrupted; {job} goes on")]
@@ -39,7 +41,7 @@ impl Failure {
             Self::Client(error) => error.exit_code(),
             Self::Usage { .. } | Self::Invalid { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::NotFound(_) => 4,
-            Self::WaitTimedOut { .. } | Self::StillBusy { .. } => 124,
+            Self::WaitTimedOut { .. } | Self::StillRuns { .. } | Self::StillBusy { .. } => 124,
             Self::Interrupted { .. } => 130,
         }
     }
@@ -90,7 +92,7 @@ impl Failure {
                     .then(|| "name a controller with --server URL or GRID_SERVER; `grid dev` starts one".to_owned());
                 lost.into_iter().chain(address).collect()
             }
-            Self::WaitTimedOut { job, .. } | Self::Interrupted { job } => vec![
+            Self::WaitTimedOut { job, .. } | Self::StillRuns { job, .. } | Self::Interrupted { job } => vec![
                 format!("see how it stands: gridc job status {job}"),
                 format!("see what it is at: gridc job why {job}"),
                 format!("stop it:           gridc job cancel {job}"),

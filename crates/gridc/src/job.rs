@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::table::{Table, facts};
 use crate::text::{count, counts_line, message, one_line, progress, target};
+use crate::watch::Until;
 
 /// Rows of nodes that `job status` shows.
 const MAX_SHOWN: usize = 50;
@@ -91,7 +92,7 @@ pub async fn cancel_and_wait(global: &Global, id: &str, limit: Option<Span>) -> 
     let (client, job) = (crate::connect(global)?, job_id(id)?);
     client.cancel(global.namespace.as_str(), job).await?;
     let doc = client.job(global.namespace.as_str(), job).await?;
-    crate::run::stay(&client, global, doc, job, limit).await?;
+    crate::run::stay(&client, global, doc, job, Until::Quiet, limit).await?;
     Ok(0)
 }
 

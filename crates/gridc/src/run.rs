@@ -2,19 +2,23 @@
 //!
 //! Whoever stops waiting (Ctrl-C, `--wait-timeout`) does not stop the job: it is told by name, with how to cancel it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use grid_client::{Client, IdempotencyKey, LogsQuery};
 use grid_types::api::JobDoc;
-use grid_types::{JobId, JobStatus, Span};
+use grid_types::{JobId, JobStatus, Outcome, Span};
 
 use crate::cli::{Format, Global, RunArgs};
 use crate::failure::Failure;
 use crate::live::{LiveView, Look, live_view, plain_view};
 use crate::out::{self, tell};
 use crate::summary::summary;
-use crate::text::one_line;
-use crate::watch::watch;
+use crate::text::{count, one_line};
+use crate::watch::{Until, is_quiet, watch, watch_until};
+
+/// Nodes that are named in one line.
+const MAX_NAMED: usize = 8;
 
 pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     let body = match &args.file {
@@ -38,7 +42,7 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     tell(&format!("{id} submitted"));
-    stay(&client, global, doc, id, args.wait_timeout).await
+    stay(&client, global, doc, id, Until::Ended, args.wait_timeout).await
 }
 
 /// Shows how a job goes until it has ended, and prints its end.
@@ -47,9 +51,10 @@ pub async fn stay(
     global: &Global,
     doc: JobDoc,
     id: JobId,
+    until: Until,
     limit: Option<Span>,
 ) -> Result<u8, Failure> {
-    let end = wait(client, global, doc, id, limit).await?;
+    let end = wait(client, global, doc, id, until, limit).await?;
     if let Ok(text) = summary(client, global.namespace.as_str(), id, &end).await {
         tell(text.trim_end());
     }
@@ -94,20 +99,45 @@ async fn wait(
     global: &Global,
     doc: JobDoc,
     job: JobId,
+    until: Until,
     limit: Option<Span>,
 ) -> Result<JobDoc, Failure> {
     let mut view = Keep { view: live_view(), last: doc };
-    let failure = tokio::select! {
-        end = watch(client, global.namespace.as_str(), job, &mut view) => return Ok(end?),
-        after = over(limit) => Failure::WaitTimedOut { job, after },
-        _ = tokio::signal::ctrl_c() => Failure::Interrupted { job },
+    let after = tokio::select! {
+        end = watch_until(until, client, global.namespace.as_str(), job, &mut view) => return Ok(end?),
+        after = over(limit) => Some(after),
+        _ = tokio::signal::ctrl_c() => None,
     };
     view.close();
+    let Some(after) = after else { return Err(Failure::Interrupted { job }) };
+    if until == Until::Quiet && is_quiet(&view.last) {
+        return Ok(view.last);
+    }
     let format = global.output.unwrap_or(Format::Table);
-    if matches!(failure, Failure::WaitTimedOut { .. }) && format != Format::Table {
+    if format != Format::Table {
         out::print(format, &view.last, |_| String::new())?;
     }
-    Err(failure)
+    Err(match until {
+        Until::Ended => Failure::WaitTimedOut { job, after },
+        Until::Quiet => Failure::StillRuns { job, what: what_runs(&view.last), after },
+    })
+}
+
+/// On which nodes, if the document has them; else how much.
+fn what_runs(doc: &JobDoc) -> String {
+    let rows = doc.results.iter().flat_map(|steps| steps.values().flatten());
+    let nodes: BTreeSet<_> =
+        rows.filter(|(_, result)| result.status == Outcome::Running).map(|(node, _)| one_line(node)).collect();
+    if nodes.is_empty() {
+        return match count(&doc.counts, Outcome::Running) {
+            1 => "1 step of it still runs".to_owned(),
+            n => format!("{n} steps of it still run"),
+        };
+    }
+    let named = nodes.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = nodes.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("still runs on {named}{more}")
 }
 
 /// Never, without a limit.

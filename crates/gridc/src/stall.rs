@@ -1,7 +1,7 @@
 //! When a job that is watched stands still.
 //!
 //! It stands still if it runs, nothing of it is on a node, and nothing has changed for [`QUIET`]: shorter pauses are the
-//! work of a scheduler, not something a person has to know. A job that waits for others to end is told as pending at once,
+//! work of a scheduler, not something a person has to know. So does one that has ended while a node is still at it. A job that waits for others to end is told as pending at once,
 //! and stands still like any other after that.
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ impl Stall {
     }
 
     pub fn is_still(&self, doc: &JobDoc) -> bool {
-        let waits = !doc.status.is_ended() && count(&doc.counts, Outcome::Running) == 0;
+        let waits = doc.status.is_ended() == (count(&doc.counts, Outcome::Running) > 0);
         waits && self.since.elapsed() > QUIET
     }
 }
@@ -35,7 +35,7 @@ mod tests {
     use crate::samples::job;
 
     #[test]
-    fn only_an_unfinished_job_of_which_nothing_runs_stands_still() {
+    fn a_job_stands_still_if_it_goes_on_with_nothing_running_or_has_ended_with_something() {
         let mut stall = Stall::begin();
         let waits = job("running", &[("success", 1), ("pending", 2)]);
         assert!(!stall.is_still(&waits), "it has only just become quiet");
@@ -44,5 +44,6 @@ mod tests {
         assert!(stall.is_still(&job("pending", &[("pending", 3)])));
         assert!(!stall.is_still(&job("running", &[("running", 1), ("pending", 2)])));
         assert!(!stall.is_still(&job("failed", &[("failed", 3)])));
+        assert!(stall.is_still(&job("cancelled", &[("cancelled", 2), ("running", 1)])));
     }
 }

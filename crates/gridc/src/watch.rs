@@ -2,7 +2,8 @@
 //!
 //! Looks at the job document every 100 ms at first, then less often, up to every second; a small job that moves is
 //! looked at more often again. The job is over when it has ended and nothing of it runs any more: after a cancel the
-//! first comes before the second, and the counts should be final.
+//! first comes before the second, and the counts should be final. A node that is gone may never say so: whoever waits for
+//! the end of the job takes it as it is after [`SETTLE_LIMIT`], and whoever waits for the quiet after it does not.
 //!
 //! Failures are told as they happen, at most [`MAX_TOLD`] of them: with more, the counts say what matters. Why it stands
 //! still is told when it does (`stall`); a controller that cannot say why does not end the watch.
@@ -30,11 +31,30 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(15);
 /// Of the failures of one step at most `MAX_TOLD` were told before, so that a page always holds new ones.
 const PAGE: u32 = 100;
 
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// The job has ended.
+    Ended,
+    /// It was cancelled, and nothing of it runs any more.
+    Quiet,
+}
+
 /// Watches a job to its end and returns its final document.
 ///
 /// # Errors
 /// When no controller can be reached any more, or the job is not there.
 pub async fn watch(
+    client: &Client,
+    namespace: &str,
+    job: JobId,
+    view: &mut (dyn LiveView + Send),
+) -> Result<JobDoc, Error> {
+    watch_until(Until::Ended, client, namespace, job, view).await
+}
+
+pub async fn watch_until(
+    until: Until,
     client: &Client,
     namespace: &str,
     job: JobId,
@@ -61,12 +81,12 @@ pub async fn watch(
         }
         // Only words more: without them the rest still holds.
         let why = if stall.is_still(&doc) { ticking(view, client.why(namespace, job)).await.ok() } else { None };
-        let why = why.filter(|now| !now.status.is_ended()).map(|now| now.why);
+        let why = why.filter(|now| now.status.is_ended() == doc.status.is_ended()).map(|now| now.why);
         let running = ticking(view, running::longest(client, namespace, job, &doc, begun)).await;
         view.show(&Look { job: &doc, running: &running, why: why.as_deref() });
         if doc.status.is_ended() {
             let since = *ended_at.get_or_insert_with(Instant::now);
-            if count(&doc.counts, Outcome::Running) == 0 || since.elapsed() >= SETTLE_LIMIT {
+            if is_quiet(&doc) || (until == Until::Ended && since.elapsed() >= SETTLE_LIMIT) {
                 view.close();
                 return Ok(doc);
             }
@@ -75,6 +95,11 @@ pub async fn watch(
         pause = if moved && doc.results.is_some() { FIRST_PAUSE } else { (pause * 3 / 2).min(LAST_PAUSE) };
         ticking(view, tokio::time::sleep(pause)).await;
     }
+}
+
+/// It has ended, and nothing of it runs any more.
+pub fn is_quiet(doc: &JobDoc) -> bool {
+    doc.status.is_ended() && count(&doc.counts, Outcome::Running) == 0
 }
 
 /// Lets the view know that time passes while something is awaited.

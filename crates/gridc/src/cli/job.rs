@@ -57,8 +57,8 @@ Examples:
     /// Cancel a job: no new work goes out, running work is ended
     #[command(after_help = "\
 It is answered when no new work can go out; what runs is ended by its workers, within seconds of their
-hearing it. --wait stays until everything has, and exits 0 however each step ended. A job that has
-already ended is a conflict (exit 5).
+hearing it. --wait stays until everything has, and exits 0 however each step ended; a node that is away
+is waited for until it is back or dead. A job that has already ended is a conflict (exit 5).
 
 Examples:
   gridc job cancel job-0c5t9v3k2m7qa

@@ -77,6 +77,52 @@ async fn a_cancelled_job_exits_1_and_the_wait_lasts_until_nothing_runs() {
     assert_eq!(ran.json()["counts"]["cancelled"], 2);
 }
 
+/// A job that is cancelled, and then shown as each of `docs` in turn.
+async fn cancelled(docs: Vec<Value>) -> Fake {
+    Fake::start(move |before, seen| match seen.line.as_str() {
+        line if line.ends_with("/cancel") => (200, json!({"id": JOB, "status": "cancelled"})),
+        line if line.ends_with("/why") => {
+            let why = "cancelled; waits for web-02 to confirm that nothing runs";
+            (200, json!({"id": JOB, "status": "cancelled", "why": why}))
+        }
+        line if line == job_line() => (200, docs[before.min(docs.len() - 1)].clone()),
+        line if line.contains("/results?") => {
+            (200, json!({"items": [{"step": 0, "node": "web-02", "status": "running", "attempts": 1}], "next": null}))
+        }
+        _ => crate::fake::refusal(404, "NOT_FOUND", "no such path"),
+    })
+    .await
+}
+
+fn one_runs(results: bool) -> Value {
+    let rows = json!({"0": {"web-01": {"status": "cancelled", "attempts": 1}, "web-02": {"status": "running", "attempts": 1}}});
+    job("cancelled", &[("running", 1), ("cancelled", 1)], results.then_some(rows))
+}
+
+#[tokio::test]
+async fn a_cancel_that_waits_stays_until_nothing_runs_however_long_that_takes() {
+    // Looks come a second apart at most: these last longer than any other wait settles for.
+    let mut docs = vec![one_runs(true); 28];
+    docs.push(job("cancelled", &[("cancelled", 2)], Some(json!({}))));
+    let server = cancelled(docs).await;
+    let ran = run(&server.url(), &format!("job cancel {JOB} --wait -o json")).await.exits(0);
+    assert_eq!(ran.json()["counts"]["running"], 0, "{ran:?}");
+    let why = "waiting: cancelled; waits for web-02 to confirm that nothing runs\n";
+    assert_eq!(ran.stderr.matches(why).count(), 1, "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_cancel_whose_wait_times_out_exits_124_and_names_what_still_runs() {
+    let server = cancelled(vec![one_runs(true)]).await;
+    let ran = run(&server.url(), &format!("job cancel {JOB} --wait --wait-timeout 300ms")).await.exits(124);
+    let told = format!("error: {JOB} is cancelled, but still runs on web-02 after 300ms\n");
+    assert!(ran.stdout.is_empty() && ran.stderr.contains(&told), "{ran:?}");
+    let server = cancelled(vec![one_runs(false)]).await;
+    let ran = run(&server.url(), &format!("job cancel {JOB} --wait --wait-timeout 300ms -o json")).await.exits(124);
+    let told = format!("error: {JOB} is cancelled, but 1 step of it still runs after 300ms\n");
+    assert!(ran.json()["counts"]["running"] == 1 && ran.stderr.contains(&told), "{ran:?}");
+}
+
 #[tokio::test]
 async fn a_job_that_stands_still_says_why_once_for_each_reason() {
     // How often it was asked why decides how the job stands: no clock has a say in this test.
