@@ -29,6 +29,8 @@ pub enum Failure {
     StillBusy { node: NodeId, leases: u32, after: Span },
     #[error("interrupted; {job} goes on")]
     Interrupted { job: JobId },
+    #[error("interrupted; {job} is cancelled nevertheless")]
+    LeftCancelled { job: JobId },
 }
 
 impl Failure {
@@ -42,7 +44,7 @@ impl Failure {
             Self::Usage { .. } | Self::Invalid { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::NotFound(_) => 4,
             Self::WaitTimedOut { .. } | Self::StillRuns { .. } | Self::StillBusy { .. } => 124,
-            Self::Interrupted { .. } => 130,
+            Self::Interrupted { .. } | Self::LeftCancelled { .. } => 130,
         }
     }
 
@@ -92,7 +94,10 @@ impl Failure {
                     .then(|| "name a controller with --server URL or GRID_SERVER; `grid dev` starts one".to_owned());
                 lost.into_iter().chain(address).collect()
             }
-            Self::WaitTimedOut { job, .. } | Self::StillRuns { job, .. } | Self::Interrupted { job } => vec![
+            Self::StillRuns { job, .. } | Self::LeftCancelled { job } => {
+                vec![format!("gridc job why {job} says what it waits for")]
+            }
+            Self::WaitTimedOut { job, .. } | Self::Interrupted { job } => vec![
                 format!("see how it stands: gridc job status {job}"),
                 format!("see what it is at: gridc job why {job}"),
                 format!("stop it:           gridc job cancel {job}"),

@@ -109,7 +109,12 @@ async fn wait(
         _ = tokio::signal::ctrl_c() => None,
     };
     view.close();
-    let Some(after) = after else { return Err(Failure::Interrupted { job }) };
+    let Some(after) = after else {
+        return Err(match until {
+            Until::Ended => Failure::Interrupted { job },
+            Until::Quiet => Failure::LeftCancelled { job },
+        });
+    };
     if until == Until::Quiet && is_quiet(&view.last) {
         return Ok(view.last);
     }

@@ -124,6 +124,14 @@ async fn a_cancel_whose_wait_times_out_exits_124_and_names_what_still_runs() {
 }
 
 #[tokio::test]
+async fn after_a_cancel_nobody_is_told_to_cancel() {
+    let server = cancelled(vec![one_runs(true)]).await;
+    let ran = run(&server.url(), &format!("job cancel {JOB} --wait --wait-timeout 100ms")).await.exits(124);
+    assert!(ran.stderr.ends_with(&format!("hint: gridc job why {JOB} says what it waits for\n")), "{ran:?}");
+    assert!(!ran.stderr.contains("stop it") && !ran.stderr.contains("job cancel"), "{ran:?}");
+}
+
+#[tokio::test]
 async fn a_job_that_stands_still_says_why_once_for_each_reason() {
     // How often it was asked why decides how the job stands: no clock has a say in this test.
     let asked = AtomicUsize::new(0);
