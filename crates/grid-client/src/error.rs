@@ -54,6 +54,13 @@ impl Error {
         }
     }
 
+    /// Nobody could answer, and the same call may find somebody later.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+            || matches!(self.code(), Some(Code::NotLeader | Code::NoQuorum | Code::OutcomeUnknown))
+    }
+
     /// The request may have had its effect all the same.
     #[must_use]
     pub fn maybe_done(&self) -> bool {

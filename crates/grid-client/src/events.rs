@@ -4,6 +4,8 @@
 //! whichever controller answers next. That holds from the very first, because a stream that begins "now" first asks
 //! which number that is.
 
+use std::time::Instant;
+
 use grid_types::api::{EventDoc, ListDoc};
 
 use crate::call::{Call, Journey, unexpected};
@@ -59,8 +61,16 @@ impl Client {
             Some(after) => after,
             None => self.events(&EventsQuery::default(), 1, None).await?.items.first().map_or(0, |event| event.id),
         };
-        let mut stream = EventStream { client: self, query, after, lines: None, reopening: Reopening::default() };
+        let mut stream = EventStream {
+            client: self,
+            query,
+            after,
+            lines: None,
+            reopening: Reopening::default(),
+            connected_at: Instant::now(),
+        };
         stream.lines = Some(stream.open().await?);
+        stream.connected_at = Instant::now();
         Ok(stream)
     }
 }
@@ -72,17 +82,19 @@ pub struct EventStream<'a> {
     after: u64,
     lines: Option<Lines>,
     reopening: Reopening,
+    connected_at: Instant,
 }
 
 impl EventStream<'_> {
     /// The next event, however long it takes.
     ///
     /// # Errors
-    /// When no controller could be reached any more, or one refuses.
+    /// When no controller could be reached any more, or one refuses. The next call tries again, from the same place.
     pub async fn next(&mut self) -> Result<EventDoc, Error> {
         loop {
             let Some(lines) = &mut self.lines else {
                 self.lines = Some(self.open().await?);
+                self.connected_at = Instant::now();
                 continue;
             };
             let Some(line) = lines.next().await else {
@@ -99,6 +111,12 @@ impl EventStream<'_> {
                 return Ok(event);
             }
         }
+    }
+
+    /// When a controller last began to serve it.
+    #[must_use]
+    pub fn connected_at(&self) -> Instant {
+        self.connected_at
     }
 
     async fn open(&self) -> Result<Lines, Error> {

@@ -4,6 +4,7 @@
 //! where every output was, and what comes twice all the same is left out: nothing is lost, nothing shown twice.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use grid_types::api::{LogCursor, LogDoc, LogText, LogsBody};
 use grid_types::{JobId, StepIndex};
@@ -36,8 +37,18 @@ impl Client {
     pub async fn logs(&self, namespace: &str, job: JobId, query: LogsQuery) -> Result<LogStream<'_>, Error> {
         let namespace = namespace.to_owned();
         let (seen, reopening) = (HashMap::new(), Reopening::default());
-        let mut stream = LogStream { client: self, namespace, job, query, seen, lines: None, reopening };
+        let mut stream = LogStream {
+            client: self,
+            namespace,
+            job,
+            query,
+            seen,
+            lines: None,
+            reopening,
+            connected_at: Instant::now(),
+        };
         stream.lines = Some(stream.open().await?);
+        stream.connected_at = Instant::now();
         Ok(stream)
     }
 
@@ -110,17 +121,19 @@ pub struct LogStream<'a> {
     seen: HashMap<Place, (u64, u64)>,
     lines: Option<Lines>,
     reopening: Reopening,
+    connected_at: Instant,
 }
 
 impl LogStream<'_> {
     /// The next record; `None` after the end.
     ///
     /// # Errors
-    /// When no controller could be reached any more, or one refuses.
+    /// When no controller could be reached any more, or one refuses. The next call tries again, from the same place.
     pub async fn next(&mut self) -> Result<Option<LogDoc>, Error> {
         loop {
             let Some(lines) = &mut self.lines else {
                 self.lines = Some(self.open().await?);
+                self.connected_at = Instant::now();
                 continue;
             };
             let Some(line) = lines.next().await else {
@@ -143,6 +156,12 @@ impl LogStream<'_> {
                 Err(_) => {}
             }
         }
+    }
+
+    /// When a controller last began to serve it.
+    #[must_use]
+    pub fn connected_at(&self) -> Instant {
+        self.connected_at
     }
 
     /// What was not shown yet.

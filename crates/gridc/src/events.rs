@@ -6,6 +6,7 @@ use grid_types::api::{EventDoc, ListDoc};
 use crate::cli::{EventsArgs, Format, Global};
 use crate::failure::Failure;
 use crate::out::{self, tell};
+use crate::outage::Outage;
 use crate::text::one_line;
 
 const DEFAULT_LIMIT: u32 = 100;
@@ -55,8 +56,17 @@ pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
     }
     client.learn_controllers().await;
     let mut stream = client.listen(query, Some(now)).await?;
+    let outage = Outage::new(None);
     loop {
-        let event = stream.next().await?;
+        let event = match stream.next().await {
+            Ok(event) => event,
+            Err(error) => {
+                if let Some(line) = outage.met(error, stream.connected_at())? {
+                    tell(&line);
+                }
+                continue;
+            }
+        };
         if !show(format, &event)? {
             return Ok(0);
         }

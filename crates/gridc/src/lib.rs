@@ -26,6 +26,7 @@ mod logs;
 mod members;
 mod node;
 mod out;
+mod outage;
 mod plan;
 mod run;
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub trait LiveView {
     fn show(&mut self, look: &Look<'_>);
     /// A node failed, as a line.
     fn failed(&mut self, line: &str);
+    /// Nobody answers, as a line.
+    fn silence(&mut self, line: &str);
     /// Time passes between two looks.
     fn tick(&mut self);
     /// Leaves a tidy terminal; nothing more will be shown.

@@ -4,6 +4,7 @@ mod grouped;
 mod printer;
 
 use std::io::IsTerminal;
+use std::time::Instant;
 
 use grid_client::{Client, LogsQuery, RawQuery};
 use grid_types::api::{JobDoc, LogDoc};
@@ -13,7 +14,9 @@ use crate::cli::{Format, Global, LogsArgs};
 use crate::failure::Failure;
 use crate::job::job_id;
 use crate::out::{self, tell};
+use crate::outage::Outage;
 use crate::text::one_line;
+use crate::watch::Until;
 use printer::Printer;
 
 pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
@@ -46,7 +49,7 @@ pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
             "{job} does not run on {node}; gridc job status {job} shows where it does"
         )));
     }
-    let lines = follow(&client, global, job, &doc, query).await?;
+    let lines = follow(&client, global, job, &doc, query, &Until::Ended.outage()).await?;
     if lines == 0 && !args.follow && global.output.is_none_or(|format| format == Format::Table) {
         tell(match doc.status.is_ended() {
             true => "hint: nothing was printed, or not by these nodes, steps and attempts",
@@ -63,15 +66,38 @@ pub async fn follow(
     job: JobId,
     doc: &JobDoc,
     query: LogsQuery,
+    outage: &Outage,
 ) -> Result<usize, Failure> {
     let format = global.output.unwrap_or(Format::Table);
     let terminal = std::io::stdout().is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let many_steps = query.step.is_none() && doc.steps.len() > 1;
     let mut printer = Printer::new(doc.expected.as_deref().unwrap_or_default(), many_steps, terminal, colour);
-    let mut stream = client.logs(global.namespace.as_str(), job, query).await?;
+    let follow = query.follow;
+    // Whoever follows was connected: the job's document came from somebody.
+    let bear = |error, connected_at| {
+        if !follow {
+            return Err(error);
+        }
+        outage.met(error, connected_at).map(|line| line.iter().for_each(|line| tell(line)))
+    };
+    let begun = Instant::now();
+    let mut stream = loop {
+        match client.logs(global.namespace.as_str(), job, query.clone()).await {
+            Ok(stream) => break stream,
+            Err(error) => bear(error, begun)?,
+        }
+    };
     let mut count = 0;
-    while let Some(record) = stream.next().await? {
+    loop {
+        let record = match stream.next().await {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            Err(error) => {
+                bear(error, stream.connected_at())?;
+                continue;
+            }
+        };
         let is_end = matches!(record, LogDoc::End { .. });
         let text = match (&record, format) {
             (_, Format::Json) => serde_json::to_string(&record).map_err(|e| Failure::Output(e.into()))? + "\n",

@@ -8,11 +8,13 @@ use grid_types::api::{ListDoc, NodeDoc};
 use crate::cli::{DrainArgs, Format, Global};
 use crate::failure::Failure;
 use crate::out::{self, tell};
+use crate::outage::Outage;
 use crate::table::{Table, facts};
 use crate::text::{number, one_line};
 
 const PAGE: u32 = 1_000;
 const POLL: Duration = Duration::from_millis(250);
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 pub async fn list(global: &Global) -> Result<u8, Failure> {
     let client = crate::connect(global)?;
@@ -45,7 +47,8 @@ pub async fn drain(global: &Global, args: &DrainArgs) -> Result<u8, Failure> {
     let (client, id) = (crate::connect(global)?, node_id(&args.id)?);
     let mut node = if args.undo { client.undrain(id.as_str()).await? } else { client.drain(id.as_str()).await? };
     let begun = Instant::now();
-    let mut told = None;
+    let outage = Outage::new(Some(&format!("{id} stays drained")));
+    let (mut told, mut connected_at) = (None, begun);
     while args.wait && node.leases > 0 {
         if told != Some(node.leases) {
             told = Some(node.leases);
@@ -55,7 +58,18 @@ pub async fn drain(global: &Global, args: &DrainArgs) -> Result<u8, Failure> {
             return Err(Failure::StillBusy { node: id, leases: node.leases, after });
         }
         tokio::time::sleep(POLL).await;
-        node = client.node(id.as_str()).await?;
+        // A call that nobody answers takes long: the limit holds for it, too, but not for a last look.
+        let left = args.wait_timeout.map(|limit| Duration::from_millis(limit.ms()).saturating_sub(begun.elapsed()));
+        let Ok(now) =
+            tokio::time::timeout(left.map_or(Duration::MAX, |left| left.max(LAST_LOOK)), client.node(id.as_str()))
+                .await
+        else {
+            continue;
+        };
+        match now {
+            Ok(now) => (node, connected_at) = (now, Instant::now()),
+            Err(error) => outage.met(error, connected_at)?.iter().for_each(|line| tell(line)),
+        }
     }
     let format = global.output.unwrap_or(Format::Table);
     out::print(format, &node, |_| format!("{id} {}\n", one_line(&node.state)))?;

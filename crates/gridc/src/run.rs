@@ -15,7 +15,7 @@ use crate::live::{LiveView, Look, live_view, plain_view};
 use crate::out::{self, tell};
 use crate::summary::summary;
 use crate::text::{count, one_line};
-use crate::watch::{Until, is_quiet, watch, watch_until};
+use crate::watch::{Until, is_quiet, watch_until};
 
 /// Nodes that are named in one line.
 const MAX_NAMED: usize = 8;
@@ -70,10 +70,11 @@ async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, limit
     let doc = client.job(namespace, job).await.unwrap_or(doc);
     let query = LogsQuery { follow: true, ..LogsQuery::default() };
     let mut view = plain_view();
+    let outage = Until::Ended.outage();
     let both = async {
         let (end, printed) = tokio::join!(
-            watch(client, namespace, job, &mut *view),
-            crate::logs::follow(client, global, job, &doc, query)
+            watch_until(Until::Ended, client, namespace, job, &mut *view, &outage),
+            crate::logs::follow(client, global, job, &doc, query, &outage)
         );
         printed?;
         Ok::<_, Failure>(end?)
@@ -103,8 +104,9 @@ async fn wait(
     limit: Option<Span>,
 ) -> Result<JobDoc, Failure> {
     let mut view = Keep { view: live_view(), last: doc };
+    let outage = until.outage();
     let after = tokio::select! {
-        end = watch_until(until, client, global.namespace.as_str(), job, &mut view) => return Ok(end?),
+        end = watch_until(until, client, global.namespace.as_str(), job, &mut view, &outage) => return Ok(end?),
         after = over(limit) => Some(after),
         _ = tokio::signal::ctrl_c() => None,
     };
@@ -170,6 +172,10 @@ impl LiveView for Keep {
 
     fn failed(&mut self, line: &str) {
         self.view.failed(line);
+    }
+
+    fn silence(&mut self, line: &str) {
+        self.view.silence(line);
     }
 
     fn tick(&mut self) {

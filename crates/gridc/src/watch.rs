@@ -6,7 +6,8 @@
 //! the end of the job takes it as it is after [`SETTLE_LIMIT`], and whoever waits for the quiet after it does not.
 //!
 //! Failures are told as they happen, at most [`MAX_TOLD`] of them: with more, the counts say what matters. Why it stands
-//! still is told when it does (`stall`); a controller that cannot say why does not end the watch.
+//! still is told when it does (`stall`); a controller that cannot say why does not end the watch. Nor does it end while no
+//! controller answers (`outage`): whoever watches has submitted the job or asked for it, so that there was one.
 //! Not here: how long to wait at most, and Ctrl-C (`run`).
 
 mod running;
@@ -19,6 +20,7 @@ use grid_types::api::{Counts, JobDoc, ResultRowDoc};
 use grid_types::{JobId, JobStatus, Outcome, StepIndex};
 
 use crate::live::{LiveView, Look, MAX_TOLD};
+use crate::outage::Outage;
 use crate::stall::Stall;
 use crate::text::{count, failure_line};
 
@@ -40,17 +42,26 @@ pub enum Until {
     Quiet,
 }
 
+impl Until {
+    pub fn outage(self) -> Outage {
+        Outage::new(Some(match self {
+            Self::Ended => "the job goes on",
+            Self::Quiet => "the job is cancelled",
+        }))
+    }
+}
+
 /// Watches a job to its end and returns its final document.
 ///
 /// # Errors
-/// When no controller can be reached any more, or the job is not there.
+/// When a controller refuses, or the job is not there.
 pub async fn watch(
     client: &Client,
     namespace: &str,
     job: JobId,
     view: &mut (dyn LiveView + Send),
 ) -> Result<JobDoc, Error> {
-    watch_until(Until::Ended, client, namespace, job, view).await
+    watch_until(Until::Ended, client, namespace, job, view, &Until::Ended.outage()).await
 }
 
 pub async fn watch_until(
@@ -59,6 +70,7 @@ pub async fn watch_until(
     namespace: &str,
     job: JobId,
     view: &mut (dyn LiveView + Send),
+    outage: &Outage,
 ) -> Result<JobDoc, Error> {
     let mut told = Told::default();
     let mut seen: Option<(JobStatus, u32, Counts)> = None;
@@ -66,10 +78,24 @@ pub async fn watch_until(
     let mut ended_at: Option<Instant> = None;
     let mut pause = FIRST_PAUSE;
     let begun = Instant::now();
+    let mut connected_at = begun;
     ticking(view, client.learn_controllers()).await;
     loop {
-        let doc = ticking(view, client.job(namespace, job)).await?;
-        let news = ticking(view, told.news(client, namespace, job, &doc)).await?;
+        let look = async {
+            let doc = client.job(namespace, job).await?;
+            let news = told.news(client, namespace, job, &doc).await?;
+            Ok((doc, news))
+        };
+        let (doc, news) = match ticking(view, look).await {
+            Ok(look) => look,
+            Err(error) => {
+                if let Some(line) = outage.met(error, connected_at)? {
+                    view.silence(&line);
+                }
+                continue;
+            }
+        };
+        connected_at = Instant::now();
         for row in news {
             view.failed(&failure_line(&doc, row.step, &row.node, &row.result));
         }

@@ -67,7 +67,8 @@ impl Frame<'_> {
         let why = if self.closing { Vec::new() } else { self.why(columns) };
         let running = if self.closing { None } else { longest(self.look.running, columns) };
         let leave = (!self.closing && budget >= 10)
-            .then(|| cut("Ctrl-C stops watching, the job goes on", columns))
+            .then(|| if self.look.job.status.is_ended() { "" } else { ", the job goes on" })
+            .map(|job| cut(&format!("Ctrl-C stops watching{job}"), columns))
             .map(|text| line(text, Tone::Faint));
         let fixed = 1 + why.len() + usize::from(running.is_some()) + usize::from(leave.is_some());
         let rest = budget.saturating_sub(fixed).max(1);

@@ -109,6 +109,10 @@ impl LiveView for Lines {
         }
     }
 
+    fn silence(&mut self, line: &str) {
+        self.tell(line);
+    }
+
     fn tick(&mut self) {}
 
     fn close(&mut self) {

@@ -16,6 +16,7 @@ use terminal_size::{Height, Width, terminal_size_of};
 use super::frame::{Frame, Line, Size, Tone};
 use super::{LiveView, Look, MAX_TOLD, Running};
 use crate::fit::width;
+use crate::watch::is_quiet;
 
 /// Terminals that know it show the whole frame at once; others ignore it.
 const BEGIN: &str = "\u{1b}[?2026h";
@@ -70,7 +71,7 @@ impl Screen {
             look: Look { job: &last.job, running: &last.running, why: last.why.as_deref() },
             failed: &self.failed,
             elapsed: self.begun.elapsed(),
-            silent: if last.job.status.is_ended() { Duration::ZERO } else { self.heard.elapsed() },
+            silent: if is_quiet(&last.job) { Duration::ZERO } else { self.heard.elapsed() },
             closing: self.closed,
         };
         frame.lines(size)
@@ -131,6 +132,9 @@ impl LiveView for Screen {
         }
         self.failed.push(line.to_owned());
     }
+
+    // The frame says since when, and how to leave.
+    fn silence(&mut self, _line: &str) {}
 
     fn tick(&mut self) {
         self.draw();

@@ -49,7 +49,8 @@ impl Fake {
                     log.iter().filter(|r| r.line == request.line).count() - 1
                 };
                 let (status, body) = script(before, &request);
-                let mut response = Response::new(Body::from(body.to_string()));
+                let text = if let Value::String(plain) = body { plain } else { body.to_string() };
+                let mut response = Response::new(Body::from(text));
                 *response.status_mut() = StatusCode::from_u16(status).unwrap();
                 response
             }

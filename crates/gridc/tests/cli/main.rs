@@ -13,6 +13,7 @@ mod jobs;
 mod listing;
 mod names;
 mod nodes;
+mod outages;
 mod usage;
 mod waiting;
 

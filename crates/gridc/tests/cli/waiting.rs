@@ -244,15 +244,3 @@ async fn ctrl_c_leaves_the_job_alone_and_says_how_to_stop_it() {
     assert!(text.contains(&format!("gridc job cancel {JOB}")), "{text}");
     assert!(server.seen().iter().all(|s| !s.line.contains("cancel")));
 }
-
-#[tokio::test]
-async fn a_controller_that_goes_away_while_waiting_exits_3() {
-    let server = Fake::start(|_, seen| match seen.line.as_str() {
-        line if line.starts_with("POST ") => (201, job("pending", &[("pending", 2)], None)),
-        _ => (503, json!({"error": "NO_QUORUM", "message": "no majority"})),
-    })
-    .await;
-    let ran = crate::end(gridc(&server.url(), RUN).env("GRID_PATIENCE", "300ms")).await.exits(3);
-    assert!(ran.stderr.contains("no majority (NO_QUORUM)"), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("{JOB} submitted")), "{ran:?}");
-}
