@@ -46,7 +46,7 @@ pub async fn follow(shared: Arc<Shared>, raft: Raft<Replies>, term: watch::Sende
         match &held {
             Some(held) if shared.is_draining() || raft.has_majority() => open(&shared, &raft, &term, held),
             Some(_) => close(&shared, &raft, &term, "no majority of the controllers answers"),
-            None => close(&shared, &raft, &term, "another controller leads"),
+            None => close(&shared, &raft, &term, "this controller leads no more"),
         }
         tokio::select! {
             changed = leadership.changed() => if changed.is_err() { break },

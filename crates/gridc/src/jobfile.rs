@@ -50,10 +50,10 @@ fn text_of(path: &Path) -> Result<String, String> {
 
 /// The document, and the keys that are given twice in it.
 fn parse(text: &str) -> Result<(Value, Faults), String> {
-    if text.trim().is_empty() {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#')) {
         return Err("it is empty".to_owned());
     }
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
         let json = from_json(text);
         if json.is_ok() {
@@ -87,6 +87,13 @@ mod tests {
             "--- # one document\ntarget: &t {scope: all}\ntasks: [{backend: ping, action: echo, max_retries: 2}]\n",
         ] {
             assert_eq!(parse(text).unwrap().0, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_comments_is_empty() {
+        for text in ["", " \n", "# later\n\n  # more\n", "\u{feff}# later"] {
+            assert_eq!(parse(text), Err("it is empty".to_owned()), "{text:?}");
         }
     }
 

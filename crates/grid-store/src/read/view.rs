@@ -122,7 +122,7 @@ pub(super) fn of_cell(cell: &Cell, head: &JobHead, wall_offset_ms: i64) -> Optio
             waits("held after a restore; waiting for a person to confirm the job".to_owned())
         }
         CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
-        CellState::Queued => waits("waiting for a free slot".to_owned()),
+        CellState::Queued => waits("waiting for a free slot of the node, or for the node itself".to_owned()),
         CellState::Backoff { until_ms } => {
             let wall_ms = until_ms.saturating_add_signed(wall_offset_ms);
             waits(format!("attempt {attempt} at {}", time_text(wall_ms)))

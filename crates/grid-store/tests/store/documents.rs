@@ -102,7 +102,7 @@ fn a_lease_that_waits_for_a_slot_says_so() {
     world.store();
     let row = world.row(waits, 0, "node-1");
     assert_eq!((row.status, row.attempts), (Outcome::Pending, 0));
-    assert_eq!(row.reason.as_deref(), Some("waiting for a free slot"));
+    assert_eq!(row.reason.as_deref(), Some("waiting for a free slot of the node, or for the node itself"));
 }
 
 #[test]

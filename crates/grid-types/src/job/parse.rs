@@ -209,7 +209,9 @@ fn span_field(value: Option<&Value>, field: &str, faults: &mut Faults) -> Option
 
 fn phases_field(value: Option<&Value>, faults: &mut Faults) -> Vec<Phase> {
     let Some(Value::Array(list)) = value else {
-        faults.add("tasks", "is required: a list of at least one phase");
+        let given = value.is_some_and(|value| !value.is_null());
+        let verb = if given { "must be" } else { "is required:" };
+        faults.add("tasks", format!("{verb} a list of at least one phase"));
         return Vec::new();
     };
     if list.is_empty() {
