@@ -364,6 +364,14 @@ mod tests {
     }
 
     #[test]
+    fn tasks_of_the_wrong_kind_are_not_called_missing() {
+        let told = |body: Value| parse_job(&body).unwrap_err().list()[0].problem.clone();
+        assert!(told(json!({"target": "all"})).starts_with("is required"));
+        assert!(told(json!({"target": "all", "tasks": null})).starts_with("is required"));
+        assert!(told(json!({"target": "all", "tasks": "ping"})).starts_with("must be a list"));
+    }
+
+    #[test]
     fn the_job_of_the_seed_is_read() {
         let job = parse_job(&json!({
             "target": {"scope": "group", "value": "web"},
