@@ -16,7 +16,7 @@ const AT_ONCE: usize = 1_000;
 pub async fn announce(shared: Arc<Shared>) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut controllers, mut list) = (shared.controllers(), 1);
+    let (mut controllers, mut list, mut several) = (Vec::new(), 0, false);
     loop {
         interval.tick().await;
         if shared.leadership.has_changed().is_err() {
@@ -29,7 +29,8 @@ pub async fn announce(shared: Arc<Shared>) {
         if now != controllers {
             (controllers, list) = (now, list + 1);
         }
-        if controllers.len() > 1 || list > 1 {
+        several |= controllers.len() > 1;
+        if several {
             shared.sessions().tell_controllers(&controllers, list, AT_ONCE);
         }
     }
