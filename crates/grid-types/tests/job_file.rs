@@ -29,7 +29,7 @@ tasks:
       - {backend: apt, action: update}
       - {backend: apt, action: install, params: {package: nginx}, max_retries: 2}
   - {backend: systemd, action: restart, params: {unit: nginx}, confirm: true}
-  - condition: on_failure       # if anything failed: on every node, the good ones too
+  - condition: on_failure       # if anything failed: on every node, the good ones too (with `continue`: only on these)
     tasks:
       - {backend: apt, action: remove, params: {package: nginx}}
 ```
