@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use grid_core::{Cell, Changes, Job, Parts, State};
 use grid_types::{JobId, JobStatus, NodeOrd, StepIndex};
 use minicbor::Encode;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ToSql, params};
 
 use crate::cells::closed_by_results;
 use crate::error::Fault;
@@ -191,49 +191,40 @@ fn write_head(
         return Ok(known);
     }
     let before = if known.is_some() { known } else { totals::status_of(conn, head.id)? };
-    let (status, ended_ms, blob) = (head.status.word(), head.ended_ms.cast_signed(), encoded(head)?);
-    if before.is_some() {
-        let mut put = conn.prepare_cached(
+    let (id, blob, status, ended_ms) = (key(head.id), encoded(head)?, head.status.word(), head.ended_ms.cast_signed());
+    let (namespace, created_ms) = (head.namespace.as_str(), head.created_wall_ms.cast_signed());
+    let values: [&dyn ToSql; 12] = [
+        &id,
+        &epochs.0,
+        &epochs.1,
+        &owner,
+        &updated_ms,
+        &head.reason,
+        &blob,
+        &live,
+        &status,
+        &ended_ms,
+        &namespace,
+        &created_ms,
+    ];
+    let (sql, values) = match before {
+        // The last two never change.
+        Some(_) => (
             "UPDATE OR ROLLBACK jobs
              SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, reason = ?6, head = ?7, live = ?8,
                  status = ?9, ended_ms = ?10
              WHERE id = ?1",
-        )?;
-        put.execute(params![
-            key(head.id),
-            epochs.0,
-            epochs.1,
-            owner,
-            updated_ms,
-            head.reason,
-            blob,
-            live,
-            status,
-            ended_ms
-        ])?;
-        return Ok(before);
-    }
-    let mut put = conn.prepare_cached(
-        "INSERT OR ROLLBACK INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, reason, head,
-                                       live, status, ended_ms, namespace, created_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-    )?;
-    let (namespace, created_ms) = (head.namespace.as_str(), head.created_wall_ms.cast_signed());
-    put.execute(params![
-        key(head.id),
-        epochs.0,
-        epochs.1,
-        owner,
-        updated_ms,
-        head.reason,
-        blob,
-        live,
-        status,
-        ended_ms,
-        namespace,
-        created_ms
-    ])?;
-    Ok(None)
+            &values[..10],
+        ),
+        None => (
+            "INSERT OR ROLLBACK INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, reason, head,
+                                           live, status, ended_ms, namespace, created_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            &values[..],
+        ),
+    };
+    conn.prepare_cached(sql)?.execute(values)?;
+    Ok(before)
 }
 
 fn write_cells(
