@@ -100,7 +100,7 @@ pub(crate) fn refused(no_reply: NoReply) -> Refusal {
     match rejection {
         Rejection::NoTarget(_) => on_field("target"),
         Rejection::TooLarge(_) => on_field("tasks"),
-        Rejection::QueueFull { .. } => Refusal::new(Code::QueueFull, message),
+        Rejection::QueueFull { .. } | Rejection::TooManyWaiting { .. } => Refusal::new(Code::QueueFull, message),
         Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
         Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),

@@ -190,6 +190,11 @@ pub enum Rejection {
     Ended { job: JobId, status: JobStatus },
     #[error("{pending} jobs are waiting, and at most {limit} may; try again when some have ended")]
     QueueFull { pending: u32, limit: u32 },
+    #[error(
+        "{waiting} jobs are waiting for an operator or for offline nodes, the limit is {limit} (--max-waiting); confirm, \
+         resolve or cancel some of them first"
+    )]
+    TooManyWaiting { waiting: u32, limit: u32 },
     #[error("{0}")]
     NotWaiting(String),
     #[error(

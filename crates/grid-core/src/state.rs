@@ -14,7 +14,7 @@ mod parts;
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::job::{JobSpec, Target};
-use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_PENDING};
+use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_PENDING, MAX_WAITING};
 use grid_types::node::NodeStatus;
 use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd};
 use minicbor::{Decode, Encode};
@@ -92,11 +92,15 @@ pub struct Quotas {
     pub max_concurrent: u32,
     #[n(1)]
     pub max_pending: u32,
+    /// Bounds the jobs that J3 takes out of `max_concurrent`. 0 only in entries of feature level 1.
+    #[n(2)]
+    #[cbor(default)]
+    pub max_waiting: u32,
 }
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { max_concurrent: MAX_CONCURRENT, max_pending: MAX_PENDING }
+        Self { max_concurrent: MAX_CONCURRENT, max_pending: MAX_PENDING, max_waiting: MAX_WAITING }
     }
 }
 
@@ -140,6 +144,16 @@ impl State {
     #[must_use]
     pub fn pending_jobs(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Unfinished jobs that hold no place in admission: they wait for an operator, or for offline nodes (J3).
+    #[must_use]
+    pub fn waiting_jobs(&self) -> usize {
+        let waits = |job: &&Job| {
+            let id = &job.head.id;
+            !job.head.status.is_ended() && !self.pending.contains(id) && !self.running.contains(id)
+        };
+        self.jobs.values().filter(waits).count()
     }
 
     /// Known nodes of a target, whatever their status: offline ones are never dropped in silence.

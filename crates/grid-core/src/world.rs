@@ -130,7 +130,7 @@ impl World {
     }
 
     pub fn set_quotas(&mut self, max_concurrent: u32, max_pending: u32) {
-        self.state.meta.quotas = Quotas { max_concurrent, max_pending };
+        self.state.meta.quotas = Quotas { max_concurrent, max_pending, ..Quotas::default() };
     }
 
     pub fn next_strategy_continue(&mut self) {

@@ -71,7 +71,7 @@ fn main() {
 impl Bench {
     /// Nodes, jobs, and every lease of every job, interleaved and out of order.
     fn prepare(&mut self, nodes: u32, jobs: u32) -> Vec<(NodeOrd, LeaseKey)> {
-        let quotas = Quotas { max_concurrent: jobs, max_pending: jobs };
+        let quotas = Quotas { max_concurrent: jobs, max_pending: jobs, ..Quotas::default() };
         let (leader, api_url) = ("c1".parse().expect("a name"), String::new());
         let (grpc_addr, cluster_id) = (String::new(), "bench".to_owned());
         self.apply(vec![Command::BeginTerm(BeginTerm {

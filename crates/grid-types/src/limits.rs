@@ -25,6 +25,8 @@ pub const DEFAULT_JOB_TIMEOUT_MS: u64 = 24 * 3600 * 1000;
 /// Admission defaults.
 pub const MAX_CONCURRENT: u32 = 5;
 pub const MAX_PENDING: u32 = 100;
+/// Unfinished jobs that wait for an operator or for offline nodes and have given their `max_concurrent` place back (J3).
+pub const MAX_WAITING: u32 = 1_000;
 /// How long ended jobs are remembered (L6).
 pub const HISTORY_MS: u64 = 30 * 24 * 3600 * 1000;
 /// L1: bounds of one merged entry.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use grid_types::job::fields::{Field, IN_PIPELINE, JOB, LEAF, PHASE, TARGET};
 use grid_types::job::parse_job;
-use grid_types::limits::{MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PENDING, MAX_RETRIES, MAX_ROWS, MAX_STEPS};
+use grid_types::limits::{MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PENDING, MAX_RETRIES, MAX_ROWS, MAX_STEPS, MAX_WAITING};
 use grid_types::{JobStatus, Outcome};
 use serde_json::json;
 
@@ -105,7 +105,8 @@ fn page() -> String {
          | `max_retries` | {MAX_RETRIES} |\n\
          | bytes of the file | {MAX_BODY_BYTES} |\n\
          | jobs that run at once (`--max-concurrent`) | {MAX_CONCURRENT} |\n\
-         | jobs that wait (`--max-pending`); more are refused | {MAX_PENDING} |\n",
+         | jobs that wait (`--max-pending`); more are refused | {MAX_PENDING} |\n\
+         | jobs that wait for an operator or for offline nodes (`--max-waiting`); beyond it new ones are refused | {MAX_WAITING} |\n",
         words(jobs.map(JobStatus::word).to_vec()),
         words(Outcome::ALL.map(Outcome::word).to_vec()),
     ));

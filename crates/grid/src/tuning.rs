@@ -32,7 +32,11 @@ impl Default for Tuned {
 impl Tuning {
     pub fn checked(&self) -> anyhow::Result<Tuned> {
         Ok(Tuned {
-            quotas: Quotas { max_concurrent: self.max_concurrent, max_pending: self.max_pending },
+            quotas: Quotas {
+                max_concurrent: self.max_concurrent,
+                max_pending: self.max_pending,
+                max_waiting: self.max_waiting,
+            },
             thresholds: self.thresholds()?,
             heartbeat_ms: self.heartbeat_interval.ms(),
             history_ms: self.history.ms(),

@@ -25,7 +25,7 @@ pub fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
             node_id: node.parse().unwrap(),
             api_url: "http://127.0.0.1:1".to_owned(),
             grpc_addr: "127.0.0.1:2".to_owned(),
-            quotas: Quotas { max_concurrent: 50, max_pending: 50 },
+            quotas: Quotas { max_concurrent: 50, max_pending: 50, ..Quotas::default() },
             thresholds: Thresholds { warning_ms: 3_600_000, unhealthy_ms: 3_700_000, dead_ms: 3_800_000 },
             heartbeat_ms: 5_000,
             history_ms: 30 * 24 * 3_600_000,

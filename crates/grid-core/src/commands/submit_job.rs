@@ -100,14 +100,27 @@ impl Turn<'_> {
         if (pending > 0 || !starts) && pending >= quotas.max_pending {
             return Err(Rejection::QueueFull { pending, limit: quotas.max_pending });
         }
-        Ok(())
+        self.check_waiting()
+    }
+
+    /// Jobs that wait for an operator or for offline nodes hold no place, so they need a bound of their own. Only new work
+    /// is refused: a running job may still reach a gate.
+    fn check_waiting(&self) -> Result<(), Rejection> {
+        let (state, limit) = (&self.state, self.state.meta.quotas.max_waiting);
+        let most = state.jobs.len().saturating_sub(state.pending.len() + state.running.len());
+        if u32::try_from(most).is_ok_and(|most| most < limit) {
+            return Ok(());
+        }
+        let waiting = u32::try_from(state.waiting_jobs()).unwrap_or(u32::MAX);
+        if waiting < limit { Ok(()) } else { Err(Rejection::TooManyWaiting { waiting, limit }) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::commands::{Rejection, Reply};
-    use crate::world::{World, leaf};
+    use crate::world::{World, confirmed, leaf};
+    use grid_types::job::Offline;
     use grid_types::{JobStatus, Outcome};
 
     #[test]
@@ -154,6 +167,34 @@ mod tests {
         assert_eq!(world.status(jobs[0]), JobStatus::Completed);
         assert_eq!(world.status(jobs[1]), JobStatus::Running, "the oldest goes first");
         assert_eq!(world.status(jobs[2]), JobStatus::Pending);
+    }
+
+    #[test]
+    fn issue13_19_jobs_that_wait_for_an_operator_are_bounded() {
+        let mut world = World::with_nodes(1);
+        world.state.meta.quotas.max_waiting = 2;
+        let gates: Vec<_> = (0..2).map(|_| world.submit("all", vec![confirmed(leaf("ping", "echo"))])).collect();
+        let refused = world.submit_keyed("all", vec![leaf("ping", "echo")], None);
+        assert_eq!(refused, Err(Rejection::TooManyWaiting { waiting: 2, limit: 2 }));
+        world.confirm(gates[0], None).unwrap();
+        world.cancel(gates[1]).unwrap();
+        world.submit("all", vec![leaf("ping", "echo"), confirmed(leaf("ping", "echo"))]);
+        let third = world.submit("all", vec![leaf("ping", "echo"), confirmed(leaf("ping", "echo"))]);
+        world.state.meta.quotas.max_waiting = 1;
+        world.succeed_all_offered();
+        assert_eq!(world.state.waiting_jobs(), 2, "a running job may still reach a gate");
+        assert_eq!(world.status(third), JobStatus::Running);
+    }
+
+    #[test]
+    fn issue13_19_jobs_that_wait_for_offline_nodes_count_too() {
+        let mut world = World::with_nodes(1);
+        world.state.meta.quotas.max_waiting = 1;
+        world.leave(1);
+        world.next_job(|spec| spec.offline = Offline::Wait);
+        world.submit("all", vec![leaf("ping", "echo")]);
+        let refused = world.submit_keyed("all", vec![leaf("ping", "echo")], None);
+        assert_eq!(refused, Err(Rejection::TooManyWaiting { waiting: 1, limit: 1 }));
     }
 
     #[test]

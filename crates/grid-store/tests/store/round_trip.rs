@@ -20,7 +20,7 @@ fn i13_a_store_killed_after_any_batch_gives_back_the_state() {
     for seed in 1..=12 {
         let mut random = Random::new(seed);
         let mut world = World::new();
-        world.quotas = Quotas { max_concurrent: 3, max_pending: 4 };
+        world.quotas = Quotas { max_concurrent: 3, max_pending: 4, ..Quotas::default() };
         world.slots = 2;
         world.begin_term(6);
         for i in 1..=5 {

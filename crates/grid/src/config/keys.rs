@@ -113,6 +113,11 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Integer { min: 0, max: 1_000_000 },
                 &[("server", "max_pending"), ("node", "max_pending"), ("dev", "max_pending")],
             ),
+            key(
+                "max_waiting",
+                Kind::Integer { min: 1, max: 1_000_000 },
+                &[("server", "max_waiting"), ("node", "max_waiting"), ("dev", "max_waiting")],
+            ),
         ],
     },
     Section {

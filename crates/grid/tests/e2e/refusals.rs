@@ -101,3 +101,16 @@ fn a_full_queue_is_429_and_stays_full_over_a_restart() {
     }
     assert_eq!(lines.lines().len(), 2);
 }
+
+#[test]
+fn issue13_19_jobs_that_wait_for_an_operator_are_bounded() {
+    let cluster = Cluster::start_with("--max-waiting 2", &[("web-01", "")]);
+    let api = cluster.api();
+    let gate = || job("all", [with(echo(), json!({"confirm": true}))]);
+    let waiting = [api.submit(&gate()), api.submit(&gate())];
+    let refused = api.post("/job", &job("all", [echo()]));
+    assert_eq!((refused.status, refused.json()["error"].as_str()), (429, Some("QUEUE_FULL")), "{refused:?}");
+    assert!(refused.json()["message"].as_str().is_some_and(|m| m.contains("--max-waiting")), "{refused:?}");
+    assert_eq!(api.post(&format!("/job/{}/confirm", waiting[0]), &json!({})).status, 200);
+    api.submit(&job("all", [echo()]));
+}
