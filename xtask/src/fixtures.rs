@@ -8,7 +8,11 @@ use anyhow::Result;
 use crate::shell::cargo;
 
 /// What `cargo test` is told, for every kind of fixture.
-const TESTS: &[&[&str]] = &[&["-p", "grid-core", "--test", "fixtures"], &["-p", "grid-worker", "--lib", "fixtures::"]];
+const TESTS: &[&[&str]] = &[
+    &["-p", "grid-core", "--test", "fixtures"],
+    &["-p", "grid-controller", "--lib", "fixtures::"],
+    &["-p", "grid-worker", "--lib", "fixtures::"],
+];
 
 pub fn run() -> Result<()> {
     for test in TESTS {

@@ -89,7 +89,7 @@ impl Controller {
         let level = self.shared.state().meta.feature_level;
         if body.feature_level < level {
             let why = format!(
-                "{} knows feature level {}, and the cluster makes use of {level}; start a newer grid there",
+                "{} knows feature level {}, and the cluster uses {level}; start a newer grid there",
                 body.node_id, body.feature_level
             );
             return Err(Refusal::new(Code::Conflict, why));

@@ -61,7 +61,7 @@ pub struct Opening {
     pub pace: Pace,
     /// E8: it gives nothing out before [`Controller::local_worker_gone`].
     pub hold_dispatch: bool,
-    /// L2: it makes use of no more than this, as an older program would.
+    /// L2: the newest level that it knows; tests of upgrades set another one than the program's own.
     pub feature_level: u32,
     pub clock: Arc<dyn Clock>,
 }
@@ -135,6 +135,7 @@ impl Controller {
         let soft = Soft { liveness: Liveness::new(opening.settings.thresholds), backstop: Backstop::default() };
         let shared = Arc::new(Shared {
             settings: opening.settings,
+            feature_level: opening.feature_level,
             clock: opening.clock,
             state,
             events: EventFeed::start(reader.clone(), bell_out),
@@ -171,7 +172,7 @@ impl Controller {
         tokio::spawn(gate::follow(Arc::clone(&shared)));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
         tokio::spawn(announce::announce(Arc::clone(&shared)));
-        tokio::spawn(levels::raise(Arc::clone(&shared), opening.feature_level));
+        tokio::spawn(levels::raise(Arc::clone(&shared)));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
         Ok(Self { shared })

@@ -273,6 +273,7 @@ mod tests {
             quotas: Quotas::default(),
             cluster_id: String::new(),
             restored: None,
+            feature_level: grid_core::FEATURE_LEVEL,
         }
     }
 

@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
+use grid_core::decode_entry_at;
 use grid_raft::{Config, Ground, MachineKnown, Start};
 use grid_store::{Store, Stored};
 
@@ -19,6 +20,7 @@ use crate::folder::{raft_dir, state_path};
 
 pub(crate) fn take(dir: &Path, config: Config, start: Start) -> Result<(Ground, Store, Stored), OpenError> {
     let state = state_path(dir);
+    let level = config.member.feature_level;
     let is_sound = grid_store::is_sealed(&state)?;
     let applied = || grid_store::peek(&state).ok().map(|info| info.applied.index);
     let known = MachineKnown { is_sound, applied: &applied };
@@ -29,8 +31,19 @@ pub(crate) fn take(dir: &Path, config: Config, start: Start) -> Result<(Ground, 
             state.display()
         );
     }
-    let (store, stored) = if is_sound { Store::open(&state)? } else { Store::open_anew(&state)? };
+    let sound = if is_sound { Some(open_sound(&state, level)?) } else { None };
+    let after = sound.as_ref().map_or_else(|| ground.base_index(), |(_, stored)| stored.applied.map(|at| at.index));
+    // L2: before the store is discarded, and before this member votes or leads.
+    let readable = |payload: &[u8]| decode_entry_at(payload, level).map(drop).map_err(|e| e.to_string());
+    ground.check_payloads(after, readable)?;
+    let (store, stored) = sound.map_or_else(|| Store::open_anew(&state), Ok)?;
     Ok((ground, store, stored))
+}
+
+fn open_sound(state: &Path, level: u32) -> Result<(Store, Stored), OpenError> {
+    let (store, stored) = Store::open(state)?;
+    grid_store::check_level(state, &stored.parts.meta, level)?;
+    Ok((store, stored))
 }
 
 /// Damage is told with what can be done about it.

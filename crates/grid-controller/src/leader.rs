@@ -17,12 +17,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use grid_core::{BeginTerm, Command, EntryHead, Reply, encode_command, encode_entry};
+use grid_core::{BeginTerm, Command, EntryHead, OLDEST_LEVEL, Reply, encode_command, encode_entry};
 use grid_fabric::closing;
 use grid_raft::{Leadership, Raft};
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
+use crate::levels;
 use crate::machine::Replies;
 use crate::shared::Shared;
 use crate::term::Term;
@@ -125,6 +126,7 @@ async fn propose(shared: &Arc<Shared>, raft: &Raft<Replies>, raft_term: u64) -> 
         quotas: settings.quotas,
         cluster_id: raft.card().cluster_id.clone(),
         restored: shared.restored.clone(),
+        feature_level: levels::common(shared).max(OLDEST_LEVEL),
     });
     let (now_ms, epoch) = {
         let state = shared.state();

@@ -1,10 +1,9 @@
-//! L2: the leader raises the feature level once every member knows more.
+//! L2: the leader raises the cluster's feature level once every member knows a higher one.
 //!
-//! Each member's record says what its program knows, and is brought up to date when the program is another
-//! (`grid-raft::announce`). Learners count, too: one that halts on a command that it does not know is no use when it is
-//! needed. Not here: what a level changes (`grid-core`), who is let in (`cluster`).
-//! A member that is made older afterwards halts with a clear message: that is what its operator asked for, and no level
-//! is ever taken back.
+//! Each member's record says what its program knows, and is updated when the program is another one
+//! (`grid-raft::announce`). Learners count, too: one that halts on a command that it does not know is of no use when it
+//! is needed. Not here: what a level changes and which levels a program takes (`grid-core`), who may join (`cluster`).
+//! A member that is downgraded afterwards refuses its data folder: no level is ever lowered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +15,29 @@ use crate::shared::Shared;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs until the member ends. `own`: what this controller knows.
-pub async fn raise(shared: Arc<Shared>, own: u32) {
+/// Runs until the member ends.
+pub async fn raise(shared: Arc<Shared>) {
     let mut term = shared.term.clone();
     while term.wait_for(Option::is_some).await.is_ok() {
-        if let Some(level) = due(&shared, own) {
+        if let Some(level) = due(&shared) {
             let command = Command::RaiseFeatureLevel(RaiseFeatureLevel { level });
             match shared.proposer.propose(&command).await {
-                Ok(_) => info!(level, "every controller knows this feature level, and it is made use of"),
-                Err(no_reply) => debug!("the feature level stays: {no_reply}"),
+                Ok(_) => info!(level, "feature level raised: every controller knows it"),
+                Err(no_reply) => debug!("feature level not raised: {no_reply}"),
             }
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn due(shared: &Shared, own: u32) -> Option<u32> {
-    shared.open_term()?;
+/// The newest level that every member knows.
+pub fn common(shared: &Shared) -> u32 {
     let members = shared.raft.roster().members;
-    let known = members.iter().map(|listed| listed.member.feature_level).min()?.min(own);
-    (known > shared.state().meta.feature_level).then_some(known)
+    members.iter().map(|listed| listed.member.feature_level).fold(shared.feature_level, u32::min)
+}
+
+fn due(shared: &Shared) -> Option<u32> {
+    shared.open_term()?;
+    let common = common(shared);
+    (common > shared.state().meta.feature_level).then_some(common)
 }

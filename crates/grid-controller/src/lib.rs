@@ -52,7 +52,7 @@ pub use control::{
 pub use controller::{Controller, OpenError, Opening, Pace};
 pub use folder::{accept_join, has_cluster, prepare_join};
 pub use gate::LocalWorker;
-pub use grid_core::{FEATURE_LEVEL, Quotas};
+pub use grid_core::{FEATURE_LEVEL, OLDEST_LEVEL, Quotas};
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;
 pub use grid_store::LogFilter;

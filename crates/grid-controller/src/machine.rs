@@ -133,7 +133,7 @@ impl Machine for ControllerMachine {
     }
 
     fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError> {
-        let stored = self.store.replace_by(path).map_err(MachineError::new)?;
+        let stored = self.store.replace_by_level(path, self.feature_level).map_err(MachineError::new)?;
         let restored = State::from_parts(stored.parts).map_err(MachineError::new)?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = restored;
         self.position = position;

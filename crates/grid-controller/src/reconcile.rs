@@ -151,6 +151,7 @@ mod tests {
                 quotas: Quotas::default(),
                 cluster_id: "c".to_owned(),
                 restored: None,
+                feature_level: grid_core::FEATURE_LEVEL,
             }));
             for id in ["n1", "n2"] {
                 world.apply(Command::RegisterNode(RegisterNode {

@@ -46,6 +46,8 @@ pub struct Settings {
 
 pub struct Shared {
     pub settings: Settings,
+    /// L2: the newest level that this controller knows.
+    pub feature_level: u32,
     pub clock: Arc<dyn Clock>,
     pub state: Arc<RwLock<State>>,
     pub reader: Reader,

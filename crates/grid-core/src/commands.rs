@@ -92,8 +92,6 @@ pub enum Command {
     RaiseFeatureLevel(#[n(0)] RaiseFeatureLevel),
 }
 
-/// L2: the newest behaviour this program knows.
-pub const FEATURE_LEVEL: u32 = 1;
 /// Commands are numbered from 0 without a gap.
 pub const LAST_COMMAND: u32 = 18;
 
@@ -102,7 +100,8 @@ pub const LAST_COMMAND: u32 = 18;
 pub fn level_of_command(number: u32) -> Option<u32> {
     match number {
         0..=17 => Some(0),
-        18..=LAST_COMMAND => Some(1),
+        18 => Some(1),
+        _ if number <= LAST_COMMAND => Some(2),
         _ => None,
     }
 }

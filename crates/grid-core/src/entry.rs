@@ -11,7 +11,8 @@
 use grid_types::LeaderEpoch;
 use minicbor::{Decode, Decoder, Encode};
 
-use crate::commands::{Command, FEATURE_LEVEL, level_of_command};
+use crate::commands::{Command, level_of_command};
+use crate::levels::{BadLevel, FEATURE_LEVEL, check_level};
 
 const MAGIC: u8 = b'G';
 const VERSION: u8 = 1;
@@ -51,6 +52,8 @@ pub enum BadEntry {
          one, on this folder"
     )]
     UnknownCommand { number: u32, level: u32 },
+    #[error(transparent)]
+    Level(#[from] BadLevel),
     #[error(
         "entry cannot be read ({0}): it was written by a newer grid, or is damaged; start a newer grid on this folder"
     )]
@@ -74,12 +77,25 @@ pub fn encode_entry<'a>(head: EntryHead, commands: impl IntoIterator<Item = &'a 
     bytes
 }
 
+/// Whatever its level: what an entry of an older program says can still be shown.
 pub fn decode_entry(bytes: &[u8]) -> Result<Entry, BadEntry> {
-    decode_entry_at(bytes, FEATURE_LEVEL)
+    decode(bytes, FEATURE_LEVEL)
 }
 
-/// As a program that knows no more than `level` reads it.
+/// As a replica that knows levels up to `level` reads it, before it applies it (L2).
 pub fn decode_entry_at(bytes: &[u8], level: u32) -> Result<Entry, BadEntry> {
+    let entry = decode(bytes, level)?;
+    for command in &entry.commands {
+        match command {
+            Command::BeginTerm(begin) => check_level(begin.feature_level, level)?,
+            Command::RaiseFeatureLevel(raise) => check_level(raise.level, level)?,
+            _ => {}
+        }
+    }
+    Ok(entry)
+}
+
+fn decode(bytes: &[u8], level: u32) -> Result<Entry, BadEntry> {
     let body = match bytes {
         [MAGIC, VERSION, body @ ..] => body,
         [MAGIC, version, ..] => return Err(BadEntry::Newer(*version)),
@@ -125,7 +141,9 @@ pub(crate) fn to_vec<T: Encode<()>>(value: &T) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{BadEntry, Entry, EntryHead, decode_entry, decode_entry_at, encode_command, encode_entry};
-    use crate::commands::{Command, FEATURE_LEVEL, FireTimers, LAST_COMMAND, RaiseFeatureLevel, level_of_command};
+    use crate::FEATURE_LEVEL;
+    use crate::commands::{Command, FireTimers, LAST_COMMAND, RaiseFeatureLevel, level_of_command};
+    use crate::levels::BadLevel;
     use grid_types::LeaderEpoch;
 
     fn sample() -> (Entry, Vec<u8>) {
@@ -173,9 +191,14 @@ mod tests {
         assert!((0..=LAST_COMMAND).all(|number| level_of_command(number).is_some_and(|since| since <= FEATURE_LEVEL)));
         assert_eq!(level_of_command(LAST_COMMAND + 1), None);
         let (entry, _) = sample();
-        let raise = encode_command(&Command::RaiseFeatureLevel(RaiseFeatureLevel { level: 1 }));
-        let bytes = encode_entry(EntryHead { commands: 1, ..entry.head }, [&raise]);
-        assert!(decode_entry_at(&bytes, 1).is_ok());
-        assert_eq!(decode_entry_at(&bytes, 0), Err(BadEntry::UnknownCommand { number: 18, level: 0 }));
+        let raise = |level| {
+            let raise = encode_command(&Command::RaiseFeatureLevel(RaiseFeatureLevel { level }));
+            encode_entry(EntryHead { commands: 1, ..entry.head }, [&raise])
+        };
+        assert_eq!(decode_entry_at(&raise(1), 0), Err(BadEntry::UnknownCommand { number: 18, level: 0 }));
+        assert!(decode_entry_at(&raise(FEATURE_LEVEL), FEATURE_LEVEL).is_ok());
+        let newer = BadLevel::Newer { found: FEATURE_LEVEL + 1, known: FEATURE_LEVEL };
+        assert_eq!(decode_entry_at(&raise(FEATURE_LEVEL + 1), FEATURE_LEVEL), Err(BadEntry::Level(newer)));
+        assert!(decode_entry_at(&raise(FEATURE_LEVEL + 1), FEATURE_LEVEL + 1).is_ok());
     }
 }

@@ -20,6 +20,7 @@ mod event;
 mod hold;
 mod invariants;
 mod lease;
+mod levels;
 mod pause;
 mod plan;
 mod report;
@@ -38,16 +39,17 @@ mod world;
 pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
-    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FEATURE_LEVEL,
-    FireTimers, HandOut, LAST_COMMAND, LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RaiseFeatureLevel,
-    RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob,
-    Verdict, level_of_command,
+    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, HandOut,
+    LAST_COMMAND, LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RaiseFeatureLevel, RecordResult,
+    RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict,
+    level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{
     BadEntry, Entry, EntryHead, command_number, decode_entry, decode_entry_at, encode_command, encode_entry,
 };
 pub use invariants::violations;
+pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
 pub use plan::{Planned, plan};
 pub use state::{
     Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas,

@@ -111,6 +111,7 @@ impl World {
             quotas: self.state.meta.quotas,
             cluster_id: "cluster".to_owned(),
             restored: None,
+            feature_level: crate::FEATURE_LEVEL,
         })
     }
 

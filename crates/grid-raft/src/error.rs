@@ -40,6 +40,10 @@ pub enum OpenError {
     #[error("{}: the state stands at {machine} and the raft log does not ({reason}); log and state are not from the same member: put back the files that belong together", .folder.display())]
     Mismatch { folder: PathBuf, machine: LogPosition, reason: String },
 
+    /// Nothing was changed.
+    #[error("{}: entry {position} of the log: {reason}", .folder.display())]
+    Unreadable { folder: PathBuf, position: LogPosition, reason: String },
+
     #[error("{}: {action}", .path.display())]
     Io { path: PathBuf, action: &'static str, source: std::io::Error },
 

@@ -93,6 +93,28 @@ impl Ground {
         self.sound.first().filter(|snapshot| snapshot.last >= self.extent.purged)
     }
 
+    /// Up to where the state is that a machine without data begins from.
+    pub fn base_index(&self) -> Option<u64> {
+        self.base().and_then(|snapshot| snapshot.last).map(|last| last.index)
+    }
+
+    /// Refuses the folder if the log holds an entry behind `after` that `readable` does not take: better now than after
+    /// this member has voted or leads.
+    pub fn check_payloads(
+        &self,
+        after: Option<u64>,
+        readable: impl Fn(&[u8]) -> Result<(), String>,
+    ) -> Result<(), OpenError> {
+        let from = after.map_or(0, |after| after.saturating_add(1));
+        let refused = self.log.first_refused(from, readable).map_err(|e| OpenError::damaged(self.folder.root(), e))?;
+        match refused {
+            None => Ok(()),
+            Some((position, reason)) => {
+                Err(OpenError::Unreadable { folder: self.folder.root().to_path_buf(), position, reason })
+            }
+        }
+    }
+
     pub(crate) fn no_base(&self) -> OpenError {
         let begin = self.extent.purged.map_or("the beginning".to_owned(), |purged| purged.to_string());
         let mut reason = format!("the log begins after {begin}, and there is no sound snapshot to go on from");

@@ -103,6 +103,26 @@ impl LogStore {
         entry.map(|entry| Ok(entry?.0.0)).transpose()
     }
 
+    /// The first entry from `from` on whose payload `readable` does not take, and why.
+    pub fn first_refused(
+        &self,
+        from: u64,
+        readable: impl Fn(&[u8]) -> Result<(), String>,
+    ) -> io::Result<Option<(LogPosition, String)>> {
+        let LogExtent { purged, last, .. } = self.extent();
+        let from = from.max(purged.map_or(0, |purged| purged.index + 1));
+        let Some(last) = last.filter(|last| last.index >= from) else { return Ok(None) };
+        for entry in self.read().read(from, last.index + 1) {
+            let (id, record) = entry?;
+            if let openraft::EntryPayload::Normal(proposal) = record.into_payload()?
+                && let Err(reason) = readable(&proposal.payload)
+            {
+                return Ok(Some((position(&id), reason)));
+            }
+        }
+        Ok(None)
+    }
+
     /// What the log lacks between its purge point and its first entry.
     pub fn missing_at_begin(&self) -> io::Result<Option<String>> {
         let LogExtent { purged, last, .. } = self.extent();

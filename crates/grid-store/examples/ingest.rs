@@ -82,6 +82,7 @@ impl Bench {
             quotas,
             cluster_id,
             restored: None,
+            feature_level: grid_core::FEATURE_LEVEL,
         })]);
         let ids: Vec<u32> = (1..=nodes).collect();
         for chunk in ids.chunks(512) {

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use grid_core::BadLevel;
 use rusqlite::ErrorCode;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +27,8 @@ pub enum StoreError {
         .path.display()
     )]
     Older { path: PathBuf, found: u32, known: u32 },
+    #[error("{}: {problem}", .path.display())]
+    Level { path: PathBuf, problem: BadLevel },
     #[error(
         "{0} is damaged ({problem}): move it and {0}-wal away and start again; \
          it is rebuilt from the newest snapshot and the log", .path.display()

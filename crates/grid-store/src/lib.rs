@@ -33,4 +33,4 @@ pub use load::Stored;
 pub use read::{LogFilter, LogPage, LogPlace, LogRow, Reader, Resumable, StoredOutput, Totals, fresh_job, time_text};
 pub use restorable::{peek, unpack};
 pub use seal::is_sealed;
-pub use store::{Position, Store};
+pub use store::{Position, Store, check_level};

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use grid_core::State;
+use grid_core::{FEATURE_LEVEL, State};
 use rusqlite::Connection;
 
 use crate::backup::{self, BackupInfo};
@@ -16,6 +16,7 @@ use crate::error::{Fault, StoreError};
 use crate::files;
 use crate::load;
 use crate::schema;
+use crate::store::check_level;
 
 /// Brings the state that is in `source` (a backup, or a SQLite file of grid) to `to`, where nothing may be, with
 /// `membership` as the one of the log that goes on behind it. Everything is checked first; after an error nothing is
@@ -94,6 +95,7 @@ fn settle(
     };
     check(&conn).map_err(failed)?;
     let stored = load::load(&conn).map_err(failed)?;
+    check_level(source, &stored.parts.meta, FEATURE_LEVEL)?;
     State::from_parts(stored.parts).map_err(|e| failed(Fault::Value(e)))?;
     conn.execute("UPDATE meta SET membership = ?1", [membership(&info)]).map_err(|e| failed(e.into()))?;
     // As every file of ours is, closed in order: one file, no WAL.

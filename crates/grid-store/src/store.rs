@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use grid_core::{Changes, Meta, State};
+use grid_core::{Changes, FEATURE_LEVEL, Meta, State};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::checkpoint::Checkpointer;
@@ -111,13 +111,19 @@ impl Store {
 
     /// Replaces everything by the copy at `path`, which stays as it is. A crash leaves either the old data or the new.
     pub fn replace_by(&mut self, path: &Path) -> Result<Stored, StoreError> {
+        self.replace_by_level(path, FEATURE_LEVEL)
+    }
+
+    /// The same for a program that knows feature levels up to `known`; other copies are refused, and nothing changes (L2).
+    pub fn replace_by_level(&mut self, path: &Path, known: u32) -> Result<Stored, StoreError> {
         if !files::recognise(path)? {
             let problem = "it is not there".to_owned();
             return Err(StoreError::Failed { path: path.to_owned(), doing: "install", problem });
         }
         let incoming = incoming(&self.path);
         // A damaged copy must not cost the data that is here: it is read once before the switch.
-        bring(path, &incoming).map_err(|e| e.at(path, "install"))?;
+        let meta = bring(path, &incoming).map_err(|e| e.at(path, "install"))?;
+        check_level(path, &meta, known)?;
         self.unseal()?;
         let gate = self.pool.shut();
         if let Some(open) = self.open.take() {
@@ -193,12 +199,23 @@ impl Open {
     }
 }
 
-fn bring(path: &Path, incoming: &Path) -> Result<(), Fault> {
+/// L2: whether a program that knows feature levels up to `known` takes a store with this `meta`. One in which no leader
+/// has written yet has no level.
+pub fn check_level(path: &Path, meta: &Meta, known: u32) -> Result<(), StoreError> {
+    if meta.cluster_id.is_empty() {
+        return Ok(());
+    }
+    let refused = |problem| StoreError::Level { path: path.to_owned(), problem };
+    grid_core::check_level(meta.feature_level, known).map_err(refused)
+}
+
+fn bring(path: &Path, incoming: &Path) -> Result<Meta, Fault> {
     files::remove_with_companions(incoming)?;
     fs::copy(path, incoming)?;
     let copy = schema::writer(incoming)?;
-    load::load(&copy)?;
-    copy.close().map_err(|(_, e)| e.into())
+    let stored = load::load(&copy)?;
+    copy.close().map_err(|(_, e)| e)?;
+    Ok(stored.parts.meta)
 }
 
 /// Where a copy is brought before it takes the store's name; what is there after a crash is nothing yet.

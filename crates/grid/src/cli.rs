@@ -120,8 +120,8 @@ pub struct ServerArgs {
     /// Serve other machines without TLS and tokens
     #[arg(long)]
     pub insecure: bool,
-    /// Make use of no more than an older grid knows: for tests of upgrades
-    #[arg(long, hide = true, value_name = "LEVEL", default_value_t = grid_controller::FEATURE_LEVEL, value_parser = clap::value_parser!(u32).range(0..=i64::from(grid_controller::FEATURE_LEVEL)))]
+    /// Know this feature level instead of the program's own: for tests of upgrades
+    #[arg(long, hide = true, value_name = "LEVEL", default_value_t = grid_controller::FEATURE_LEVEL, value_parser = clap::value_parser!(u32).range(i64::from(grid_controller::OLDEST_LEVEL)..=i64::from(grid_controller::FEATURE_LEVEL) + 1))]
     pub feature_level: u32,
     /// Started by `grid node`: it gives nothing out before it is told on stdin, and ends when stdin closes
     #[arg(long, hide = true)]

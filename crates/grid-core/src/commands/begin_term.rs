@@ -28,6 +28,10 @@ pub struct BeginTerm {
     pub cluster_id: String,
     #[n(6)]
     pub restored: Option<RestoredFrom>,
+    /// L2: that of the cluster; of a new one, the level at which it begins.
+    #[n(7)]
+    #[cbor(default)]
+    pub feature_level: u32,
 }
 
 /// What the leader's data folder was made from.
@@ -66,6 +70,7 @@ impl BeginTerm {
         meta.quotas = self.quotas;
         if meta.cluster_id.is_empty() {
             meta.cluster_id.clone_from(&self.cluster_id);
+            meta.feature_level = meta.feature_level.max(self.feature_level);
         }
         turn.record_event("TermBegun", self.leader.to_string(), format!("leader epoch {epoch}"));
         if let Some(restored) = raised {
@@ -108,6 +113,17 @@ mod tests {
         assert!(matches!(again, Err(Rejection::StaleLeader { .. })), "A→B→A must not look like A");
         let next = world.begin_term(world.head().term + 1);
         assert_eq!(next, Ok(Reply::TermBegun { epoch: first.next() }));
+    }
+
+    #[test]
+    fn l2_a_new_cluster_begins_at_the_level_of_its_first_leader() {
+        let mut world = World::new();
+        assert_eq!(world.state.meta.feature_level, crate::FEATURE_LEVEL);
+        let head = crate::EntryHead { term: world.head().term + 1, ..world.head() };
+        let Command::BeginTerm(begin) = world.begin_command(head.term) else { unreachable!() };
+        let newer = crate::BeginTerm { feature_level: crate::FEATURE_LEVEL + 1, ..begin };
+        assert!(world.apply_raw(head, vec![Command::BeginTerm(newer)]).replies[0].is_ok());
+        assert_eq!(world.state.meta.feature_level, crate::FEATURE_LEVEL, "only `RaiseFeatureLevel` raises it");
     }
 
     #[test]

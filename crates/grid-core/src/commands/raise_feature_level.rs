@@ -1,7 +1,7 @@
-//! `RaiseFeatureLevel`: every member knows more than the cluster makes use of, so it makes use of it from here on (L2).
+//! `RaiseFeatureLevel`: raises the level at which the cluster works, once every member knows it (L2).
 //!
 //! A behaviour that differs between versions asks `meta.feature_level`, never the version of the binary: replicas of two
-//! versions must decide alike. It only rises; a member that does not know the level is not let in any more.
+//! versions must decide alike. It only rises; a member that does not know the level cannot join any more.
 
 use minicbor::{Decode, Encode};
 
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn l2_the_feature_level_rises_and_never_falls() {
         let mut world = World::new();
-        for (level, after) in [(1, 1), (0, 1), (3, 3)] {
+        for (level, after) in [(3, 3), (1, 3), (5, 5)] {
             let head = world.head();
             let applied = world.apply_raw(head, vec![Command::RaiseFeatureLevel(RaiseFeatureLevel { level })]);
             assert!(applied.replies[0].is_ok());

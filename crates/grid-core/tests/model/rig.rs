@@ -233,6 +233,7 @@ impl Rig {
             quotas: self.state.meta.quotas,
             cluster_id: "cluster".to_owned(),
             restored: None,
+            feature_level: grid_core::FEATURE_LEVEL,
         });
         self.apply(head, &[command]).replies.remove(0).unwrap();
     }

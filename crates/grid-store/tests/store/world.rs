@@ -179,6 +179,7 @@ impl World {
             quotas: self.quotas,
             cluster_id: "cluster".to_owned(),
             restored,
+            feature_level: grid_core::FEATURE_LEVEL,
         });
         assert!(self.apply_in(term, vec![begin]).replies[0].is_ok());
     }

@@ -51,6 +51,7 @@ impl World {
             quotas: Quotas::default(),
             cluster_id: "c".to_owned(),
             restored: None,
+            feature_level: grid_core::FEATURE_LEVEL,
         });
         assert!(apply(&mut self.state, &Entry { head, commands: vec![command] }).replies[0].is_ok());
     }
