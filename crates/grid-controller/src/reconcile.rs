@@ -322,7 +322,7 @@ mod tests {
         let mut world = World::new();
         let (lease, session) = (world.lease(), world.state.nodes[&NodeOrd(1)].session);
         let (from, to) = (NodeStatus::Ready, NodeStatus::Dead);
-        world.apply(Command::MarkNode(MarkNode { node: NodeOrd(1), session, from, to, reason: String::new() }));
+        world.apply(Command::MarkNode(MarkNode { node: NodeOrd(1), session, from, to, cause: None }));
         assert!(world.compare(&[lease], 0).revokes.is_empty(), "the second node keeps the job running");
         world.apply(Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job: JobId(7) }));
         assert_eq!(world.compare(&[lease], 0).revokes, [v1::Lease::from(lease)], "now nobody waits for it");

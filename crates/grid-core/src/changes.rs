@@ -2,10 +2,12 @@
 //!
 //! Keys only for live things: the store reads their newest value from `State` when it writes, so that ten changes of
 //! one row in one batch are one write. History is appended in the order it happened.
+//! L2: rows hold codes and data. Texts in them came in through an entry; the program's own words are made by readers
+//! (`grid_types::{Reason, Event}`), because two versions would word them differently and history is hashed (L7).
 
 use std::collections::BTreeSet;
 
-use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, Name, NodeId, NodeOrd, Outcome, StepIndex};
+use grid_types::{Attempt, Event, JobEpoch, JobId, LeaderEpoch, Name, NodeId, NodeOrd, Outcome, Reason, StepIndex};
 use minicbor::Encode;
 
 use crate::state::KeyRow;
@@ -57,7 +59,8 @@ pub struct ResultRow {
     #[n(5)]
     pub outcome: Outcome,
     #[n(6)]
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
+    /// The worker's own words.
     #[n(7)]
     pub error: Option<String>,
     #[n(8)]
@@ -88,24 +91,18 @@ pub struct SkipRow {
     #[n(4)]
     pub node: Option<NodeOrd>,
     #[n(5)]
-    pub reason: String,
+    pub reason: Reason,
     #[n(6)]
     pub leader_epoch: LeaderEpoch,
 }
 
-/// Something a person may want to know happened.
+/// Something an operator may want to know happened.
 #[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub struct EventRow {
     #[n(0)]
     pub wall_ms: u64,
-    /// Past tense: `JobStarted`, `NodeDead`.
     #[n(1)]
-    pub kind: String,
-    /// The job or node it is about.
-    #[n(2)]
-    pub subject: String,
-    #[n(3)]
-    pub text: String,
+    pub event: Event,
     #[n(4)]
     pub leader_epoch: LeaderEpoch,
     #[n(5)]

@@ -48,7 +48,6 @@ pub use resume_job::ResumeJob;
 pub use submit_job::SubmitJob;
 
 use crate::apply::Turn;
-pub(crate) use cancel_job::CANCELLED;
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Command {

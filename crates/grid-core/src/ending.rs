@@ -3,7 +3,7 @@
 //! J8: terminal is final within a job epoch. L8: the job leaves the state with its last cell; a stub stays behind.
 
 use grid_types::job::Tolerance;
-use grid_types::{JobId, JobStatus, Outcome, StepIndex};
+use grid_types::{Event, JobId, JobStatus, Outcome, Reason, StepIndex};
 
 use crate::apply::Turn;
 use crate::effect::Effect;
@@ -12,76 +12,55 @@ use crate::state::{Job, Stub, Timer, Trip};
 impl Turn<'_> {
     pub fn conclude(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get(&id) else { return };
-        let (status, reason) = match (self.verdict(job), job.left_out_missing()) {
+        let (status, reason) = match (self.verdict(job), count(job.left_out_missing())) {
             (verdict, 0) => verdict,
-            ((_, reason), missing) => {
-                let them = if missing == 1 { "node still misses" } else { "nodes still miss" };
-                let rest = format!("{missing} other {them} parts: gridc job resume {id}");
-                let before = reason.unwrap_or_else(|| "the retry is done".to_owned());
-                (JobStatus::Failed, Some(format!("{before}; {rest}")))
+            ((_, rest), nodes) => {
+                (JobStatus::Failed, Some(Reason::RetryIncomplete { rest: rest.map(Box::new), nodes }))
             }
         };
         self.end_job(id, status, reason);
     }
 
-    fn verdict(&self, job: &Job) -> (JobStatus, Option<String>) {
-        let failed = job.head.failed.len();
-        match &job.head.tripped {
-            Some(Trip::JobTimeout) => {
-                let limit = grid_types::Span::from_ms(job.spec.timeout_ms());
-                (JobStatus::Failed, Some(format!("timeout: the job ran longer than {limit}")))
-            }
+    fn verdict(&self, job: &Job) -> (JobStatus, Option<Reason>) {
+        let (failed, nodes) = (count(job.head.failed.len()), count(job.expected.len()));
+        let offline = job.head.offline_skips > 0;
+        let reason = match &job.head.tripped {
+            Some(Trip::JobTimeout) => Reason::JobTimedOut { limit_ms: job.spec.timeout_ms() },
             Some(Trip::FailFast { .. }) if job.spec.tolerance() != Tolerance::Nodes(0) => {
-                let tolerated = job.spec.tolerance();
-                let all = job.expected.len();
-                (
-                    JobStatus::Failed,
-                    Some(format!("failed on {failed} of {all} nodes, more than the tolerated {tolerated}")),
-                )
+                Reason::ToleranceExceeded { failed, nodes, tolerated: job.spec.tolerance() }
             }
-            Some(Trip::FailFast { step, node }) => {
-                let name = self.state.nodes.get(node).map_or_else(|| node.to_string(), |node| node.id.to_string());
-                (JobStatus::Failed, Some(format!("step {step} failed on {name} (fail-fast)")))
-            }
-            None if failed == job.expected.len() => {
-                (JobStatus::Failed, Some(format!("no node is left: all {failed} failed")))
-            }
-            None if job.head.offline_skips > 0 && job.total(Outcome::Success) == 0 => {
-                let why =
-                    if failed == 0 { "no node was reachable" } else { "no node is left: the others were offline" };
-                (JobStatus::Failed, Some(why.to_owned()))
-            }
-            None if let Some(step) = job.head.unreached => {
-                (JobStatus::Failed, Some(format!("no node was left or reachable for step {step}")))
-            }
-            None if job.head.only.is_some() && job.head.offline_skips > 0 => {
-                (JobStatus::Failed, Some("nodes that were to be retried were offline".to_owned()))
-            }
-            None if failed > 0 => {
-                (JobStatus::Completed, Some(format!("failed on {failed} of {} nodes", job.expected.len())))
-            }
+            Some(Trip::FailFast { step, node }) => match self.state.nodes.get(node) {
+                Some(node) => Reason::StepFailed { step: *step, node: node.id.clone() },
+                None => Reason::SomeFailed { failed, nodes },
+            },
+            None if failed == nodes => Reason::AllFailed { nodes },
+            None if offline && job.total(Outcome::Success) == 0 && failed == 0 => Reason::NobodyReachable,
+            None if offline && job.total(Outcome::Success) == 0 => Reason::OthersOffline,
+            None if let Some(step) = job.head.unreached => Reason::PhaseUnreached { step },
+            None if job.head.only.is_some() && offline => Reason::RetriedOffline,
+            None if failed > 0 => return (JobStatus::Completed, Some(Reason::SomeFailed { failed, nodes })),
             None if !job.head.excluded.is_empty() => {
-                let left_out = job.head.excluded.len();
-                (JobStatus::Completed, Some(format!("{left_out} nodes were left out after an unknown outcome")))
+                let nodes = count(job.head.excluded.len());
+                return (JobStatus::Completed, Some(Reason::UnknownLeftOut { nodes }));
             }
-            None if job.head.offline_skips > 0 => (JobStatus::Completed, Some("offline nodes were skipped".to_owned())),
-            None => (JobStatus::Completed, None),
-        }
+            None if offline => return (JobStatus::Completed, Some(Reason::OfflineSkipped)),
+            None => return (JobStatus::Completed, None),
+        };
+        (JobStatus::Failed, Some(reason))
     }
 
     /// From now on the job can only clean up and fail: worth knowing before it has ended.
     pub fn tell_trip(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get(&id) else { return };
         let (_, reason) = self.verdict(job);
-        self.record_event("JobTripped", id.to_string(), reason.unwrap_or_default());
+        self.record_job_event(id, Event::JobTripped { reason });
     }
 
     /// Terminal, and final within this job epoch (J8). The job leaves the state when its last cell is closed.
-    pub fn end_job(&mut self, id: JobId, status: JobStatus, reason: Option<String>) {
+    pub fn end_job(&mut self, id: JobId, status: JobStatus, reason: Option<Reason>) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        let text = format!("{status}: {}", reason.as_deref().unwrap_or("all done"));
         job.head.status = status;
-        job.head.reason = reason;
+        job.head.reason.clone_from(&reason);
         if job.open == 0 {
             self.decided.insert(id);
         }
@@ -92,7 +71,7 @@ impl Turn<'_> {
         self.state.pending.remove(&id);
         self.state.running.remove(&id);
         self.touch_job(id);
-        self.record_event("JobEnded", id.to_string(), text);
+        self.record_job_event(id, Event::JobEnded { status, reason });
     }
 
     /// L8: only a stub stays behind.
@@ -106,6 +85,10 @@ impl Turn<'_> {
         }
         self.changes.retired.push(job);
     }
+}
+
+fn count(of: usize) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
 }
 
 impl Job {

@@ -1,38 +1,42 @@
-//! Events: what an operator wants to hear of, as rows of history in the order it happened.
+//! Events: what an operator wants to know of, as rows of history in the order it happened.
 //!
-//! Their kinds are `EVENT_KINDS`.
-//! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers.
+//! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers. It holds codes
+//! and data; its words are made by readers (`grid_types::Event`, which also says how to add a kind).
 //! Not here: single results. A step that fails on 10,000 nodes is 10,000 rows already; its job tells it in one event.
 
-use grid_types::api::EVENT_KINDS;
-use grid_types::{JobId, NodeId, NodeOrd};
+use grid_types::{Event, JobId, NodeId, NodeOrd};
 
 use crate::apply::Turn;
 use crate::changes::{EventRow, History};
 
 impl Turn<'_> {
-    /// `subject` is the id of what the event is about; a node if `kind` begins with `Node`.
-    pub fn record_event(&mut self, kind: &str, subject: String, text: String) {
-        let node = if kind.starts_with("Node") { subject.parse::<NodeId>().ok() } else { None };
-        let job = if node.is_none() { subject.parse::<JobId>().ok() } else { None };
-        self.push_event(kind, subject, text, job, node);
+    /// About a job.
+    pub fn record_job_event(&mut self, job: JobId, event: Event) {
+        self.push_event(event, Some(job), None);
+    }
+
+    /// About a node.
+    pub fn record_node_event(&mut self, node: &NodeId, event: Event) {
+        self.push_event(event, None, Some(node.clone()));
     }
 
     /// About a job on one of its nodes.
-    pub fn record_step_event(&mut self, kind: &str, job: JobId, node: NodeOrd, text: String) {
+    pub fn record_step_event(&mut self, job: JobId, node: NodeOrd, event: Event) {
         let node = self.state.nodes.get(&node).map(|node| node.id.clone());
-        self.push_event(kind, job.to_string(), text, Some(job), node);
+        self.push_event(event, Some(job), node);
     }
 
-    fn push_event(&mut self, kind: &str, subject: String, text: String, job: Option<JobId>, node: Option<NodeId>) {
-        debug_assert!(EVENT_KINDS.contains(&kind), "{kind} is not in the list of kinds that readers may ask for");
+    /// About the cluster.
+    pub fn record_event(&mut self, event: Event) {
+        self.push_event(event, None, None);
+    }
+
+    fn push_event(&mut self, event: Event, job: Option<JobId>, node: Option<NodeId>) {
         let meta = &self.state.meta;
         let namespace = job.and_then(|id| self.state.jobs.get(&id)).map(|job| job.head.namespace.clone());
         self.changes.history.push(History::Event(EventRow {
             wall_ms: meta.wall_ms,
-            kind: kind.to_owned(),
-            subject,
-            text,
+            event,
             leader_epoch: meta.leadership.epoch,
             job,
             node,
@@ -56,12 +60,16 @@ mod tests {
     }
 
     fn kinds(world: &World, job: JobId) -> Vec<&str> {
-        events(world).filter(|event| event.job == Some(job)).map(|event| event.kind.as_str()).collect()
+        events(world).filter(|event| event.job == Some(job)).map(|event| event.event.kind()).collect()
     }
 
-    fn node_kinds(world: &World, node: &str) -> Vec<String> {
+    fn text(row: &EventRow) -> String {
+        row.event.text(row.job)
+    }
+
+    fn node_kinds(world: &World, node: &str) -> Vec<&'static str> {
         let of_node = events(world).filter(|event| event.node.as_ref().is_some_and(|id| id.as_str() == node));
-        of_node.map(|event| event.kind.clone()).collect()
+        of_node.map(|event| event.event.kind()).collect()
     }
 
     #[test]
@@ -84,11 +92,11 @@ mod tests {
             "JobEnded",
         ];
         assert_eq!(told, want);
-        let paused = events(&world).find(|event| event.kind == "JobPaused").unwrap();
-        assert!(paused.text.contains("gridc job confirm"), "{paused:?}");
+        let paused = events(&world).find(|event| event.event.kind() == "JobPaused").unwrap();
+        assert!(text(paused).contains("gridc job confirm"), "{paused:?}");
         assert_eq!(paused.namespace.as_ref().unwrap().as_str(), "default");
-        let tripped = events(&world).find(|event| event.kind == "JobTripped").unwrap();
-        assert!(tripped.text.contains("step 1 failed on node-1"), "{tripped:?}");
+        let tripped = events(&world).find(|event| event.event.kind() == "JobTripped").unwrap();
+        assert!(text(tripped).contains("step 1 failed on node-1"), "{tripped:?}");
     }
 
     #[test]
@@ -119,9 +127,9 @@ mod tests {
         world.submit("all", vec![leaf("ping", "echo")]);
         let lease = world.offered()[0];
         world.drain(1);
-        assert!(!node_kinds(&world, "node-1").contains(&"NodeDrained".to_owned()));
+        assert!(!node_kinds(&world, "node-1").contains(&"NodeDrained"));
         world.succeed(lease);
-        assert_eq!(node_kinds(&world, "node-1").last().unwrap(), "NodeDrained");
+        assert_eq!(node_kinds(&world, "node-1").last().unwrap(), &"NodeDrained");
     }
 
     #[test]
@@ -129,8 +137,8 @@ mod tests {
         let mut world = World::with_nodes(2);
         let job = world.submit("all", vec![leaf("ping", "echo")]);
         world.mark_dead(1);
-        let unknown = events(&world).find(|event| event.kind == "StepUnknown").unwrap();
+        let unknown = events(&world).find(|event| event.event.kind() == "StepUnknown").unwrap();
         assert_eq!((unknown.job, unknown.node.as_ref().unwrap().as_str()), (Some(job), "node-1"));
-        assert!(unknown.text.contains("step 0") && unknown.text.contains("node dead"), "{unknown:?}");
+        assert!(text(unknown).contains("step 0") && text(unknown).contains("node dead"), "{unknown:?}");
     }
 }

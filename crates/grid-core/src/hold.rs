@@ -14,13 +14,11 @@
 
 use grid_types::decl::EffectClass;
 use grid_types::job::OnUnknown;
-use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
+use grid_types::{Attempt, Event, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 
 use crate::apply::Turn;
 use crate::skip::len;
 use crate::state::{CellState, Job, Timer};
-
-const NOBODY_KNOWS: &str = "restored from a backup: only the worker may know how it ended";
 
 impl Turn<'_> {
     /// Every unfinished job waits for a person; `backup` is the time of what was restored.
@@ -33,7 +31,7 @@ impl Turn<'_> {
             }
             self.state.pending.remove(&id);
             self.touch_job(id);
-            self.record_event("JobHeld", id.to_string(), format!("restored from a backup of {backup}"));
+            self.record_job_event(id, Event::JobHeld { backup: backup.to_owned() });
             let positions = self.state.jobs.get(&id).map_or(0, |job| job.expected.len());
             for position in 0..positions {
                 self.hold_lease(id, position);
@@ -48,7 +46,7 @@ impl Turn<'_> {
             return;
         }
         if job.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once) {
-            self.lose_lease(id, position, NOBODY_KNOWS);
+            self.lose_lease(id, position, Reason::RestoredUnresolved);
         } else {
             self.take_back(id, position);
         }

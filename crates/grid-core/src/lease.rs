@@ -11,15 +11,14 @@
 
 use grid_types::decl::EffectClass;
 use grid_types::job::{Condition, OnUnknown};
-use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome};
+use grid_types::{Attempt, Event, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked};
 
 use crate::apply::Turn;
 use crate::backoff::backoff_ms;
 use crate::changes::{History, ResultRow};
-use crate::commands::CANCELLED;
 use crate::effect::{Effect, offer};
 use crate::report::{Facts, Report};
-use crate::state::{Cell, CellState, Job, Revoked, Timer};
+use crate::state::{Cell, CellState, Job, Timer};
 
 impl Turn<'_> {
     /// The cell wants a lease; it gets one at the end of the entry if a slot is free (W7).
@@ -83,11 +82,11 @@ impl Turn<'_> {
         if let Some(last) = cell.last {
             self.fail_for_good(id, position, Outcome::Pending, last);
         } else {
-            let status = self.state.nodes.get(&ord).map_or("gone", |node| node.status.word());
+            let status = self.state.nodes.get(&ord).map(|node| node.status);
             if let Some(job) = self.state.jobs.get_mut(&id) {
                 job.head.offline_skips += 1;
             }
-            self.skip_steps(id, position, step, 1, &format!("offline: the node is {status}"));
+            self.skip_steps(id, position, step, 1, &Reason::NodeOffline { status });
         }
         self.step_over(id, position);
     }
@@ -105,9 +104,8 @@ impl Turn<'_> {
         }
         self.wake.insert(ord);
         if outcome == Outcome::Unknown {
-            let why = report.reason.as_deref().unwrap_or("the worker cannot say");
-            let text = format!("step {} attempt {}: {why}", lease.step, lease.attempt);
-            self.record_step_event("StepUnknown", id, ord, text);
+            let (step, attempt, reason) = (lease.step, lease.attempt, report.reason.clone());
+            self.record_step_event(id, ord, Event::StepUnknown { step, attempt, reason });
         }
         self.push_result(ord, lease, report);
         self.tell_if_drained(ord);
@@ -153,12 +151,12 @@ impl Turn<'_> {
     }
 
     /// Nobody can say any more how it ended.
-    pub fn lose_lease(&mut self, id: JobId, position: usize, reason: &str) {
+    pub fn lose_lease(&mut self, id: JobId, position: usize, reason: Reason) {
         let Some(job) = self.state.jobs.get(&id) else { return };
         let CellState::Leased { since_wall_ms, .. } = job.cells[position].state else { return };
         let report = Report {
             outcome: Outcome::Unknown,
-            reason: Some(reason.to_owned()),
+            reason: Some(reason),
             error: None,
             duration_ms: self.state.meta.wall_ms.saturating_sub(since_wall_ms),
             started_wall_ms: since_wall_ms,
@@ -168,14 +166,14 @@ impl Turn<'_> {
         self.settle(id, position, report);
     }
 
-    pub fn lose_all_leases(&mut self, ord: NodeOrd, reason: &str) {
+    pub fn lose_all_leases(&mut self, ord: NodeOrd, reason: &Reason) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
         for id in node.held.clone() {
             let (Some(job), Some(node)) = (self.state.jobs.get(&id), self.state.nodes.get(&ord)) else { continue };
             match job.position(ord) {
                 // Nobody has to wonder how it ended.
                 Some(position) if job.never_reached(node) => self.take_back(id, position),
-                Some(position) => self.lose_lease(id, position, reason),
+                Some(position) => self.lose_lease(id, position, reason.clone()),
                 None => {}
             }
         }
@@ -242,7 +240,7 @@ impl Turn<'_> {
                 }
                 self.touch_cell(id, position);
                 if why == Revoked::Cancel {
-                    self.skip_rest(id, position, 1, CANCELLED);
+                    self.skip_rest(id, position, 1, &Reason::JobCancelled);
                 }
             } else {
                 self.drop_waiting(id, position, why == Revoked::Cancel);
@@ -285,7 +283,7 @@ impl Turn<'_> {
             0
         };
         if for_good {
-            self.skip_rest(id, position, next, CANCELLED);
+            self.skip_rest(id, position, next, &Reason::JobCancelled);
             self.close_cell(id, position);
         } else {
             self.walk_cell(id, position, next);

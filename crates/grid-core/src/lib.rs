@@ -32,6 +32,8 @@ mod why;
 mod window;
 
 #[cfg(test)]
+mod foreign_text;
+#[cfg(test)]
 mod random_walk;
 #[cfg(test)]
 mod world;

@@ -12,11 +12,11 @@
 
 use grid_types::job::Phase;
 use grid_types::node::NodeStatus;
-use grid_types::{JobId, JobStatus, NodeOrd};
+use grid_types::{Event, JobId, JobStatus, NodeOrd};
 
 use crate::apply::Turn;
 use crate::state::Timer;
-use crate::why::why;
+use crate::why::wait_of;
 
 impl Turn<'_> {
     /// Whether a phase may begin, or first needs a person's word. Nobody is asked about a phase with nothing left to do.
@@ -27,7 +27,7 @@ impl Turn<'_> {
         }
         job.head.gate = Some(phase);
         self.touch_job(id);
-        self.record_event("ConfirmationWanted", id.to_string(), format!("phase {phase} waits for a word"));
+        self.record_job_event(id, Event::ConfirmationWanted { phase });
         false
     }
 
@@ -40,12 +40,14 @@ impl Turn<'_> {
             };
             let (stalled, person) = (job.is_stalled(), job.waits_for_a_person());
             if stalled && self.state.running.contains(&id) {
-                let why = why(self.state, job);
+                let wait = wait_of(self.state, job);
                 self.state.running.remove(&id);
                 freed = true;
-                self.record_event("JobPaused", id.to_string(), why);
+                if let Some(wait) = wait {
+                    self.record_job_event(id, Event::JobPaused { wait });
+                }
             } else if !stalled && self.state.running.insert(id) {
-                self.record_event("JobContinued", id.to_string(), "it goes on".to_owned());
+                self.record_job_event(id, Event::JobContinued);
             }
             self.pause_deadline(id, person);
         }

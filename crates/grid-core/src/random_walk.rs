@@ -9,6 +9,7 @@ use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
 
 use crate::commands::Verdict;
+use crate::foreign_text::{texts_of, texts_of_state};
 use crate::state::CellState;
 use crate::world::{Lease, World, leaf, pipeline, retrying, when};
 
@@ -264,6 +265,28 @@ fn w6_the_wall_clock_decides_nothing() {
         for job in jobs {
             let told = |world: &World| (world.status(*job), world.reason(*job), world.rows_of(*job));
             assert_eq!(told(calm), told(wild), "seed {seed}");
+        }
+    }
+}
+
+/// What replicas compare holds no text that this version of the program made.
+#[test]
+fn l2_every_stored_text_came_in_through_an_entry() {
+    for seed in 1..=60u64 {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut world = World::with_nodes(NODES);
+        world.set_quotas(2, 50);
+        let (mut jobs, mut boots) = (Vec::new(), 10);
+        for _ in 0..150 {
+            step(&mut world, &mut dice, &mut jobs, &mut boots);
+            let of_state = texts_of_state(&world.state);
+            let made: Vec<_> = of_state.difference(&world.foreign).collect();
+            assert!(made.is_empty(), "seed {seed}: the state holds {made:?}");
+        }
+        for row in &world.history {
+            let texts = texts_of(row);
+            let made: Vec<_> = texts.difference(&world.foreign).collect();
+            assert!(made.is_empty(), "seed {seed}: {row:?} holds {made:?}");
         }
     }
 }

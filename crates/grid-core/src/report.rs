@@ -1,14 +1,11 @@
 //! How an attempt ended, as it will be stored.
 
-use grid_types::Outcome;
-
-use crate::commands::CANCELLED;
-use crate::state::Revoked;
+use grid_types::{Outcome, Reason, Revoked};
 
 /// How an attempt ended, as it will be stored.
 pub(crate) struct Report {
     pub outcome: Outcome,
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     pub error: Option<String>,
     pub duration_ms: u64,
     pub started_wall_ms: u64,
@@ -28,24 +25,17 @@ pub(crate) struct Facts {
 impl Report {
     /// Of a lease that was taken back. `ended`: `Cancelled` by that, otherwise before it; none if it never started.
     pub fn revoked(why: Revoked, ended: Option<Outcome>, facts: Facts) -> Self {
-        let (settled, because) = match why {
-            Revoked::Cancel => (Outcome::Cancelled, CANCELLED),
-            Revoked::JobTimeout => (Outcome::TimedOut, "job timeout"),
-        };
-        let (outcome, reason) = match ended {
-            Some(Outcome::Cancelled) => (settled, because.to_owned()),
+        let outcome = match (ended, why) {
             // The worker died while it ran: that it is over does not tell how it ended (W9).
-            Some(Outcome::Unknown) => {
-                (Outcome::Unknown, format!("{because}; its worker had been restarted while it ran"))
-            }
-            Some(before) => (settled, format!("{because}; it had already ended: {before}")),
-            None => (settled, format!("{because} before it started")),
+            (Some(Outcome::Unknown), _) => Outcome::Unknown,
+            (_, Revoked::Cancel) => Outcome::Cancelled,
+            (_, Revoked::JobTimeout) => Outcome::TimedOut,
         };
-        Self::said(outcome, Some(reason), facts)
+        Self::said(outcome, Some(Reason::Revoked { why, ended }), facts)
     }
 
     /// As somebody other than the task itself tells it.
-    pub fn said(outcome: Outcome, reason: Option<String>, facts: Facts) -> Self {
+    pub fn said(outcome: Outcome, reason: Option<Reason>, facts: Facts) -> Self {
         Self {
             outcome,
             reason,

@@ -3,14 +3,14 @@
 //! I9: a skipped row was pending before, and is counted once.
 
 use grid_types::job::Phase;
-use grid_types::{JobId, Outcome, StepIndex};
+use grid_types::{JobId, Outcome, Reason, StepIndex};
 
 use crate::apply::Turn;
 use crate::changes::{History, SkipRow};
 
 impl Turn<'_> {
     /// Steps of one node that will not run; its rows there were pending.
-    pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &str) {
+    pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &Reason) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let to = StepIndex(from.0 + count);
         let open: Vec<_> = (from.0..to.0).map(StepIndex).filter(|step| !job.is_done(*step, position)).collect();
@@ -26,14 +26,14 @@ impl Turn<'_> {
             from,
             to,
             node: Some(job.expected[position]),
-            reason: reason.to_owned(),
+            reason: reason.clone(),
             leader_epoch: self.state.meta.leadership.epoch,
         };
         self.push_skip(row);
     }
 
     /// What is left of the phase on one node, from `ahead` of where its cell is.
-    pub fn skip_rest(&mut self, id: JobId, position: usize, ahead: u32, reason: &str) {
+    pub fn skip_rest(&mut self, id: JobId, position: usize, ahead: u32, reason: &Reason) {
         let Some(job) = self.state.jobs.get(&id) else { return };
         let Some(phase) = job.current_phase() else { return };
         let sub = job.cells[position].sub + ahead;
@@ -45,7 +45,7 @@ impl Turn<'_> {
     }
 
     /// Steps that no expected node has entered.
-    pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &str) {
+    pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &Reason) {
         let Some(job) = self.state.jobs.get_mut(&id).filter(|job| from < to && !job.expected.is_empty()) else {
             return;
         };
@@ -60,7 +60,7 @@ impl Turn<'_> {
             from,
             to,
             node: None,
-            reason: reason.to_owned(),
+            reason: reason.clone(),
             leader_epoch: self.state.meta.leadership.epoch,
         };
         self.push_skip(row);

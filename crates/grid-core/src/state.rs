@@ -20,7 +20,8 @@ use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd}
 use minicbor::{Decode, Encode};
 
 pub use bits::Bits;
-pub use job::{Cell, CellState, Job, JobHead, Revoked, Tally, Trip};
+pub use grid_types::Revoked;
+pub use job::{Cell, CellState, Job, JobHead, Tally, Trip};
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};
 

@@ -11,14 +11,13 @@
 
 use std::sync::Arc;
 
-use grid_types::decl::backend;
 use grid_types::job::{Condition, Phase, Task};
-use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
+use grid_types::{Attempt, Event, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked, StepIndex};
 
 use crate::apply::Turn;
 use crate::report::{Facts, Report};
 use crate::skip::len;
-use crate::state::{Cell, CellState, Job, Revoked, Timer, Trip};
+use crate::state::{Cell, CellState, Job, Timer, Trip};
 
 impl Turn<'_> {
     /// J6: freezes the expected nodes and enters the first phase.
@@ -41,9 +40,10 @@ impl Turn<'_> {
         self.set_timer(deadline_ms, Timer::JobDeadline(id));
         self.changes.started.insert(id);
         self.touch_job(id);
-        self.record_event("JobStarted", id.to_string(), format!("{nodes} nodes"));
+        self.record_job_event(id, Event::JobStarted { nodes });
         if nodes == 0 {
-            self.end_job(id, JobStatus::Failed, Some(format!("no known node matches {} any more", spec.target)));
+            let target = spec.target.clone();
+            self.end_job(id, JobStatus::Failed, Some(Reason::TargetGone { target }));
         } else {
             self.enter_phase(id, 0);
         }
@@ -123,9 +123,8 @@ impl Turn<'_> {
                 self.walk_cell(id, position, 0);
             } else {
                 let takes_part = self.state.jobs.get(&id).is_some_and(|job| job.takes_part(position));
-                let excluded = "excluded: a step failed on this node";
-                let reason = if takes_part { excluded } else { "left out: this run retries failed nodes only" };
-                self.skip_rest(id, position, 0, reason);
+                let reason = if takes_part { Reason::NodeExcluded } else { Reason::NotRetried };
+                self.skip_rest(id, position, 0, &reason);
             }
         }
     }
@@ -177,10 +176,9 @@ impl Turn<'_> {
         let attempt = Attempt(cell.attempt.saturating_sub(1));
         let cell = &job.cells[position];
         let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step: job.step_of(cell), attempt };
-        let reason = job.task_of(cell).map(|task| {
-            let hint = backend(&task.backend).map(|decl| format!("; {}", decl.missing())).unwrap_or_default();
-            format!("the worker does not run {} {}{hint}", task.backend, task.action)
-        });
+        let reason = job
+            .task_of(cell)
+            .map(|task| Reason::BackendMissing { backend: task.backend.clone(), action: task.action.clone() });
         let facts = Facts { started_wall_ms: self.state.meta.wall_ms, ..Facts::default() };
         if let Some(node) = self.state.nodes.get_mut(&ord) {
             node.waiting.remove(&id);
@@ -267,36 +265,32 @@ impl Turn<'_> {
 
 impl Job {
     /// Why a top-level phase is skipped for everyone, if it is.
-    fn passes_by(&self, condition: Condition) -> Option<String> {
+    fn passes_by(&self, condition: Condition) -> Option<Reason> {
         let has_failed = !self.head.failed.is_empty() || self.head.unreached.is_some();
         match (&self.head.tripped, condition) {
             (Some(_), Condition::OnFailure) | (None, Condition::Always) => None,
-            (Some(why), Condition::Always | Condition::OnSuccess) => Some(why.word().to_owned()),
+            (Some(why), Condition::Always | Condition::OnSuccess) => Some(why.reason()),
             (None, Condition::OnSuccess) if !has_failed => None,
             (None, Condition::OnFailure) if has_failed => None,
-            (None, Condition::OnSuccess) if self.head.failed.is_empty() => {
-                Some("condition on_success: an earlier phase reached no node".to_owned())
-            }
-            (None, Condition::OnSuccess) => Some("condition on_success: a node has failed".to_owned()),
-            (None, Condition::OnFailure) => Some("condition on_failure: nothing has failed".to_owned()),
+            (None, Condition::OnSuccess) if self.head.failed.is_empty() => Some(Reason::EarlierPhaseUnreached),
+            (None, Condition::OnSuccess) => Some(Reason::ANodeFailed),
+            (None, Condition::OnFailure) => Some(Reason::NothingFailed),
         }
     }
 
     /// Why a task is skipped on one node, if it is. In a pipeline the task's condition looks at that node (J5); a
     /// leaf's has been asked of the job already.
-    fn skips(&self, position: usize, task: &Task) -> Option<String> {
+    fn skips(&self, position: usize, task: &Task) -> Option<Reason> {
         let broken = self.cells[position].broken;
         let failed = broken || self.head.failed.contains_key(&self.expected[position]);
         let condition = task.condition;
         if condition == Condition::OnFailure {
-            return (!failed).then(|| "condition on_failure: nothing has failed on this node".to_owned());
+            return (!failed).then_some(Reason::NothingFailedHere);
         }
         match &self.head.tripped {
-            _ if broken => Some("an earlier step of the pipeline failed on this node".to_owned()),
-            Some(why) if !self.may_go_on() => Some(why.word().to_owned()),
-            _ if condition == Condition::OnSuccess && failed => {
-                Some("condition on_success: a step failed on this node".to_owned())
-            }
+            _ if broken => Some(Reason::PipelineBroken),
+            Some(why) if !self.may_go_on() => Some(why.reason()),
+            _ if condition == Condition::OnSuccess && failed => Some(Reason::StepFailedHere),
             _ => None,
         }
     }
@@ -330,10 +324,11 @@ impl Job {
 }
 
 impl Trip {
-    fn word(&self) -> &'static str {
+    /// Why what follows is skipped.
+    fn reason(&self) -> Reason {
         match self {
-            Self::FailFast { .. } => "fail-fast: the job has failed",
-            Self::JobTimeout => "job timeout",
+            Self::FailFast { .. } => Reason::FailFast,
+            Self::JobTimeout => Reason::JobTimeout,
         }
     }
 }

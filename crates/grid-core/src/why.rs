@@ -1,9 +1,11 @@
-//! Why a job is not further: one reason, the one that a person would act on first.
+//! Explains what a job is waiting for: one reason, the one that an operator would act on first.
 //!
-//! In this order: what waits for a person; nodes that are away; what runs; what will be tried again; what waits for a slot
+//! Words are made here because they are only answers; the event of a paused job stores the typed [`Wait`] (L2).
+//! In this order: what waits for an operator; nodes that are away; what runs; what will be tried again; what waits for a slot
 //! or for admission. Counts follow the first example, so that one line also does for ten thousand nodes.
 
-use grid_types::{JobStatus, Span};
+use grid_types::wait::and_more;
+use grid_types::{JobStatus, Wait};
 
 use crate::state::{Cell, CellState, Job, Node, State};
 
@@ -11,10 +13,8 @@ use crate::state::{Cell, CellState, Job, Node, State};
 #[must_use]
 pub fn why(state: &State, job: &Job) -> String {
     let id = job.head.id;
-    if let Some(backup) = &job.head.held {
-        return format!(
-            "held: restored from a backup of {backup}; look whether it should go on, then `gridc job confirm {id}`"
-        );
+    if let Some(wait) = first_wait(state, job) {
+        return wait.text(id);
     }
     match job.head.status {
         JobStatus::Pending => return waits_for_admission(state, job),
@@ -23,51 +23,67 @@ pub fn why(state: &State, job: &Job) -> String {
             return waiting.map_or_else(
                 || job.head.status.to_string(),
                 |(_, node, more)| {
+                    let more = and_more(more);
                     format!("{}; waits for {} to confirm that nothing runs{more}", job.head.status, node.id)
                 },
             );
         }
         JobStatus::Running => {}
     }
-    if let Some(phase) = job.head.gate {
-        return format!("phase {phase} waits for a person: gridc job confirm {id}");
-    }
     let at = |cell: &Cell| job.step_of(cell);
-    let since = |node: &Node| Span::from_ms(state.meta.wall_ms.saturating_sub(node.changed_wall_ms) / 1_000 * 1_000);
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| revoked(cell)) {
+        return format!("step {} waits for {} to confirm that nothing runs{}", at(cell), node.id, and_more(more));
+    }
+    if let Some((cell, node, more)) = examples(state, job, |_, node| job.never_reached(node)) {
+        return format!("step {} waits for agent {} to ask for it{}", at(cell), node.id, and_more(more));
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Leased { .. })) {
+        return format!("step {} runs on {}{}", at(cell), node.id, and_more(more));
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Backoff { .. })) {
+        let (attempt, more) = (cell.attempt, and_more(more));
+        return format!("step {} on {} failed and is tried again, attempt {attempt}{more}", at(cell), node.id);
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| cell.state == CellState::Queued) {
+        let (slots, more) = (node.facts.capacity.slots, and_more(more));
+        return format!("step {} waits for one of the {slots} slots of {}{more}", at(cell), node.id);
+    }
+    last_wait(state, job).map_or_else(|| "it goes on".to_owned(), |wait| wait.text(id))
+}
+
+/// What a stalled job waits for (J3): the cause that its event stores.
+pub(crate) fn wait_of(state: &State, job: &Job) -> Option<Wait> {
+    first_wait(state, job).or_else(|| last_wait(state, job))
+}
+
+/// Waits that are named before anything that runs.
+fn first_wait(state: &State, job: &Job) -> Option<Wait> {
+    if let Some(backup) = &job.head.held {
+        return Some(Wait::Held { backup: backup.clone() });
+    }
+    if job.head.status != JobStatus::Running {
+        return None;
+    }
+    if let Some(phase) = job.head.gate {
+        return Some(Wait::Confirmation { phase });
+    }
     if let Some((cell, node, more)) = examples(state, job, |cell, _| cell.state == CellState::Unresolved) {
-        let step = at(cell);
-        return format!(
-            "step {step} on {0} is unknown and waits for a person: gridc job resolve {id} --step {step} --node {0} \
-             --as success|failed|retry{more}",
-            node.id
-        );
+        return Some(Wait::Resolution { step: job.step_of(cell), node: node.id.clone(), more });
     }
     let away = |cell: &Cell, node: &Node| {
         cell.state != CellState::Idle && cell.state != CellState::Parked && node.status.is_away()
     };
-    if let Some((cell, node, more)) = examples(state, job, away) {
-        return format!("step {} waits for {}, {} for {}{more}", at(cell), node.id, node.status, since(node));
-    }
-    if let Some((cell, node, more)) = examples(state, job, |cell, _| revoked(cell)) {
-        return format!("step {} waits for {} to confirm that nothing runs{more}", at(cell), node.id);
-    }
-    if let Some((cell, node, more)) = examples(state, job, |_, node| job.never_reached(node)) {
-        return format!("step {} waits for agent {} to ask for it{more}", at(cell), node.id);
-    }
-    if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Leased { .. })) {
-        return format!("step {} runs on {}{more}", at(cell), node.id);
-    }
-    if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Backoff { .. })) {
-        return format!("step {} on {} failed and is tried again, attempt {}{more}", at(cell), node.id, cell.attempt);
-    }
-    if let Some((cell, node, more)) = examples(state, job, |cell, _| cell.state == CellState::Queued) {
-        let slots = node.facts.capacity.slots;
-        return format!("step {} waits for one of the {slots} slots of {}{more}", at(cell), node.id);
-    }
-    if let Some((cell, node, more)) = examples(state, job, |cell, node| is_away(job, cell, node)) {
-        return format!("step {} waits for {}, {} for {}{more}", at(cell), node.id, node.status, since(node));
-    }
-    "it goes on".to_owned()
+    examples(state, job, away).map(|found| away_wait(state, job, found))
+}
+
+/// Nodes that are let into the phase as soon as they are back.
+fn last_wait(state: &State, job: &Job) -> Option<Wait> {
+    examples(state, job, |cell, node| is_away(job, cell, node)).map(|found| away_wait(state, job, found))
+}
+
+fn away_wait(state: &State, job: &Job, (cell, node, more): (&Cell, &Node, u32)) -> Wait {
+    let for_ms = state.meta.wall_ms.saturating_sub(node.changed_wall_ms);
+    Wait::Node { step: job.step_of(cell), node: node.id.clone(), status: node.status, for_ms, more }
 }
 
 /// Is let in as soon as its node is back.
@@ -90,15 +106,11 @@ fn examples<'a>(
     state: &'a State,
     job: &'a Job,
     fits: impl Fn(&Cell, &Node) -> bool,
-) -> Option<(&'a Cell, &'a Node, String)> {
+) -> Option<(&'a Cell, &'a Node, u32)> {
     let cells = job.cells.iter().zip(&job.expected).filter_map(|(cell, ord)| Some((cell, state.nodes.get(ord)?)));
     let mut found = cells.filter(|(cell, node)| fits(cell, node));
     let (cell, node) = found.next()?;
-    let more = match found.count() {
-        0 => String::new(),
-        more => format!(" (and {more} more)"),
-    };
-    Some((cell, node, more))
+    Some((cell, node, u32::try_from(found.count()).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]
@@ -134,7 +146,7 @@ mod tests {
     fn waits_for_people_and_nodes_say_what_to_do() {
         let mut world = World::with_nodes(3);
         let gate = world.submit("all", vec![confirmed(leaf("ping", "echo"))]);
-        assert_eq!(said(&world, gate), format!("phase 0 waits for a person: gridc job confirm {gate}"));
+        assert_eq!(said(&world, gate), format!("phase 0 is waiting for confirmation: gridc job confirm {gate}"));
         world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
         let unknown = world.submit("node:node-1", vec![leaf("test", "record")]);
         world.report(world.offered()[0], Outcome::Unknown).unwrap();

@@ -1,7 +1,7 @@
 //! A small world for tests: a state, a leader's clock, nodes that answer when told. Every apply is followed by the
 //! invariants, so that each test also tests them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::decl::builtin;
 use grid_types::job::{JobSpec, Phase, Strategy};
@@ -16,6 +16,7 @@ use crate::commands::{
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
+use crate::foreign_text::texts_of;
 use crate::invariants::violations;
 use crate::plan::Planned;
 use crate::state::{Job, Quotas, State};
@@ -32,6 +33,8 @@ pub(crate) type Lease = (NodeOrd, LeaseKey);
 pub(crate) struct World {
     pub state: State,
     pub history: Vec<History>,
+    /// Every text that came in through an entry.
+    pub foreign: BTreeSet<String>,
     retired: BTreeMap<JobId, Job>,
     now_ms: u64,
     next_job: u64,
@@ -47,6 +50,7 @@ impl World {
         let mut world = Self {
             state: State::default(),
             history: Vec::new(),
+            foreign: BTreeSet::new(),
             retired: BTreeMap::new(),
             now_ms: 0,
             next_job: 100,
@@ -88,6 +92,7 @@ impl World {
         let encoded: Vec<_> = commands.iter().map(encode_command).collect();
         let entry = decode_entry(&encode_entry(head, &encoded)).unwrap();
         assert_eq!(entry, Entry { head, commands });
+        self.foreign.extend(entry.commands.iter().flat_map(texts_of));
         let applied = apply(&mut self.state, &entry);
         self.history.extend(applied.changes.history.iter().cloned());
         for job in &applied.changes.retired {
@@ -239,7 +244,7 @@ impl World {
 
     pub fn mark(&mut self, node: u32, session: u64, from: NodeStatus, to: NodeStatus) -> Result<Reply, Rejection> {
         let (node, session) = (NodeOrd(node), SessionId(session));
-        self.one(Command::MarkNode(MarkNode { node, session, from, to, reason: "test".to_owned() }))
+        self.one(Command::MarkNode(MarkNode { node, session, from, to, cause: None }))
     }
 
     pub fn mark_dead(&mut self, node: u32) {

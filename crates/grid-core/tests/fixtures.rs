@@ -16,7 +16,7 @@ use grid_core::{
     Verdict, apply, command_number, decode_entry, encode_command, encode_entry, violations,
 };
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-use grid_types::{JobEpoch, JobId, LeaseKey, Name, NodeOrd, Outcome, SessionId, StepIndex};
+use grid_types::{JobEpoch, JobId, LeaseKey, Name, NodeCause, NodeOrd, Outcome, SessionId, StepIndex};
 use serde_json::{Value, json};
 
 fn root() -> PathBuf {
@@ -227,7 +227,8 @@ impl Log {
         self.put(&Command::ResumeJob(resume));
         let session = self.state.nodes[&NodeOrd(2)].session;
         let (from, to) = (NodeStatus::Ready, NodeStatus::Warning);
-        self.put(&Command::MarkNode(MarkNode { node: NodeOrd(2), session, from, to, reason: "silent".to_owned() }));
+        let cause = Some(NodeCause::Silent { silent_ms: 15_000, mass: false });
+        self.put(&Command::MarkNode(MarkNode { node: NodeOrd(2), session, from, to, cause }));
         self.put(&Command::OrderDrain(OrderDrain { node: NodeOrd(2), drain: true }));
         self.put(&Command::DrainNode(DrainNode { node: NodeOrd(2), session }));
         self.put(&Command::LeaveNode(LeaveNode { node: NodeOrd(2), session, holds_nothing: false }));

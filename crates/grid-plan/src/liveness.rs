@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use grid_core::{Command, MarkNode, State};
 use grid_types::node::NodeStatus;
-use grid_types::{NodeOrd, SessionId, Span};
+use grid_types::{NodeCause, NodeOrd, SessionId};
 
 /// A tick later than this is the leader's own fault.
 const LATE_MS: u64 = 3_000;
@@ -100,14 +100,11 @@ impl Liveness {
             if to == node.status {
                 return None;
             }
-            let mut reason = match to {
-                NodeStatus::Ready => "heard again".to_owned(),
-                _ => format!("silent for {}", Span::from_ms(silent_ms / 1_000 * 1_000)),
-            };
-            if mass && to == NodeStatus::Unhealthy {
-                reason.push_str("; more than half of the nodes are silent, so none is declared dead");
-            }
-            Some(Command::MarkNode(MarkNode { node: node.ord, session: node.session, from: node.status, to, reason }))
+            let cause = Some(match to {
+                NodeStatus::Ready => NodeCause::MessageReceived,
+                _ => NodeCause::Silent { silent_ms, mass: mass && to == NodeStatus::Unhealthy },
+            });
+            Some(Command::MarkNode(MarkNode { node: node.ord, session: node.session, from: node.status, to, cause }))
         });
         marks.collect()
     }

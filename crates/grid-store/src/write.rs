@@ -184,42 +184,30 @@ fn write_head(
     if live && known == Some(head.status) {
         // Names no column of an index, so that no index is written.
         let mut put = conn.prepare_cached(
-            "UPDATE OR ROLLBACK jobs SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, reason = ?6, head = ?7
+            "UPDATE OR ROLLBACK jobs SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, head = ?6
              WHERE id = ?1",
         )?;
-        put.execute(params![key(head.id), epochs.0, epochs.1, owner, updated_ms, head.reason, encoded(head)?])?;
+        put.execute(params![key(head.id), epochs.0, epochs.1, owner, updated_ms, encoded(head)?])?;
         return Ok(known);
     }
     let before = if known.is_some() { known } else { totals::status_of(conn, head.id)? };
     let (id, blob, status, ended_ms) = (key(head.id), encoded(head)?, head.status.word(), head.ended_ms.cast_signed());
     let (namespace, created_ms) = (head.namespace.as_str(), head.created_wall_ms.cast_signed());
-    let values: [&dyn ToSql; 12] = [
-        &id,
-        &epochs.0,
-        &epochs.1,
-        &owner,
-        &updated_ms,
-        &head.reason,
-        &blob,
-        &live,
-        &status,
-        &ended_ms,
-        &namespace,
-        &created_ms,
-    ];
+    let values: [&dyn ToSql; 11] =
+        [&id, &epochs.0, &epochs.1, &owner, &updated_ms, &blob, &live, &status, &ended_ms, &namespace, &created_ms];
     let (sql, values) = match before {
         // The last two never change.
         Some(_) => (
             "UPDATE OR ROLLBACK jobs
-             SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, reason = ?6, head = ?7, live = ?8,
-                 status = ?9, ended_ms = ?10
+             SET job_epoch = ?2, leader_epoch = ?3, owner = ?4, updated_ms = ?5, head = ?6, live = ?7,
+                 status = ?8, ended_ms = ?9
              WHERE id = ?1",
-            &values[..10],
+            &values[..9],
         ),
         None => (
-            "INSERT OR ROLLBACK INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, reason, head,
+            "INSERT OR ROLLBACK INTO jobs (id, job_epoch, leader_epoch, owner, updated_ms, head,
                                            live, status, ended_ms, namespace, created_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             &values[..],
         ),
     };
@@ -288,6 +276,6 @@ pub(crate) fn key(id: JobId) -> i64 {
     id.0.cast_signed()
 }
 
-fn encoded<T: Encode<()>>(value: &T) -> Result<Vec<u8>, Fault> {
+pub(crate) fn encoded<T: Encode<()>>(value: &T) -> Result<Vec<u8>, Fault> {
     minicbor::to_vec(value).map_err(|e| Fault::Contradiction(format!("a value cannot be encoded: {e}")))
 }

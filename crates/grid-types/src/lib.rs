@@ -7,7 +7,9 @@
 pub mod api;
 pub mod clock;
 pub mod code;
+mod coded;
 pub mod decl;
+pub mod event;
 pub mod fault;
 pub mod ids;
 pub mod job;
@@ -16,13 +18,18 @@ pub mod limits;
 pub mod name;
 pub mod node;
 pub mod outcome;
+pub mod reason;
 pub mod span;
 pub mod strict;
+pub mod wait;
 
 pub use code::Code;
+pub use event::{Event, NodeCause};
 pub use fault::{Fault, Faults};
 pub use ids::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeOrd, SessionId, StepIndex};
 pub use lease_id::LeaseId;
 pub use name::{Name, NodeId};
 pub use outcome::{JobStatus, Outcome};
+pub use reason::{Reason, Revoked};
 pub use span::Span;
+pub use wait::Wait;

@@ -4,7 +4,7 @@
 //! it and holds every unfinished job. Its epochs are then above everything that workers have seen. They begin with the
 //! time in seconds instead of 1: one backup may be restored twice, and workers must take the second for the newer one.
 
-use grid_types::{LeaderEpoch, Name};
+use grid_types::{Event, LeaderEpoch, Name};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -72,7 +72,7 @@ impl BeginTerm {
             meta.cluster_id.clone_from(&self.cluster_id);
             meta.feature_level = meta.feature_level.max(self.feature_level);
         }
-        turn.record_event("TermBegun", self.leader.to_string(), format!("leader epoch {epoch}"));
+        turn.record_event(Event::TermBegun { leader: self.leader.clone(), epoch });
         if let Some(restored) = raised {
             turn.hold_all(&restored.backup);
         }

@@ -3,12 +3,12 @@
 //! The job is `cancelled` at once; a step that runs becomes `cancelled` when its worker confirms, `unknown` if the
 //! worker dies first. Until the last one is settled the job stays in `State`, outside admission.
 
-use grid_types::{JobId, JobStatus, Name, StepIndex};
+use grid_types::{JobId, JobStatus, Name, Reason, Revoked, StepIndex};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::{Job, Revoked};
+use crate::state::Job;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct CancelJob {
@@ -17,8 +17,6 @@ pub struct CancelJob {
     #[n(1)]
     pub job: JobId,
 }
-
-pub(crate) const CANCELLED: &str = "job cancelled";
 
 impl CancelJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
@@ -30,13 +28,13 @@ impl CancelJob {
             let begun = u32::from(job.head.gate.is_none());
             let next = usize::try_from(job.head.phase + begun).unwrap_or(usize::MAX);
             let from = job.spec.first_step(next);
-            turn.skip_for_all(id, from, steps, CANCELLED);
+            turn.skip_for_all(id, from, steps, &Reason::JobCancelled);
             turn.withdraw(id, Revoked::Cancel);
         } else {
             // One that was resumed or bound to a plan knows its nodes before it starts.
-            turn.skip_for_all(id, StepIndex(0), steps, CANCELLED);
+            turn.skip_for_all(id, StepIndex(0), steps, &Reason::JobCancelled);
         }
-        turn.end_job(id, JobStatus::Cancelled, Some("cancelled by request".to_owned()));
+        turn.end_job(id, JobStatus::Cancelled, Some(Reason::CancelledByRequest));
         turn.settle_unreached(id);
         Ok(Reply::Cancelled { job: id, status: JobStatus::Cancelled })
     }

@@ -1,6 +1,6 @@
 //! `ConfirmJob`: a person lets a phase begin, or a job go on that a backup brought back. For one wait of one job, and once.
 
-use grid_types::{JobId, JobStatus, Name};
+use grid_types::{Event, JobId, JobStatus, Name};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -41,7 +41,7 @@ impl ConfirmJob {
             job.head.confirmed = phase + 1;
         }
         turn.touch_job(self.job);
-        turn.record_event("PhaseConfirmed", self.job.to_string(), format!("phase {phase}"));
+        turn.record_job_event(self.job, Event::PhaseConfirmed { phase });
         turn.enter_phase(self.job, phase);
         Ok(Reply::Moved { job: self.job, status: JobStatus::Running })
     }
@@ -56,7 +56,7 @@ impl ConfirmJob {
             return Err(Rejection::NotWaiting(what));
         }
         turn.release(self.job);
-        turn.record_event("JobReleased", self.job.to_string(), "it may go on after the restore".to_owned());
+        turn.record_job_event(self.job, Event::JobReleased);
         let status = turn.state.jobs.get(&self.job).map_or(JobStatus::Running, |job| job.head.status);
         Ok(Reply::Moved { job: self.job, status })
     }

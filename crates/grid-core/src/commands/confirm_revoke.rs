@@ -1,7 +1,7 @@
 //! `ConfirmRevoke`: a worker says that nothing of a revoked lease runs, or ever will (W9).
 
 use grid_types::limits::OUTPUT_TAIL_BYTES;
-use grid_types::{LeaseKey, NodeOrd, Outcome, SessionId};
+use grid_types::{LeaseKey, NodeOrd, Outcome, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
@@ -47,7 +47,7 @@ impl ConfirmRevoke {
             }
             // E2: it was revoked in a time that the backup knows nothing of. The worker will never run it.
             Some((position, None)) if restored => {
-                turn.lose_lease(self.lease.job, position, "it was taken back after the backup that was restored");
+                turn.lose_lease(self.lease.job, position, Reason::RevokedAfterBackup);
             }
             _ => return Ok(Reply::Answered(Answer::Superseded(Stale::Settled))),
         }

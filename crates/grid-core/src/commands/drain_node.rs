@@ -1,7 +1,7 @@
 //! `DrainNode`: no new leases for the node; what runs there finishes.
 
 use grid_types::node::NodeStatus;
-use grid_types::{NodeOrd, SessionId};
+use grid_types::{Event, NodeCause, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -27,7 +27,7 @@ impl DrainNode {
                 return Err(Rejection::StatusMoved { status: node.status });
             }
             NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy => {
-                turn.set_node_status(self.node, NodeStatus::Draining, "drain requested");
+                turn.set_node_status(self.node, NodeStatus::Draining, Some(NodeCause::WorkerDrains));
                 turn.tell_if_drained(self.node);
             }
         }
@@ -39,7 +39,8 @@ impl Turn<'_> {
     pub(crate) fn tell_if_drained(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
         if node.status == NodeStatus::Draining && node.held.is_empty() {
-            self.record_event("NodeDrained", node.id.to_string(), "nothing runs there any more".to_owned());
+            let id = node.id.clone();
+            self.record_node_event(&id, Event::NodeDrained);
         }
     }
 }

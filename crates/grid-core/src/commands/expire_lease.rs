@@ -1,6 +1,6 @@
 //! `ExpireLease`: the leader's backstop behind the worker's own timeout (W6). Nobody knows how it ended: `unknown`.
 
-use grid_types::{LeaseKey, NodeOrd};
+use grid_types::{LeaseKey, NodeOrd, Reason};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
@@ -30,7 +30,7 @@ impl ExpireLease {
             turn.take_back(self.lease.job, position);
             return Ok(Reply::Done);
         }
-        turn.lose_lease(self.lease.job, position, "no result within its timeout");
+        turn.lose_lease(self.lease.job, position, Reason::NoResultInTime);
         turn.effects.push(Effect::Revoke { node: self.node, lease: self.lease });
         Ok(Reply::Done)
     }

@@ -1,7 +1,7 @@
 //! `LeaveNode`: the node is gone on purpose.
 
 use grid_types::node::NodeStatus;
-use grid_types::{NodeOrd, SessionId};
+use grid_types::{NodeCause, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -25,11 +25,11 @@ impl LeaveNode {
             return Err(Rejection::StaleSession { current: node.session });
         }
         if !matches!(node.status, NodeStatus::Left | NodeStatus::Removed) {
-            turn.set_node_status(self.node, NodeStatus::Left, "left in order");
+            turn.set_node_status(self.node, NodeStatus::Left, Some(NodeCause::WorkerLeft));
             if self.holds_nothing {
                 turn.take_back_leases(self.node);
             } else {
-                turn.lose_all_leases(self.node, "node left");
+                turn.lose_all_leases(self.node, &Reason::NodeLeft);
             }
         }
         Ok(Reply::Done)

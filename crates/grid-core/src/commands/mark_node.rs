@@ -1,7 +1,7 @@
 //! `MarkNode`: the leader's view of a node's liveness changes (V3).
 
 use grid_types::node::NodeStatus;
-use grid_types::{NodeOrd, SessionId};
+use grid_types::{Event, NodeCause, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -17,9 +17,9 @@ pub struct MarkNode {
     pub from: NodeStatus,
     #[n(3)]
     pub to: NodeStatus,
-    /// For the event: why.
-    #[n(4)]
-    pub reason: String,
+    /// For the event; 4 was a text, which other versions would word differently.
+    #[n(5)]
+    pub cause: Option<NodeCause>,
 }
 
 impl MarkNode {
@@ -33,9 +33,9 @@ impl MarkNode {
         if node.status != self.from || gone {
             return Err(Rejection::StatusMoved { status: node.status });
         }
-        turn.set_node_status(self.node, self.to, &self.reason);
+        turn.set_node_status(self.node, self.to, self.cause.clone());
         if self.to == NodeStatus::Dead {
-            turn.lose_all_leases(self.node, "node dead");
+            turn.lose_all_leases(self.node, &Reason::NodeDead);
         }
         Ok(Reply::Done)
     }
@@ -46,33 +46,23 @@ impl Turn<'_> {
     pub(crate) fn node_spoke(&mut self, ord: NodeOrd) {
         let status = self.state.nodes.get(&ord).map(|node| node.status);
         if matches!(status, Some(NodeStatus::Warning | NodeStatus::Unhealthy)) {
-            self.set_node_status(ord, NodeStatus::Ready, "heard again");
+            self.set_node_status(ord, NodeStatus::Ready, Some(NodeCause::MessageReceived));
         }
     }
 
-    pub(crate) fn set_node_status(&mut self, ord: NodeOrd, to: NodeStatus, reason: &str) {
+    pub(crate) fn set_node_status(&mut self, ord: NodeOrd, to: NodeStatus, cause: Option<NodeCause>) {
         let meta = &self.state.meta;
         let (wall_ms, epoch) = (meta.wall_ms, meta.leadership.epoch);
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         let was = node.status;
-        let text = format!("{was} → {to}: {reason}");
-        let subject = node.id.to_string();
+        let id = node.id.clone();
         node.status = to;
         node.changed_wall_ms = wall_ms;
         node.leader_epoch = epoch;
-        let kind = match to {
-            NodeStatus::Ready => "NodeReady",
-            NodeStatus::Warning => "NodeWarning",
-            NodeStatus::Unhealthy => "NodeUnhealthy",
-            NodeStatus::Dead => "NodeDead",
-            NodeStatus::Draining => "NodeDraining",
-            NodeStatus::Left => "NodeLeft",
-            NodeStatus::Removed => "NodeRemoved",
-        };
         self.changes.nodes.insert(ord);
         self.wake.insert(ord);
         self.node_turned(ord, was);
-        self.record_event(kind, subject, text);
+        self.record_node_event(&id, Event::node_moved(was, to, cause));
     }
 }
 

@@ -3,8 +3,8 @@
 //! Unlike `DrainNode`, which a worker sends for its own session, this is about the machine and lasts: a worker that is
 //! started again finds its node draining. It needs no session, because a person does not mean one.
 
-use grid_types::NodeOrd;
 use grid_types::node::NodeStatus;
+use grid_types::{NodeCause, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -32,11 +32,11 @@ impl OrderDrain {
         turn.changes.nodes.insert(self.node);
         match (self.drain, status) {
             (true, NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy) => {
-                turn.set_node_status(self.node, NodeStatus::Draining, "a person asked for it");
+                turn.set_node_status(self.node, NodeStatus::Draining, Some(NodeCause::DrainOrdered));
                 turn.tell_if_drained(self.node);
             }
             (false, NodeStatus::Draining) => {
-                turn.set_node_status(self.node, NodeStatus::Ready, "a person wants work there again");
+                turn.set_node_status(self.node, NodeStatus::Ready, Some(NodeCause::DrainEnded));
             }
             _ => {}
         }

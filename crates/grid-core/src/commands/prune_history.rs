@@ -4,7 +4,7 @@
 //! ended before the time is asked again here. What history's hash has rolled over stays in it (L7): it tells what was, not
 //! what is kept. L8: idempotency keys stay for their 24 h; a submit under one of a forgotten job is told so.
 
-use grid_types::JobId;
+use grid_types::{Event, JobId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -35,7 +35,7 @@ impl PruneHistory {
             }
         }
         if forgotten > 0 {
-            turn.record_event("HistoryPruned", "history".to_owned(), format!("{forgotten} jobs"));
+            turn.record_event(Event::HistoryPruned { jobs: forgotten });
         }
         Ok(Reply::Done)
     }

@@ -5,7 +5,7 @@
 
 use grid_types::decl::EffectClass;
 use grid_types::node::{NodeFacts, NodeStatus};
-use grid_types::{JobId, NodeId, NodeOrd, SessionId};
+use grid_types::{Event, JobId, NodeId, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -84,9 +84,9 @@ impl RegisterNode {
         turn.wake.insert(ord);
         turn.node_turned(ord, was);
         if known.is_some() {
-            turn.record_event("NodeReturned", self.id.to_string(), format!("was {was}; session {session}"));
+            turn.record_node_event(&self.id, Event::NodeReturned { was, session });
         } else {
-            turn.record_event("NodeRegistered", self.id.to_string(), format!("session {session}"));
+            turn.record_node_event(&self.id, Event::NodeRegistered { session });
         }
         Ok(Reply::Registered { node: ord, session })
     }
@@ -132,7 +132,7 @@ impl RegisterNode {
             let once = job.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once);
             let revoked = job.lease_of(cell).is_some_and(|(_, revoked)| revoked.is_some());
             if once || revoked {
-                turn.lose_lease(id, position, "the worker lost its journal");
+                turn.lose_lease(id, position, Reason::JournalLost);
             }
         }
     }

@@ -5,8 +5,8 @@
 //! keep its name. Whoever registers under that name again is new (W1 asks nothing about the old journal) and gets the
 //! same number, so that old and new results of one machine stand under one name.
 
-use grid_types::NodeOrd;
 use grid_types::node::NodeStatus;
+use grid_types::{NodeCause, NodeOrd, Reason};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -43,8 +43,8 @@ impl RemoveNode {
             return Err(Rejection::NodeStands(why));
         }
         node.drained = false;
-        turn.set_node_status(self.node, NodeStatus::Removed, "a person removed it");
-        turn.lose_all_leases(self.node, "node removed");
+        turn.set_node_status(self.node, NodeStatus::Removed, Some(NodeCause::RemovalOrdered));
+        turn.lose_all_leases(self.node, &Reason::NodeRemoved);
         Ok(Reply::Done)
     }
 }

@@ -1,7 +1,7 @@
 //! `ResolveStep`: a person says how a step ended that nobody knows (`on_unknown: wait`, W8).
 
 use grid_types::job::Offline;
-use grid_types::{JobId, JobStatus, Name, NodeId, Outcome, StepIndex};
+use grid_types::{Event, JobId, JobStatus, Name, NodeId, Outcome, Reason, StepIndex};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -52,18 +52,18 @@ impl ResolveStep {
             let what = format!("{} is offline; say retry when it is back, or success or failed now", self.node);
             return Err(Rejection::NotWaiting(what));
         }
-        let said = |outcome| Report::said(outcome, Some("resolved by a person".to_owned()), Facts::default());
+        let said = |outcome| Report::said(outcome, Some(Reason::ResolvedByOperator), Facts::default());
         match self.verdict {
             Verdict::Success => turn.resolve(self.job, position, said(Outcome::Success)),
             Verdict::Failed => turn.resolve(self.job, position, said(Outcome::Failed)),
             Verdict::Retry => turn.run_again(self.job, position),
         }
         let verdict = match self.verdict {
-            Verdict::Success => "success",
-            Verdict::Failed => "failed",
-            Verdict::Retry => "retry",
+            Verdict::Success => Some(Outcome::Success),
+            Verdict::Failed => Some(Outcome::Failed),
+            Verdict::Retry => None,
         };
-        turn.record_step_event("StepResolved", self.job, ord, format!("step {}: {verdict}", self.step));
+        turn.record_step_event(self.job, ord, Event::StepResolved { step: self.step, verdict });
         Ok(Reply::Moved { job: self.job, status: JobStatus::Running })
     }
 }

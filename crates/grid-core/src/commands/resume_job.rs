@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use grid_types::job::JobSpec;
-use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd, StepIndex};
+use grid_types::{Event, JobEpoch, JobId, JobStatus, Name, NodeOrd, StepIndex};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -57,11 +57,12 @@ impl ResumeJob {
         turn.changes.jobs.insert(self.job);
         turn.changes.started.insert(self.job);
         turn.changes.submitted.insert(self.job);
-        let (kind, nodes) = match &self.only {
-            Some(only) => ("JobRetried", only.count()),
-            None => ("JobResumed", u32::try_from(self.expected.len()).unwrap_or(u32::MAX)),
+        let all = u32::try_from(self.expected.len()).unwrap_or(u32::MAX);
+        let event = match &self.only {
+            Some(only) => Event::JobRetried { epoch, nodes: only.count() },
+            None => Event::JobResumed { epoch, nodes: all },
         };
-        turn.record_event(kind, self.job.to_string(), format!("job epoch {epoch}, {nodes} nodes"));
+        turn.record_job_event(self.job, event);
         Ok(Reply::Moved { job: self.job, status: JobStatus::Pending })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use grid_types::job::{JobSpec, Target};
 use grid_types::limits::MAX_ROWS;
-use grid_types::{JobEpoch, JobId, Name, NodeOrd};
+use grid_types::{Event, JobEpoch, JobId, Name, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -57,7 +57,7 @@ impl SubmitJob {
         }
         turn.changes.jobs.insert(self.id);
         turn.changes.submitted.insert(self.id);
-        turn.record_event("JobSubmitted", self.id.to_string(), format!("target {}", self.spec.target));
+        turn.record_job_event(self.id, Event::JobSubmitted { target: self.spec.target.clone() });
         Ok(Reply::Submitted { job: self.id, repeated: false })
     }
 

@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use grid_types::job::{JobSpec, Offline, Phase, Task};
-use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, StepIndex};
+use grid_types::{
+    Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, Reason, Revoked, StepIndex,
+};
 use minicbor::{Decode, Encode};
 
 use super::{Bits, Meta, Node};
@@ -49,8 +51,8 @@ pub struct JobHead {
     pub namespace: Name,
     #[n(2)]
     pub status: JobStatus,
-    #[n(3)]
-    pub reason: Option<String>,
+    #[n(26)]
+    pub reason: Option<Reason>,
     #[n(4)]
     pub epoch: JobEpoch,
     /// That wrote it last.
@@ -181,16 +183,6 @@ pub enum CellState {
     /// Nobody knows how it ended, and a person is to say it.
     #[n(5)]
     Unresolved,
-}
-
-/// Why a lease was taken back; decides what its step becomes once the worker confirms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-#[cbor(index_only)]
-pub enum Revoked {
-    #[n(0)]
-    Cancel,
-    #[n(1)]
-    JobTimeout,
 }
 
 /// Rows of one step per outcome; they always add up to the expected nodes (I9).

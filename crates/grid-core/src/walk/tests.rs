@@ -303,7 +303,7 @@ fn a_node_that_does_not_run_the_backend_fails_the_step_with_the_reason() {
     world.finish_all();
     let row = world.results_of(job).into_iter().find(|row| row.node.0 == 2).unwrap();
     assert_eq!((row.outcome, row.attempt.0), (Outcome::Failed, 0));
-    assert!(row.reason.unwrap().contains("does not run test succeed; start it with --enable-backend test"));
+    assert!(row.reason.unwrap().text(job).contains("does not run test succeed; start it with --enable-backend test"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl World {
     }
 
     pub fn reason(&self, job: JobId) -> String {
-        self.job(job).head.reason.clone().unwrap_or_default()
+        self.job(job).head.reason.as_ref().map(|reason| reason.text(job)).unwrap_or_default()
     }
 
     pub fn count(&self, job: JobId, step: usize, outcome: Outcome) -> u32 {

@@ -3,19 +3,20 @@
 //! Rows of one job come by their index; every other wish is looked for row by row, in windows of [`WINDOW`] numbers a
 //! transaction, so that a rare kind among millions costs many short reads and never a long one.
 
-use grid_types::JobId;
 use grid_types::api::{EventDoc, EventFilter};
+use grid_types::{Event, JobId};
 use rusqlite::{Connection, Row, params};
 
 use super::time_text;
 use crate::error::Fault;
+use crate::load::blob;
 use crate::write::key;
 
 const WINDOW: u64 = 10_000;
 /// What one page may cost; a reader that wants to know of older ones asks for the next.
 pub(super) const WINDOWS_A_PAGE: u32 = 100;
 
-const COLUMNS: &str = "SELECT id, wall_ms, leader_epoch, kind, subject, text, job, node, namespace FROM events";
+const COLUMNS: &str = "SELECT id, wall_ms, leader_epoch, event, job, node, namespace FROM events";
 
 pub(super) fn newest(conn: &Connection) -> Result<u64, Fault> {
     let newest: Option<i64> = conn.prepare_cached("SELECT max(id) FROM events")?.query_one([], |row| row.get(0))?;
@@ -80,23 +81,26 @@ fn between(
 }
 
 fn document(row: &Row<'_>) -> Result<EventDoc, Fault> {
-    let job: Option<i64> = row.get(6)?;
+    let event: Event = blob(row, 3)?;
+    let job = row.get::<_, Option<i64>>(4)?.map(|id| JobId(id.cast_unsigned()));
+    let node: Option<String> = row.get(5)?;
     Ok(EventDoc {
         id: row.get::<_, i64>(0)?.cast_unsigned(),
         at: time_text(row.get::<_, i64>(1)?.cast_unsigned()),
         leader_epoch: row.get::<_, i64>(2)?.cast_unsigned(),
-        kind: row.get(3)?,
-        subject: row.get(4)?,
-        text: row.get(5)?,
-        job: job.map(|id| JobId(id.cast_unsigned()).to_string()),
-        node: row.get(7)?,
-        namespace: row.get(8)?,
+        kind: event.kind().to_owned(),
+        subject: event.subject(job, node.as_deref()),
+        text: event.text(job),
+        job: job.map(|id| id.to_string()),
+        node,
+        namespace: row.get(6)?,
         role: None,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use grid_types::Event;
     use grid_types::api::EventFilter;
 
     use super::{WINDOW, before};
@@ -109,8 +113,8 @@ mod tests {
         schema::create(&path, b"").unwrap();
         let conn = schema::writer(&path).unwrap();
         let rows = "WITH RECURSIVE n(i) AS (SELECT 8001 UNION ALL SELECT i + 1 FROM n WHERE i < 25000) \
-             INSERT INTO events (id, wall_ms, leader_epoch, kind, subject, text) SELECT i, 0, 1, 'K', 's', '' FROM n";
-        conn.execute_batch(rows).unwrap();
+             INSERT INTO events (id, wall_ms, leader_epoch, kind, event) SELECT i, 0, 1, 3, ?1 FROM n";
+        conn.execute(rows, [minicbor::to_vec(Event::JobContinued).unwrap()]).unwrap();
         let rare = EventFilter { kinds: vec!["Rare".to_owned()], ..EventFilter::default() };
         let (mut asked, mut seen) = (None, Vec::new());
         loop {

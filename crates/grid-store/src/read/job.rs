@@ -82,7 +82,7 @@ impl JobRow {
             offline: spec.offline.word().to_owned(),
             on_unknown: spec.on_unknown.word().to_owned(),
             status: head.status,
-            reason: head.reason.clone(),
+            reason: head.reason.as_ref().map(|reason| reason.text(head.id)),
             held: head.held.clone(),
             step: spec.first_step(phase).0,
             expected,

@@ -13,14 +13,14 @@ use std::ops::Range;
 use grid_core::{Cell, CellState, JobHead, Meta, Revoked};
 use grid_types::api::ResultDoc;
 use grid_types::span::seconds_text;
-use grid_types::{NodeOrd, Outcome, StepIndex};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use grid_types::{JobId, NodeOrd, Outcome, Reason, StepIndex};
+use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::job::JobRow;
 use super::time_text;
 use crate::cells::StoredCells;
 use crate::error::Fault;
-use crate::load::blob;
+use crate::load::{blob, optional_blob};
 use crate::write::key;
 
 pub(super) struct View<'a> {
@@ -73,18 +73,21 @@ impl<'a> View<'a> {
         }
         let job = key(self.job.head.id);
         let run = if done { 0 } else { self.job.head.run_epoch.0 };
-        let result = self.result.query_row(params![job, step, node.0, run], |row| Ok((row.get(0)?, settled(row)?)));
-        let result: Option<(u32, ResultDoc)> = result.optional()?;
+        let id = self.job.head.id;
+        let mut rows = self.result.query(params![job, step, node.0, run])?;
+        let result: Option<(u32, ResultDoc)> =
+            rows.next()?.map(|row| Ok::<_, Fault>((row.get(0)?, settled(row, id)?))).transpose()?;
         match result {
             // Nothing can have superseded a result of the current epoch.
             Some((epoch, doc)) if done || epoch == self.job.head.epoch.0 => return Ok(doc),
             _ => {}
         }
-        let skip = self.skip.query_row(params![job, node.0, step, run], |row| Ok((row.get(0)?, row.get(1)?)));
-        let skip: Option<(u32, String)> = skip.optional()?;
+        let mut rows = self.skip.query(params![job, node.0, step, run])?;
+        let skip: Option<(u32, Reason)> =
+            rows.next()?.map(|row| Ok::<_, Fault>((row.get(0)?, blob(row, 1)?))).transpose()?;
         Ok(match (result, skip) {
             (Some((epoch, doc)), Some((of, _))) if epoch >= of => doc,
-            (_, Some((_, reason))) => bare(Outcome::Skipped, Some(reason)),
+            (_, Some((_, reason))) => bare(Outcome::Skipped, Some(reason.text(id))),
             (Some((_, doc)), None) => doc,
             (None, None) => bare(Outcome::Pending, None),
         })
@@ -115,11 +118,11 @@ pub(super) fn of_cell(cell: &Cell, head: &JobHead, wall_offset_ms: i64) -> Optio
         CellState::Idle => None,
         CellState::Parked => waits("waiting for a place in the phase's window".to_owned()),
         CellState::Unresolved => {
-            let reason = "nobody knows how it ended; waiting for a person to resolve it".to_owned();
+            let reason = "its outcome is unknown; waiting for an operator to resolve it".to_owned();
             Some(ResultDoc { attempts: attempt, ..bare(Outcome::Unknown, Some(reason)) })
         }
         CellState::Queued if head.held.is_some() => {
-            waits("held after a restore; waiting for a person to confirm the job".to_owned())
+            waits("held after a restore; waiting for an operator to confirm the job".to_owned())
         }
         CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
         CellState::Queued => waits("waiting for a free slot of the node, or for the node itself".to_owned()),
@@ -142,7 +145,7 @@ fn being_stopped(why: Revoked) -> &'static str {
     }
 }
 
-fn settled(row: &Row<'_>) -> rusqlite::Result<ResultDoc> {
+fn settled(row: &Row<'_>, job: JobId) -> Result<ResultDoc, Fault> {
     let (attempt, started_ms): (u32, i64) = (row.get(2)?, row.get(4)?);
     let ran = attempt > 0 && started_ms > 0;
     let duration_ms = row.get::<_, i64>(3)?.cast_unsigned();
@@ -152,7 +155,7 @@ fn settled(row: &Row<'_>) -> rusqlite::Result<ResultDoc> {
         // One that was revoked before it started is not an attempt that ran.
         attempts: if ran { attempt } else { attempt.saturating_sub(1) },
         error: row.get(6)?,
-        reason: row.get(5)?,
+        reason: optional_blob::<Reason>(row, 5)?.map(|reason| reason.text(job)),
         started_at: ran.then(|| time_text(started_ms.cast_unsigned())),
     })
 }

@@ -6,7 +6,7 @@ use grid_core::{Changes, EventRow, History, ResultRow, SkipRow};
 use grid_types::JobId;
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::{Place, Written, key};
+use super::{Place, Written, encoded, key};
 use crate::error::Fault;
 use crate::outputs::{RecentOutputs, hash};
 
@@ -33,8 +33,8 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?,
         event: conn.prepare_cached(
-            "INSERT OR ROLLBACK INTO events (wall_ms, leader_epoch, kind, subject, text, job, node, namespace)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT OR ROLLBACK INTO events (wall_ms, leader_epoch, kind, event, job, node, namespace)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?,
     };
     let mut settled = BTreeSet::new();
@@ -69,7 +69,7 @@ impl Pens<'_> {
             row.leader_epoch.wire().cast_signed(),
             output,
             row.output_bytes.cast_signed(),
-            row.reason,
+            row.reason.as_ref().map(encoded).transpose()?,
             row.error,
         ])?;
         Ok(())
@@ -98,7 +98,7 @@ impl Pens<'_> {
             row.from.0,
             row.to.0,
             row.leader_epoch.wire().cast_signed(),
-            row.reason,
+            encoded(&row.reason)?,
         ])?;
         Ok(())
     }
@@ -108,9 +108,8 @@ impl Pens<'_> {
         self.event.execute(params![
             row.wall_ms.cast_signed(),
             epoch,
-            row.kind,
-            row.subject,
-            row.text,
+            row.event.number(),
+            encoded(&row.event)?,
             row.job.map(key),
             row.node.as_ref().map(grid_types::NodeId::as_str),
             row.namespace.as_ref().map(grid_types::Name::as_str),

@@ -105,7 +105,7 @@ fn a_newer_store_is_refused_and_unchanged() {
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     newer.close().unwrap();
     let error = refused(&path);
-    assert_eq!(error, StoreError::Newer { path, found: 99, known: 2 });
+    assert_eq!(error, StoreError::Newer { path, found: 99, known: 3 });
     assert!(error.to_string().contains("newer grid"), "{error}");
 }
 
@@ -128,7 +128,7 @@ fn an_older_store_is_no_use_but_to_be_made_anew() {
     assert!(!seal(), "the controller replays the log instead");
     fs::remove_file(folder.path().join("grid.db.seal")).unwrap();
     let error = refused(&path);
-    assert_eq!(error, StoreError::Older { path: path.clone(), found: 1, known: 2 });
+    assert_eq!(error, StoreError::Older { path: path.clone(), found: 1, known: 3 });
     assert!(error.to_string().contains("older grid") && error.to_string().contains("--replace"), "{error}");
     let (_, stored) = Store::open_anew(&path).unwrap();
     assert_eq!(stored.applied, None);

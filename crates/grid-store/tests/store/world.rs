@@ -285,7 +285,7 @@ impl World {
     pub fn mark_command(&self, node: NodeOrd, to: NodeStatus) -> Command {
         let known = &self.state.nodes[&node];
         let (session, from) = (known.session, known.status);
-        Command::MarkNode(MarkNode { node, session, from, to, reason: "test".to_owned() })
+        Command::MarkNode(MarkNode { node, session, from, to, cause: None })
     }
 
     pub fn advance_ms(&mut self, ms: u64) {

@@ -3,37 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::Role;
+use crate::event::Event;
 use crate::ids::JobId;
 
 /// Every kind there is.
-pub const EVENT_KINDS: [&str; 26] = [
-    "JobSubmitted",
-    "JobStarted",
-    "JobPaused",
-    "JobContinued",
-    "JobTripped",
-    "JobEnded",
-    "JobResumed",
-    "JobRetried",
-    "JobHeld",
-    "JobReleased",
-    "ConfirmationWanted",
-    "PhaseConfirmed",
-    "StepUnknown",
-    "StepResolved",
-    "NodeRegistered",
-    "NodeReturned",
-    "NodeWarning",
-    "NodeUnhealthy",
-    "NodeReady",
-    "NodeDead",
-    "NodeDraining",
-    "NodeDrained",
-    "NodeLeft",
-    "NodeRemoved",
-    "TermBegun",
-    "HistoryPruned",
-];
+pub const EVENT_KINDS: &[&str] = Event::KINDS;
 
 /// One event: the JSON `data` of the stream, and an item of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ fn j3_five_jobs_that_wait_for_a_person_do_not_block_the_sixth() {
     let sixth = api.submit(&job("all", [echo()]));
     assert_eq!(api.wait_ended(&sixth).status(), "completed");
     for id in &waiting {
-        assert_eq!(why(&cluster, id), format!("phase 0 waits for a person: gridc job confirm {id}"));
+        assert_eq!(why(&cluster, id), format!("phase 0 is waiting for confirmation: gridc job confirm {id}"));
         let confirmed = cluster.gridc().run(&["job", "confirm", id]);
         confirmed.exits(0);
         assert_eq!(api.wait_ended(id).status(), "completed");
@@ -35,7 +35,7 @@ fn j3_a_gate_survives_a_kill_of_the_server() {
     api.wait_job(&id, "at the gate", |j| j.count("success") == 1);
     cluster.server.kill9();
     cluster.server.restart();
-    assert!(why(&cluster, &id).contains("waits for a person"), "{}", why(&cluster, &id));
+    assert!(why(&cluster, &id).contains("is waiting for confirmation"), "{}", why(&cluster, &id));
     cluster.gridc().run(&["job", "confirm", &id, "--phase", "1"]).exits(0);
     assert_eq!(api.wait_ended(&id).status(), "completed");
 }

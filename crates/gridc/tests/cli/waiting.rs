@@ -139,7 +139,7 @@ async fn a_job_that_stands_still_says_why_once_for_each_reason() {
         line if line.starts_with("POST ") => (201, job("pending", &[("pending", 2)], None)),
         line if line.ends_with("/why") => {
             let words = match asked.fetch_add(1, Ordering::SeqCst) {
-                0..2 => format!("phase 0 waits for a person: gridc job confirm {JOB}"),
+                0..2 => format!("phase 0 is waiting for confirmation: gridc job confirm {JOB}"),
                 n => format!("step 0 waits for web-02, unhealthy for {n}s"),
             };
             (200, json!({"id": JOB, "status": "running", "why": words}))
@@ -154,7 +154,7 @@ async fn a_job_that_stands_still_says_why_once_for_each_reason() {
         format!(
             "{JOB} submitted\n\
              {JOB} running on 2 nodes\n\
-             waiting: phase 0 waits for a person: gridc job confirm {JOB}\n\
+             waiting: phase 0 is waiting for confirmation: gridc job confirm {JOB}\n\
              waiting: step 0 waits for web-02, unhealthy for 2s\n\
              step 0 test/fail: 2/2 done: 2 success\n\
              {JOB} completed\n  \

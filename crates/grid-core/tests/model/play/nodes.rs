@@ -37,7 +37,7 @@ impl Player {
         let from = self.rig.model.nodes[&node].status;
         self.rig.note(format!("node {node}: {from} -> {to}"));
         let session = self.rig.state.nodes[&NodeOrd(node)].session;
-        let mark = MarkNode { node: NodeOrd(node), session, from, to, reason: "test".to_owned() };
+        let mark = MarkNode { node: NodeOrd(node), session, from, to, cause: None };
         self.rig.one(Command::MarkNode(mark)).unwrap();
         self.rig.model.nodes.get_mut(&node).unwrap().status = to;
         if to == NodeStatus::Dead {

@@ -1,0 +1,155 @@
+//! Events: what an operator wants to know happened, as numbers and data. The words are made when they are read.
+//!
+//! Beside its event a stored row has time, leader epoch, job, node and namespace; an event holds only what these do not
+//! say. See [`crate::coded`] for how to add one; docs/http.md and the help of `gridc events` list the kinds.
+
+use crate::coded::coded;
+use crate::ids::{Attempt, JobEpoch, JobId, LeaderEpoch, SessionId, StepIndex};
+use crate::job::Target;
+use crate::name::Name;
+use crate::node::NodeStatus;
+use crate::outcome::{JobStatus, Outcome};
+use crate::reason::Reason;
+use crate::span::Span;
+use crate::wait::Wait;
+
+coded! {
+    /// `text` takes the job that the event is about, if it is about one.
+    pub enum Event, text(job: Option<JobId>) {
+        0 JobSubmitted { 0 target: Target } => format!("target {target}");
+        1 JobStarted { 0 nodes: u32 } => format!("{nodes} nodes");
+        2 JobPaused { 0 wait: Wait } => job.map(|job| wait.text(job)).unwrap_or_default();
+        3 JobContinued => "running again";
+        /// Its `on_failure` phases may still run.
+        4 JobTripped { 0 reason: Option<Reason> } => reason_text(reason.as_ref(), job);
+        5 JobEnded { 0 status: JobStatus, 1 reason: Option<Reason> } => match reason {
+            Some(_) => format!("{status}: {}", reason_text(reason.as_ref(), job)),
+            None => format!("{status}: all done"),
+        };
+        6 JobResumed { 0 epoch: JobEpoch, 1 nodes: u32 } => format!("job epoch {epoch}, {nodes} nodes");
+        7 JobRetried { 0 epoch: JobEpoch, 1 nodes: u32 } => format!("job epoch {epoch}, {nodes} nodes");
+        /// `backup`: as the entry that restored it has it.
+        8 JobHeld { 0 backup: String } => format!("restored from a backup of {backup}");
+        9 JobReleased => "it may go on after the restore";
+        10 ConfirmationWanted { 0 phase: u32 } => format!("phase {phase} is waiting for confirmation");
+        11 PhaseConfirmed { 0 phase: u32 } => format!("phase {phase}");
+        12 StepUnknown { 0 step: StepIndex, 1 attempt: Attempt, 2 reason: Option<Reason> } => match reason {
+            Some(_) => format!("step {step} attempt {attempt}: {}", reason_text(reason.as_ref(), job)),
+            None => format!("step {step} attempt {attempt}: the worker cannot say"),
+        };
+        /// `verdict`: the outcome that the operator gave; `None`: it runs again.
+        13 StepResolved { 0 step: StepIndex, 1 verdict: Option<Outcome> } =>
+            format!("step {step}: {}", verdict.map_or("retry", Outcome::word));
+
+        20 NodeRegistered { 0 session: SessionId } => format!("session {session}");
+        21 NodeReturned { 0 was: NodeStatus, 1 session: SessionId } => format!("was {was}; session {session}");
+        22 NodeReady { 0 was: NodeStatus, 1 cause: Option<NodeCause> } => moved(*was, NodeStatus::Ready, cause.as_ref());
+        23 NodeWarning { 0 was: NodeStatus, 1 cause: Option<NodeCause> } =>
+            moved(*was, NodeStatus::Warning, cause.as_ref());
+        24 NodeUnhealthy { 0 was: NodeStatus, 1 cause: Option<NodeCause> } =>
+            moved(*was, NodeStatus::Unhealthy, cause.as_ref());
+        25 NodeDead { 0 was: NodeStatus, 1 cause: Option<NodeCause> } => moved(*was, NodeStatus::Dead, cause.as_ref());
+        26 NodeDraining { 0 was: NodeStatus, 1 cause: Option<NodeCause> } =>
+            moved(*was, NodeStatus::Draining, cause.as_ref());
+        27 NodeDrained => "nothing runs there any more";
+        28 NodeLeft { 0 was: NodeStatus, 1 cause: Option<NodeCause> } => moved(*was, NodeStatus::Left, cause.as_ref());
+        29 NodeRemoved { 0 was: NodeStatus, 1 cause: Option<NodeCause> } =>
+            moved(*was, NodeStatus::Removed, cause.as_ref());
+
+        40 TermBegun { 0 leader: Name, 1 epoch: LeaderEpoch } => format!("leader epoch {epoch}");
+        41 HistoryPruned { 0 jobs: u32 } => format!("{jobs} jobs");
+    }
+}
+
+coded! {
+    /// Why a node's status changed.
+    pub enum NodeCause, text() {
+        0 MessageReceived => "it sends messages again";
+        /// `mass`: more than half of the nodes are silent (V2).
+        1 Silent { 0 silent_ms: u64, 1 mass: bool } => silent(*silent_ms, *mass);
+        2 WorkerDrains => "its worker is stopping";
+        3 WorkerLeft => "its worker has stopped";
+        4 DrainOrdered => "drained by an operator";
+        5 DrainEnded => "an operator ended the drain";
+        6 RemovalOrdered => "removed by an operator";
+    }
+}
+
+impl Event {
+    /// A node's status has changed.
+    #[must_use]
+    pub fn node_moved(was: NodeStatus, to: NodeStatus, cause: Option<NodeCause>) -> Self {
+        match to {
+            NodeStatus::Ready => Self::NodeReady { was, cause },
+            NodeStatus::Warning => Self::NodeWarning { was, cause },
+            NodeStatus::Unhealthy => Self::NodeUnhealthy { was, cause },
+            NodeStatus::Dead => Self::NodeDead { was, cause },
+            NodeStatus::Draining => Self::NodeDraining { was, cause },
+            NodeStatus::Left => Self::NodeLeft { was, cause },
+            NodeStatus::Removed => Self::NodeRemoved { was, cause },
+        }
+    }
+
+    /// The id of what it is about: its job, its node, or what the event itself names.
+    #[must_use]
+    pub fn subject(&self, job: Option<JobId>, node: Option<&str>) -> String {
+        match (self, job, node) {
+            (_, Some(job), _) => job.to_string(),
+            (_, None, Some(node)) => node.to_owned(),
+            (Self::TermBegun { leader, .. }, None, None) => leader.to_string(),
+            _ => "history".to_owned(),
+        }
+    }
+}
+
+fn reason_text(reason: Option<&Reason>, job: Option<JobId>) -> String {
+    reason.zip(job).map(|(reason, job)| reason.text(job)).unwrap_or_default()
+}
+
+fn moved(was: NodeStatus, to: NodeStatus, cause: Option<&NodeCause>) -> String {
+    let because = cause.map(|cause| format!(": {}", cause.text())).unwrap_or_default();
+    format!("{was} → {to}{because}")
+}
+
+fn silent(silent_ms: u64, mass: bool) -> String {
+    let many = if mass { "; more than half of the nodes are silent, so none is declared dead" } else { "" };
+    format!("no message for {}{many}", Span::from_ms(silent_ms / 1_000 * 1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, NodeCause};
+    use crate::ids::JobId;
+    use crate::node::NodeStatus;
+    use crate::outcome::JobStatus;
+    use crate::reason::Reason;
+
+    #[test]
+    fn l2_events_are_stored_without_words_and_worded_when_read() {
+        let job = Some(JobId(7));
+        let ended = Event::JobEnded { status: JobStatus::Failed, reason: Some(Reason::NobodyReachable) };
+        let bytes = minicbor::to_vec(&ended).unwrap();
+        assert!(bytes.len() < 12, "{bytes:?}");
+        let read: Event = minicbor::decode(&bytes).unwrap();
+        assert_eq!(
+            (read.kind(), read.number(), read.text(job).as_str()),
+            ("JobEnded", 5, "failed: no node was reachable")
+        );
+        assert_eq!(read.subject(job, None), JobId(7).to_string());
+        let silent = Some(NodeCause::Silent { silent_ms: 31_400, mass: true });
+        let moved = Event::node_moved(NodeStatus::Warning, NodeStatus::Unhealthy, silent);
+        assert_eq!(
+            moved.text(None),
+            "warning → unhealthy: no message for 31s; more than half of the nodes are silent, so none is declared dead"
+        );
+        assert_eq!(moved.subject(None, Some("web-01")), "web-01");
+    }
+
+    #[test]
+    fn numbers_and_kinds_are_used_once() {
+        let mut kinds = Event::KINDS.to_vec();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), Event::KINDS.len());
+    }
+}

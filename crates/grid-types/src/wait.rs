@@ -1,0 +1,50 @@
+//! What a paused job is waiting for: an operator, or nodes that are away. Stored in events, worded when read.
+
+use crate::coded::coded;
+use crate::ids::{JobId, StepIndex};
+use crate::name::NodeId;
+use crate::node::NodeStatus;
+use crate::span::Span;
+
+coded! {
+    /// `text` takes the job that waits. `more`: how many other nodes it waits for in the same way.
+    pub enum Wait, text(job: JobId) {
+        /// `backup`: the time of the backup, as the entry that restored it has it.
+        0 Held { 0 backup: String } => format!(
+            "held: restored from a backup of {backup}; look whether it should go on, then `gridc job confirm {job}`"
+        );
+        1 Confirmation { 0 phase: u32 } => format!("phase {phase} is waiting for confirmation: gridc job confirm {job}");
+        2 Resolution { 0 step: StepIndex, 1 node: NodeId, 2 more: u32 } => format!(
+            "the outcome of step {step} on {node} is unknown; an operator has to resolve it: gridc job resolve {job} \
+             --step {step} --node {node} --as success|failed|retry{}", and_more(*more)
+        );
+        3 Node { 0 step: StepIndex, 1 node: NodeId, 2 status: NodeStatus, 3 for_ms: u64, 4 more: u32 } => format!(
+            "step {step} waits for {node}, {status} for {}{}", Span::from_ms(for_ms / 1_000 * 1_000), and_more(*more)
+        );
+    }
+}
+
+/// ` (and 7 more)`, or nothing.
+#[must_use]
+pub fn and_more(more: u32) -> String {
+    if more == 0 { String::new() } else { format!(" (and {more} more)") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wait;
+    use crate::ids::{JobId, StepIndex};
+    use crate::node::NodeStatus;
+
+    #[test]
+    fn every_wait_says_what_to_do_or_whom_it_waits_for() {
+        let job = JobId(7);
+        let (step, node) = (StepIndex(2), || "web-01".parse().unwrap());
+        let gate = Wait::Confirmation { phase: 1 }.text(job);
+        assert_eq!(gate, format!("phase 1 is waiting for confirmation: gridc job confirm {job}"));
+        let away = Wait::Node { step, node: node(), status: NodeStatus::Dead, for_ms: 41_999, more: 3 };
+        assert_eq!(away.text(job), "step 2 waits for web-01, dead for 41s (and 3 more)");
+        let unknown = Wait::Resolution { step, node: node(), more: 0 }.text(job);
+        assert!(unknown.contains(&format!("gridc job resolve {job} --step 2 --node web-01 --as ")), "{unknown}");
+    }
+}
