@@ -35,6 +35,8 @@ Tests that start real processes look for the binaries beside the test executable
 GRID_BIN_DIR=DIR points them elsewhere. RUST_TEST_THREADS overrides how many tests
 run at once. The test of the OpenAPI document runs tools from PyPI, installed into
 ~/.cache/grid-tools at first; GRID_TEST_PYTHON=FILE names a Python that has them.
+The tests of web pages run Chromium, which root installs with apt-get where it is
+missing; GRID_TEST_CHROMIUM=FILE names another one.
 ";
 
 fn main() -> ExitCode {

@@ -31,6 +31,8 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     let python = if runs_end_to_end(args) { Some(tools::openapi_python()?.display().to_string()) } else { None };
     env.extend(python.as_deref().map(|python| ("GRID_TEST_PYTHON", python)));
+    let chromium = if runs_end_to_end(args) { Some(tools::chromium()?.display().to_string()) } else { None };
+    env.extend(chromium.as_deref().map(|chromium| ("GRID_TEST_CHROMIUM", chromium)));
     cargo(&test, &env)
 }
 

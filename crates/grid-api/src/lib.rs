@@ -1,7 +1,7 @@
 //! The HTTP API of a controller: routes, guards, reading of input, the shape of every answer.
 //!
 //! ```text
-//!   serve (sockets, patience) -> stamp (X-Grid-*, error bodies) -> catch panics -> guards (E4) -> handler -> Control
+//!   serve (sockets, patience) -> stamp (X-Grid-*, error bodies) -> browser (hosts, origins) -> catch panics -> guards (E4) -> handler -> Control
 //! ```
 //!
 //! E4: a mutation is refused by role before anything of its body is looked at; the guard sits in the route table, so
@@ -15,12 +15,14 @@ mod agents;
 mod backends;
 mod backup;
 mod body;
+mod browser;
 mod cluster;
 mod consistency;
 mod decisions;
 mod document;
 mod events;
 mod guard;
+mod hosts;
 mod introspect;
 mod jobs;
 mod logs;
@@ -38,6 +40,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use hosts::{Hosts, is_host};
 pub use logs::{HEADER_OUTPUT_ATTEMPT, HEADER_OUTPUT_OFFSET, HEADER_OUTPUT_TOTAL};
 pub use router::router;
 pub use serve::serve;

@@ -4,14 +4,14 @@
 //! that a wrong method is 405 on a standby too.
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post};
 use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    agents, backends, backup, cluster, consistency, decisions, document, events, guard, introspect, jobs, logs, nodes,
-    refused, results,
+    agents, backends, backup, browser, cluster, consistency, decisions, document, events, guard, introspect, jobs,
+    logs, nodes, refused, results,
 };
 
 /// The whole API over `control`.
@@ -111,6 +111,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .fallback(introspect::unknown_path)
         .method_not_allowed_fallback(introspect::wrong_method)
         .layer(CatchPanicLayer::custom(refused::panicked))
+        .layer(from_fn(browser::admit))
         .layer(from_fn_with_state(control.clone(), guard::stamp::<C>))
         .with_state(control)
 }

@@ -8,6 +8,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -23,6 +24,8 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use crate::body::BodyPatience;
+use crate::browser::Reached;
+use crate::hosts::Hosts;
 use crate::router::router;
 use crate::streams::Closing;
 use crate::wire::{SocketPatience, Wire};
@@ -60,13 +63,25 @@ impl Default for Patience {
     }
 }
 
-/// Serves the API on `listener` until `shutdown` is ready; requests under way then have 10 s to end.
-pub async fn serve<C: Control>(listener: TcpListener, control: C, shutdown: impl Future) -> io::Result<()> {
-    serve_with(listener, router(control), Patience::default(), shutdown).await;
+/// Serves the API on `listener`, for `hosts`, until `shutdown` is ready; requests under way then have 10 s to end.
+pub async fn serve<C: Control>(
+    listener: TcpListener,
+    control: C,
+    hosts: Hosts,
+    shutdown: impl Future,
+) -> io::Result<()> {
+    serve_with(listener, router(control), hosts, Patience::default(), shutdown).await;
     Ok(())
 }
 
-pub(crate) async fn serve_with(listener: TcpListener, router: Router, patience: Patience, shutdown: impl Future) {
+pub(crate) async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    hosts: Hosts,
+    patience: Patience,
+    shutdown: impl Future,
+) {
+    let hosts = Arc::new(hosts);
     let (closing, _) = watch::channel(());
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -76,7 +91,11 @@ pub(crate) async fn serve_with(listener: TcpListener, router: Router, patience: 
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, router.clone(), patience, closing.subscribe()));
+                    let reached = Reached {
+                        hosts: Arc::clone(&hosts),
+                        local: stream.local_addr().ok().map(|address| address.ip()),
+                    };
+                    connections.spawn(connection(stream, router.clone(), reached, patience, closing.subscribe()));
                 }
                 Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
@@ -102,7 +121,13 @@ fn is_of_the_client(error: &io::Error) -> bool {
     )
 }
 
-async fn connection(stream: TcpStream, router: Router, patience: Patience, mut closing: watch::Receiver<()>) {
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    reached: Reached,
+    patience: Patience,
+    mut closing: watch::Receiver<()>,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection ended before it began");
         return;
@@ -112,6 +137,7 @@ async fn connection(stream: TcpStream, router: Router, patience: Patience, mut c
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(patience.body);
         request.extensions_mut().insert(streams_end.clone());
+        request.extensions_mut().insert(reached.clone());
         request
     });
     let mut served = pin!(

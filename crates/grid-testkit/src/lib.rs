@@ -18,6 +18,7 @@
 mod agent;
 mod api;
 mod bin;
+mod browser;
 mod cluster;
 mod dev;
 mod gridc;
@@ -39,6 +40,7 @@ mod worker;
 pub use agent::Agent;
 pub use api::{Answer, Api};
 pub use bin::{bin, clean, command};
+pub use browser::{Browser, Site};
 pub use cluster::Cluster;
 pub use dev::Dev;
 pub use gridc::{Gridc, Ran};

@@ -16,6 +16,10 @@ pub enum Code {
     TooLarge,
     UnsupportedMedia,
     MethodNotAllowed,
+    /// For a host that this controller does not answer for.
+    WrongHost,
+    /// From a web page that may not change anything.
+    Forbidden,
     Internal,
 }
 
@@ -46,6 +50,8 @@ const TABLE: &[Row] = &[
     row(Code::TooLarge, "TOO_LARGE", 413, 3, 2),
     row(Code::UnsupportedMedia, "UNSUPPORTED_MEDIA_TYPE", 415, 3, 2),
     row(Code::MethodNotAllowed, "METHOD_NOT_ALLOWED", 405, 12, 2),
+    row(Code::WrongHost, "WRONG_HOST", 421, 3, 5),
+    row(Code::Forbidden, "FORBIDDEN", 403, 7, 5),
     row(Code::Internal, "INTERNAL", 500, 13, 3),
 ];
 

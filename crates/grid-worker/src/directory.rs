@@ -7,7 +7,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use grid_types::api::RoleDoc;
+use grid_types::api::{ErrorDoc, RoleDoc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -54,7 +54,9 @@ fn parse(answer: &[u8]) -> Result<RoleDoc, String> {
     let head = String::from_utf8_lossy(&answer[..split]);
     let status = head.split_whitespace().nth(1).unwrap_or_default();
     if status != "200" {
-        return Err(format!("GET /role answered {status}"));
+        let said = serde_json::from_slice::<ErrorDoc>(&answer[split + 4..]).map(|doc| doc.message).unwrap_or_default();
+        let colon = if said.is_empty() { "" } else { ": " };
+        return Err(format!("GET /role answered {status}{colon}{said}"));
     }
     serde_json::from_slice(&answer[split + 4..]).map_err(|error| format!("GET /role answered no role: {error}"))
 }

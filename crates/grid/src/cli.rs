@@ -63,6 +63,10 @@ pub struct DevArgs {
     /// Address of the HTTP API; port 0 picks a free one
     #[arg(long, env = "GRID_API", default_value = "127.0.0.1:8765")]
     pub api: SocketAddr,
+    /// Further host names by which clients reach the API, with or without a port, comma-separated; may be repeated.
+    /// Requests for any other host are refused, so that no web page can pass for a client
+    #[arg(long = "allow-host", env = "GRID_ALLOW_HOST", value_name = "HOST", value_delimiter = ',', value_parser = allowed_host)]
+    pub allow_hosts: Vec<String>,
     #[command(flatten)]
     pub tuning: Tuning,
 }
@@ -93,6 +97,10 @@ pub struct ServerArgs {
     /// Host name or address that clients, workers and controllers use, if it differs from --api, --grpc and --raft
     #[arg(long, env = "GRID_ADVERTISE", value_parser = host)]
     pub advertise: Option<String>,
+    /// Further host names by which clients reach the API, with or without a port, comma-separated; may be repeated.
+    /// Requests for any other host are refused, so that no web page can pass for a client
+    #[arg(long = "allow-host", env = "GRID_ALLOW_HOST", value_name = "HOST", value_delimiter = ',', value_parser = allowed_host)]
+    pub allow_hosts: Vec<String>,
     /// Found a new cluster in an empty folder
     #[arg(long, conflicts_with = "join")]
     pub bootstrap: bool,
@@ -265,6 +273,14 @@ pub fn host(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// As `Host` and `Origin` name it.
+pub fn allowed_host(text: &str) -> Result<String, String> {
+    if grid_api::is_host(text) {
+        return Ok(text.to_owned());
+    }
+    Err("a host name or an address, with or without a port, like grid.example or grid.example:8443".to_owned())
+}
+
 pub fn backend(text: &str) -> Result<String, String> {
     if grid_types::decl::backend(text).is_some() {
         return Ok(text.to_owned());
@@ -290,6 +306,7 @@ mod tests {
             "grid dev --workers 5 --data-dir d --api 127.0.0.1:0",
             "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3 --history 90d",
             "grid server --node-id c1 --data-dir d --restore grid.backup",
+            "grid server --node-id c1 --data-dir d --allow-host a,b.example:8443 --allow-host [::1]:80",
             "grid server --node-id c2 --data-dir d --join http://a:1,http://b:2 --replace --raft-heartbeat 50ms --election-timeout 200ms",
             "grid node --node-id c1 --data-dir d --bootstrap --worker --groups web --enable-backend test --drain-timeout 5s",
             "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2",
@@ -304,6 +321,7 @@ mod tests {
             "grid worker --data-dir d --slots 0",
             "grid worker --data-dir d --enable-backend nope",
             "grid server --node-id c --data-dir d --advertise a/b",
+            "grid server --node-id c --data-dir d --allow-host http://a",
             "grid server --node-id c --data-dir d --bootstrap --join http://a:1",
             "grid server --node-id c --data-dir d --replace",
         ] {

@@ -30,7 +30,7 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         (None, Some(dir)) => dir.path().to_path_buf(),
         (None, None) => anyhow::bail!("no data folder"),
     };
-    let mut dev = Dev::start(args.api, &data_dir, args.workers, tuned).await?;
+    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, tuned).await?;
     ready::announce(&format!("grid ready api={}", dev.api_url));
     eprintln!("hint: try it in another terminal:");
     eprintln!("  gridc --server {} node list", dev.api_url);
@@ -69,7 +69,13 @@ pub struct Dev {
 
 impl Dev {
     /// Returns when every worker is registered.
-    pub async fn start(api: SocketAddr, data_dir: &Path, workers: u32, tuned: Tuned) -> anyhow::Result<Self> {
+    pub async fn start(
+        api: SocketAddr,
+        allow_hosts: &[String],
+        data_dir: &Path,
+        workers: u32,
+        tuned: Tuned,
+    ) -> anyhow::Result<Self> {
         let (api, api_addr) = net::bind(api, "the API").await?;
         let (grpc, grpc_addr) = net::bind(([127, 0, 0, 1], 0).into(), "workers").await?;
         let api_url = format!("http://{api_addr}");
@@ -93,7 +99,7 @@ impl Dev {
             pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),
         };
-        let mut serving = Serving::start(opening, api, grpc).await?;
+        let mut serving = Serving::start(opening, api, grpc, net::hosts(api_addr, None, allow_hosts)).await?;
         let controller = serving.controller.clone();
         tokio::select! {
             () = controller.serves() => {}

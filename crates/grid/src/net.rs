@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
+use grid_api::Hosts;
 use tokio::net::TcpListener;
 
 pub async fn bind(addr: SocketAddr, what: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -38,6 +39,12 @@ pub fn advertised(host: Option<&str>, addr: SocketAddr) -> String {
         Some(host) => format!("{host}:{}", addr.port()),
         None => addr.to_string(),
     }
+}
+
+/// What clients may call this server by.
+pub fn hosts(api: SocketAddr, advertise: Option<&str>, allowed: &[String]) -> Hosts {
+    let bound = (!api.ip().is_unspecified()).then(|| api.ip().to_string());
+    Hosts::new(bound.as_deref().into_iter().chain(advertise), allowed.iter().map(String::as_str))
 }
 
 #[cfg(test)]

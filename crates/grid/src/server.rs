@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use grid_api::Hosts;
 use grid_controller::{Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
@@ -67,7 +68,8 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: {why:#}");
         return Ok(ExitCode::from(2));
     }
-    let serving = match Serving::start(opening, api, grpc).await {
+    let hosts = net::hosts(api_addr, host, &args.allow_hosts);
+    let serving = match Serving::start(opening, api, grpc, hosts).await {
         Err(e) if e.downcast_ref::<OpenError>().is_some_and(OpenError::is_removal) => {
             eprintln!("error: {e:#}");
             return Ok(ExitCode::from(REMOVED));
@@ -171,7 +173,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    pub async fn start(opening: Opening, api: TcpListener, grpc: TcpListener) -> anyhow::Result<Self> {
+    /// `hosts`: those that the API answers for.
+    pub async fn start(opening: Opening, api: TcpListener, grpc: TcpListener, hosts: Hosts) -> anyhow::Result<Self> {
         let folder = opening.data_dir.clone();
         let controller =
             Controller::open(opening).await.with_context(|| format!("cannot start on {}", folder.display()))?;
@@ -187,7 +190,7 @@ impl Serving {
             }
         });
         let api = tokio::spawn(async move {
-            if let Err(e) = grid_api::serve(api, control, until(stopped)).await {
+            if let Err(e) = grid_api::serve(api, control, hosts, until(stopped)).await {
                 tracing::error!("the API is not served any more: {e}");
             }
         });

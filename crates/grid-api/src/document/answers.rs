@@ -40,7 +40,10 @@ pub fn complete(doc: &mut Value, operation: &Operation, path: &str) {
 
 fn refusals(doc: &Value, operation: &Operation, path: &str) -> Vec<Code> {
     let is_health = matches!(operation.id(), "health" | "ready");
-    let mut codes = vec![Code::Internal];
+    let mut codes = vec![Code::Internal, Code::WrongHost];
+    if operation.method != "get" {
+        codes.push(Code::Forbidden);
+    }
     // Health takes any query.
     if !is_health {
         codes.push(Code::BadRequest);
@@ -121,6 +124,13 @@ fn example(code: Code) -> Value {
         Code::TooLarge => ("the body has more than 1048576 bytes; split the work into several jobs", Some("")),
         Code::UnsupportedMedia => ("\"text/plain\" is not taken; send application/json", Some("Content-Type")),
         Code::MethodNotAllowed => ("PUT is not a method of \"/job\"; see the Allow header", None),
+        Code::WrongHost => (
+            "\"evil.example\" is not a host that this controller answers for; if clients use that name, start it with --allow-host",
+            Some("Host"),
+        ),
+        Code::Forbidden => {
+            ("\"http://evil.example\": a web page of another origin may not change anything here", Some("Origin"))
+        }
         Code::Internal => {
             ("this controller failed to answer and logged why; try again, or ask another controller", None)
         }

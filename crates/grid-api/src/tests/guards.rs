@@ -209,6 +209,8 @@ fn all_codes() -> Vec<Code> {
         Code::TooLarge,
         Code::UnsupportedMedia,
         Code::MethodNotAllowed,
+        Code::WrongHost,
+        Code::Forbidden,
         Code::Internal,
     ];
     for code in all {
@@ -216,6 +218,7 @@ fn all_codes() -> Vec<Code> {
             Code::NotLeader | Code::StaleEpoch | Code::NoQuorum | Code::OutcomeUnknown | Code::QueueFull => {}
             Code::NotFound | Code::Conflict | Code::DuplicateNode | Code::BadRequest | Code::Invalid => {}
             Code::TooLarge | Code::UnsupportedMedia | Code::MethodNotAllowed | Code::Internal => {}
+            Code::WrongHost | Code::Forbidden => {}
         }
     }
     all.to_vec()

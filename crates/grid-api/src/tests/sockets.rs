@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::fake::{Fake, job_body};
 use crate::body::BodyPatience;
+use crate::hosts::Hosts;
 use crate::serve::{Patience, serve_with};
 
 /// Far above anything that passes, so that only a hang reaches it.
@@ -26,7 +27,7 @@ async fn start(fake: &Fake, patience: Patience) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(serve_with(listener, crate::router(fake.clone()), patience, stopped));
+    let task = tokio::spawn(serve_with(listener, crate::router(fake.clone()), Hosts::default(), patience, stopped));
     Server { address, stop, task }
 }
 
@@ -42,7 +43,7 @@ impl Server {
             loop {
                 let mut client = self.connect().await;
                 let mut bytes = Vec::new();
-                let asked = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+                let asked = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
                 if client.write_all(asked).await.is_ok() && client.read_to_end(&mut bytes).await.is_ok() {
                     return assert!(bytes.starts_with(b"HTTP/1.1 200 OK"));
                 }
@@ -85,7 +86,7 @@ async fn one(client: &mut TcpStream) -> String {
 }
 
 fn post(length: usize) -> String {
-    format!("POST /job HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n")
+    format!("POST /job HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n")
 }
 
 fn assert_refused(answer: &str, status: &str, word: &str) {
@@ -111,9 +112,9 @@ async fn serve_answers_on_its_listener_until_told_to_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(crate::serve(listener, Fake::leader(), stopped));
+    let served = tokio::spawn(crate::serve(listener, Fake::leader(), Hosts::default(), stopped));
     let mut client = TcpStream::connect(address).await.unwrap();
-    client.write_all(b"GET /role HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    client.write_all(b"GET /role HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     assert!(rest(&mut client).await.contains("\"role\":\"LEADER\""));
     drop((client, stop));
     within(served).await.unwrap().unwrap();
@@ -130,7 +131,7 @@ async fn a_body_over_1_mib_is_413_and_the_client_can_read_it() {
     let mut chunk = format!("{MAX_BODY_BYTES:x}\r\n").into_bytes();
     chunk.extend_from_slice(&megabyte);
     chunk.extend_from_slice(b"\r\n");
-    let head = "POST /job HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = "POST /job HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
     let answer = upload(&server, head, &chunk, 8).await;
     assert_refused(&answer, "413", "TOO_LARGE");
     server.assert_up().await;
@@ -150,7 +151,7 @@ async fn e4_not_leader_is_answered_though_the_body_is_never_read() {
 async fn a_client_that_asks_before_it_sends_is_refused_without_sending() {
     let server = start(&Fake::standby(), Patience::default()).await;
     let mut client = server.connect().await;
-    let head = "POST /job HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9999999\r\n\r\n";
+    let head = "POST /job HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 9999999\r\n\r\n";
     client.write_all(head.as_bytes()).await.unwrap();
     assert_refused(&rest(&mut client).await, "409", "NOT_LEADER");
     server.stop().await;
@@ -194,7 +195,10 @@ async fn garbage_is_refused_and_the_server_stays_up() {
     }
     // A chunk size that is none is found only while the body is read.
     let mut client = server.connect().await;
-    client.write_all(b"POST /job HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n").await.unwrap();
+    client
+        .write_all(b"POST /job HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")
+        .await
+        .unwrap();
     assert!(rest(&mut client).await.starts_with("HTTP/1.1 400 "));
     server.assert_up().await;
     server.stop().await;
@@ -212,7 +216,7 @@ fn short() -> Patience {
 #[tokio::test]
 async fn a_client_that_never_ends_its_headers_is_dropped() {
     let server = start(&Fake::leader(), short()).await;
-    for start in [&b""[..], b"GET /jobs HT", b"GET /jobs HTTP/1.1\r\nhost: x\r\n"] {
+    for start in [&b""[..], b"GET /jobs HT", b"GET /jobs HTTP/1.1\r\nhost: localhost\r\n"] {
         let mut client = server.connect().await;
         client.write_all(start).await.unwrap();
         let mut bytes = Vec::new();
@@ -266,7 +270,7 @@ async fn a_client_that_never_reads_is_cut_off() {
     let server = start(&fake, Patience { headers: LIMIT, ..short() }).await;
     let mut client = server.connect().await;
     for _ in 0..4 {
-        client.write_all(b"GET /nodes HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        client.write_all(b"GET /nodes HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     }
     // Writing fails once the server has given up; until then the answers fill the socket.
     let noticed = async {
@@ -283,7 +287,7 @@ async fn shutdown_ends_idle_connections_and_lets_requests_finish() {
     let fake = Fake::leader();
     let server = start(&fake, Patience::default()).await;
     let mut idle = server.connect().await;
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     one(&mut idle).await;
     let body = job_body().to_string();
     let mut busy = server.connect().await;

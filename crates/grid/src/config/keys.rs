@@ -38,6 +38,8 @@ pub struct Setting {
 pub enum Kind {
     Address,
     Host,
+    /// As `--allow-host` takes them.
+    Hosts,
     Text,
     Name,
     Names,
@@ -74,6 +76,11 @@ pub const SECTIONS: &[Section] = &[
         keys: &[
             key("listen", Kind::Address, &[("server", "api"), ("node", "api"), ("dev", "api")]),
             key("advertise", Kind::Host, &[("server", "advertise"), ("node", "advertise")]),
+            key(
+                "allow_hosts",
+                Kind::Hosts,
+                &[("server", "allow_hosts"), ("node", "allow_hosts"), ("dev", "allow_hosts")],
+            ),
             key("insecure", Kind::Boolean, &[("server", "insecure"), ("node", "insecure")]),
             later("forward_writes", "writes are not forwarded yet: a controller that does not lead answers NOT_LEADER"),
         ],
@@ -195,6 +202,7 @@ impl Kind {
                 parsed.map(|_| text).map_err(|_| "must be an address with a port, like 127.0.0.1:8765".to_owned())
             })),
             Self::Host => one(text(value).and_then(|text| cli::host(&text))),
+            Self::Hosts => list(value)?.iter().map(|host| cli::allowed_host(host)).collect(),
             Self::Text => one(text(value)),
             Self::Name => one(text(value).and_then(name)),
             Self::Names => list(value)?.into_iter().map(name).collect(),

@@ -131,7 +131,7 @@ fn a_question_that_is_broken_off_takes_nothing_with_it() {
     let (api, agent) = (cluster.api(), Agent::new("edge-01"));
     agent.told(&api, &json!({}));
     let body = agent.question(&json!({"wait": "60s"})).to_string();
-    let head = format!("POST /v1/leases HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!("POST /v1/leases HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
     for round in 0..5 {
         let mut polls: Vec<Raw> = (0..4).map(|_| Raw::connect(cluster.server.api_port())).collect();
         for poll in &mut polls {

@@ -220,7 +220,7 @@ fn every_bad_body_is_refused_and_says_why() {
         for path in ["/job", "/job/plan"] {
             let mut client = grid_testkit::Raw::connect(port);
             let head = format!(
-                "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
                 body.len()
             );
             client.write(head.as_bytes()).unwrap_or_else(|e| panic!("{what}: {e}"));

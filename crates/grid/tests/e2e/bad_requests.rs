@@ -21,8 +21,10 @@ fn ask(cluster: &Cluster, request: &[u8]) -> String {
 
 fn post(headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!("POST /job HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}")
-        .into()
+    format!(
+        "POST /job HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    )
+    .into()
 }
 
 #[test]
@@ -101,7 +103,8 @@ fn bad_paths_and_methods_are_4xx_with_a_body() {
     ];
     for path in paths {
         let shown: String = path.chars().take(60).collect();
-        let answer = ask(&cluster, format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes());
+        let answer =
+            ask(&cluster, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes());
         let status = answer.get(9..12).unwrap_or_default();
         assert!(["400", "404"].contains(&status), "{shown}: {answer}");
         assert!(answer.contains("{\"error\":\"") && answer.contains("x-grid-node: n1"), "{shown}: {answer}");
@@ -162,7 +165,7 @@ fn bad_headers_are_4xx_and_nothing_is_stored() {
 fn wrong_lengths_are_400_or_413_and_nothing_is_stored() {
     let mut cluster = one_node();
     let body = good();
-    let head = |length: &str| format!("POST /job HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{length}\r\n\r\n");
+    let head = |length: &str| format!("POST /job HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}\r\n\r\n");
     let too_long = body.len() + 1;
     let cases = [
         ("too small", head("content-length: 10"), "400"),
@@ -205,10 +208,11 @@ fn wrong_lengths_are_400_or_413_and_nothing_is_stored() {
 fn a_client_still_writing_a_refused_body_reads_the_refusal() {
     let mut cluster = one_node();
     let chunk = [b' '; 64 * 1024];
-    let huge = "POST /job HTTP/1.1\r\nhost: x\r\ncontent-length: 20971520\r\n\r\n";
-    let chunked = "POST /job HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
-    let elsewhere = "POST /job/nope/cancel HTTP/1.1\r\nhost: x\r\ncontent-length: 20971520\r\n\r\n";
-    let foreign = "POST /job HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\ncontent-length: 20971520\r\n\r\n";
+    let huge = "POST /job HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20971520\r\n\r\n";
+    let chunked = "POST /job HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+    let elsewhere = "POST /job/nope/cancel HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20971520\r\n\r\n";
+    let foreign =
+        "POST /job HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\ncontent-length: 20971520\r\n\r\n";
     for (head, status) in [(huge, "413"), (chunked, "413"), (elsewhere, "404"), (foreign, "415")] {
         let mut client = Raw::connect(cluster.server.api_port());
         client.write(head.as_bytes()).expect("it reads");
@@ -245,7 +249,7 @@ fn many_clients_that_never_finish_hold_up_nobody_and_no_memory() {
     // Headers that never end, bodies that never end, large bodies that lack their last byte.
     for i in 0..150 {
         let mut client = Raw::connect(port);
-        client.write(b"POST /job HTTP/1.1\r\nhost: x\r\n").expect("taken");
+        client.write(b"POST /job HTTP/1.1\r\nhost: localhost\r\n").expect("taken");
         match i % 3 {
             0 => client.write(b"x: y").expect("taken"),
             1 => client.write(b"transfer-encoding: chunked\r\n\r\n1\r\n \r\n").expect("taken"),

@@ -48,3 +48,4 @@ mod strategies;
 mod tour;
 mod upgrades;
 mod waits;
+mod web_pages;
