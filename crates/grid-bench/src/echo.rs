@@ -58,10 +58,10 @@ pub async fn run() -> anyhow::Result<ExitCode> {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     tokio::spawn(async move {
         if let Err(error) = tonic::transport::Server::builder().serve_with_incoming(service, incoming).await {
-            eprintln!("the echo server has ended: {error}");
+            crate::say::err(format_args!("the echo server has ended: {error}"));
         }
     });
-    println!("echo ready grpc={address}");
+    crate::say::out(format_args!("echo ready grpc={address}"));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut number = 0;
     while let Some(line) = lines.next_line().await.context("cannot hear the benchmark")? {
@@ -70,7 +70,7 @@ pub async fn run() -> anyhow::Result<ExitCode> {
             number += 1;
             echo.round(number).await?;
         }
-        println!("echo done");
+        crate::say::out(format_args!("echo done"));
     }
     Ok(ExitCode::SUCCESS)
 }

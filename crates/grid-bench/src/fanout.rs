@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
     if args.fabric == Fabric::Nats {
-        eprintln!("error: the NATS fabric is not built yet; use --fabric grpc");
+        crate::say::err(format_args!("error: the NATS fabric is not built yet; use --fabric grpc"));
         return Ok(ExitCode::from(2));
     }
     let mut report = Report::new(&args.output);

@@ -13,11 +13,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 /// Serves until its stdin ends.
 pub async fn run() -> anyhow::Result<ExitCode> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
-    println!("http ready {}", listener.local_addr()?);
+    crate::say::out(format_args!("http ready {}", listener.local_addr()?));
     let app = Router::new().route("/job", post(take));
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, app).await {
-            eprintln!("the bare server has ended: {error}");
+            crate::say::err(format_args!("the bare server has ended: {error}"));
         }
     });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();

@@ -30,6 +30,7 @@ mod procfs;
 mod quantiles;
 mod report;
 mod restart;
+mod say;
 mod submit;
 mod swarm;
 mod swarm_peer;
@@ -46,7 +47,7 @@ use args::What;
 /// When a process under test does not start, or does not do what it is measured for.
 pub async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     if cfg!(debug_assertions) && !args.what.is_a_part() {
-        eprintln!("warning: this is a debug build; its figures mean nothing. Build with --release");
+        crate::say::err(format_args!("warning: this is a debug build; its figures mean nothing. Build with --release"));
     }
     let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::select! {

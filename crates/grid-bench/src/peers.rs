@@ -24,7 +24,7 @@ pub async fn measure(args: &PeersArgs, report: &mut Report) -> anyhow::Result<()
     let (ansible, salt) = (installed("ansible"), installed("salt-master"));
     for (tool, package, found) in [("ansible", "ansible-core", &ansible), ("Salt", "salt", &salt)] {
         if found.is_none() {
-            eprintln!("{tool} is not installed; to compare with it: pip install {package}");
+            crate::say::err(format_args!("{tool} is not installed; to compare with it: pip install {package}"));
         }
     }
     if ansible.is_none() && salt.is_none() {

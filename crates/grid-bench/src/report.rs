@@ -91,9 +91,9 @@ impl Report {
 
     pub fn add(&mut self, row: Row) -> anyhow::Result<()> {
         if self.output.json {
-            println!("{}", serde_json::to_string(&row)?);
+            crate::say::out(format_args!("{}", serde_json::to_string(&row)?));
         } else {
-            eprintln!("{}", in_words(&row)?);
+            crate::say::err(format_args!("{}", in_words(&row)?));
         }
         self.rows.push(row);
         Ok(())
@@ -102,7 +102,7 @@ impl Report {
     /// The table, on stdout or in the folder that was asked for.
     pub fn finish(self) -> anyhow::Result<()> {
         if !self.output.json {
-            print!("{}{}", table(&self.rows)?, floors::table(&self.rows));
+            crate::say::text(format_args!("{}{}", table(&self.rows)?, floors::table(&self.rows)));
         }
         if let Some(folder) = &self.output.out {
             self.write(folder).with_context(|| format!("cannot write to {}", folder.display()))?;

@@ -68,7 +68,7 @@ pub async fn measure(args: &RestartArgs) -> anyhow::Result<Vec<Row>> {
 
 /// Makes a history of at least so many results.
 async fn fill(cluster: &Cluster, wanted: u64) -> anyhow::Result<u64> {
-    eprintln!("a history of {wanted} results is made first");
+    crate::say::err(format_args!("a history of {wanted} results is made first"));
     let _swarm = Swarm::start("swarm", &["--api", &cluster.api_urls()], WORKERS, cluster.folder()).await?;
     let client = cluster.client()?;
     let mut load = Load::new(&client).await?;

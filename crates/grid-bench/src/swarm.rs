@@ -144,11 +144,11 @@ pub async fn run(args: SwarmArgs) -> anyhow::Result<ExitCode> {
     for _ in 0..sessions {
         openings.recv().await.ok_or_else(|| anyhow!("the sessions have ended"))?;
     }
-    println!("swarm ready");
+    crate::say::out(format_args!("swarm ready"));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await.context("cannot hear the benchmark")? {
         if line == "counts" {
-            println!("swarm counts {}", serde_json::to_string(&counters.read())?);
+            crate::say::out(format_args!("swarm counts {}", serde_json::to_string(&counters.read())?));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -106,7 +106,7 @@ impl Peer {
                 }
                 Err(error) => {
                     if self.node_id.ends_with("000") {
-                        eprintln!("{}: {error:#}", self.node_id);
+                        crate::say::err(format_args!("{}: {error:#}", self.node_id));
                     }
                 }
             }
@@ -195,7 +195,7 @@ impl Peer {
 
     fn told_why(&self, ended: &Option<Result<v1::ToWorker, LinkError>>) {
         if self.node_id.ends_with("000") {
-            eprintln!("{}: the session has ended: {ended:?}", self.node_id);
+            crate::say::err(format_args!("{}: the session has ended: {ended:?}", self.node_id));
         }
     }
 

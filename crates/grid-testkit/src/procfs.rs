@@ -82,6 +82,11 @@ pub fn peak_memory_kib(pid: u32) -> u64 {
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_else(|| panic!("no VmHWM: {status}"))
 }
 
+/// SIGTERM to a process that the test has started by itself.
+pub fn terminate(pid: u32) {
+    signal(pid, Signal::TERM);
+}
+
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         // The only error left is that it is gone already, which is what callers want.

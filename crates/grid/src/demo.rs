@@ -10,11 +10,12 @@ use serde_json::json;
 
 use crate::cli::DemoArgs;
 use crate::dev::Dev;
+use crate::say;
 use crate::tuning::Tuned;
 
 pub async fn run(_args: DemoArgs) -> anyhow::Result<ExitCode> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
-    eprintln!("starting a controller and three workers: web-01, web-02, db-01");
+    say::err(format_args!("starting a controller and three workers: web-01, web-02, db-01"));
     let dev = Dev::start(([127, 0, 0, 1], 0).into(), &[], scratch.path(), 3, Tuned::default()).await?;
     let shown = show_job(&dev.api_url).await;
     dev.stop().await;
@@ -37,14 +38,17 @@ async fn show_job(api_url: &str) -> anyhow::Result<ExitCode> {
     });
     let submitted = client.submit("default", &job).await?;
     let id: JobId = submitted.id.parse()?;
-    eprintln!("{id}: a pipeline of two steps on every node, then two barriers");
+    say::err(format_args!("{id}: a pipeline of two steps on every node, then two barriers"));
+    // The view writes to stderr by itself.
+    say::flush();
     let mut view = gridc::live_view();
     let doc = gridc::watch(&client, "default", id, view.as_mut()).await?;
-    print!("{}", gridc::summary(&client, "default", id, &doc).await?);
+    let summary = gridc::summary(&client, "default", id, &doc).await?;
+    say::out(summary.trim_end_matches('\n'));
     for node in doc.expected_names() {
         let said = client.output("default", id, grid_types::StepIndex(3), node).await?;
-        println!("  {node:8} {}", said.trim_end());
+        say::out(format_args!("  {node:8} {}", said.trim_end()));
     }
-    eprintln!("hint: `grid dev` keeps such a cluster running; `gridc --help` says how to talk to it");
+    say::err(format_args!("hint: `grid dev` keeps such a cluster running; `gridc --help` says how to talk to it"));
     Ok(if doc.status == JobStatus::Completed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

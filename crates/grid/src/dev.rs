@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::cli::DevArgs;
 use crate::server::Serving;
 use crate::tuning::Tuned;
-use crate::{net, ready, signals};
+use crate::{net, say, signals};
 
 pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
@@ -31,10 +31,10 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         (None, None) => anyhow::bail!("no data folder"),
     };
     let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, tuned).await?;
-    ready::announce(&format!("grid ready api={}", dev.api_url));
-    eprintln!("hint: try it in another terminal:");
-    eprintln!("  gridc --server {} node list", dev.api_url);
-    eprintln!("  gridc --server {} job run --target all ping echo --wait", dev.api_url);
+    say::out(format_args!("grid ready api={}", dev.api_url));
+    say::err(format_args!("hint: try it in another terminal:"));
+    say::err(format_args!("  gridc --server {} node list", dev.api_url));
+    say::err(format_args!("  gridc --server {} job run --target all ping echo --wait", dev.api_url));
     let mut asked = Box::pin(signals::first(signals));
     let ended = loop {
         tokio::select! {

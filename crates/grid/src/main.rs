@@ -9,7 +9,8 @@ mod join;
 mod net;
 mod node;
 mod open_files;
-mod ready;
+mod outlet;
+mod say;
 mod server;
 mod signals;
 mod supervised;
@@ -27,11 +28,18 @@ use config::BadStart;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    say::catch_panics();
+    let code = run();
+    say::flush();
+    code
+}
+
+fn run() -> ExitCode {
     let cli = match config::parse(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         Err(BadStart::Usage(error)) => error.exit(),
         Err(bad) => {
-            eprintln!("{bad}");
+            say::err(format_args!("{bad}"));
             return ExitCode::from(2);
         }
     };
@@ -43,7 +51,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {
-            eprintln!("error: cannot start: {e}");
+            say::err(format_args!("error: cannot start: {e}"));
             return ExitCode::FAILURE;
         }
     };
@@ -62,7 +70,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say::err(format_args!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -76,5 +84,10 @@ fn start_log(quiet: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("GRID_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(say::log)
+        .log_internal_errors(false)
+        .with_ansi(colour)
+        .init();
 }

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::cli::ServerArgs;
-use crate::{join, net, ready, signals, supervised};
+use crate::{join, net, say, signals, supervised};
 
 /// Longer than the API's own patience with requests under way.
 const STOP_LIMIT: Duration = Duration::from_secs(12);
@@ -65,13 +65,13 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         && let Err(why) = restore(&opening, source).await
     {
         // As any input that is refused: nothing was created or changed.
-        eprintln!("error: {why:#}");
+        say::err(format_args!("error: {why:#}"));
         return Ok(ExitCode::from(2));
     }
     let hosts = net::hosts(api_addr, host, &args.allow_hosts);
     let serving = match Serving::start(opening, api, grpc, hosts).await {
         Err(e) if e.downcast_ref::<OpenError>().is_some_and(OpenError::is_removal) => {
-            eprintln!("error: {e:#}");
+            say::err(format_args!("error: {e:#}"));
             return Ok(ExitCode::from(REMOVED));
         }
         started => started?,
@@ -93,18 +93,18 @@ async fn serve(
     let controller = serving.controller.clone();
     let announcing = async {
         controller.serves().await;
-        ready::announce(ready);
+        say::out(ready);
         std::future::pending::<Infallible>().await
     };
     let code = tokio::select! {
         never = announcing => match never {},
         () = signals::first(signals) => ExitCode::SUCCESS,
         () = controller.removed() => {
-            eprintln!(
+            say::err(format_args!(
                 "error: {}: {} was removed from its cluster; to join again, start with an empty data folder and --join",
                 args.data_dir.display(),
                 args.node_id
-            );
+            ));
             ExitCode::from(REMOVED)
         }
         why = serving.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::sync::mpsc;
 
 use crate::node::{Saying, Standing, Word};
-use crate::ready;
+use crate::say;
 
 /// Words that wait for a controller that is still starting; a supervisor says few.
 const WAITING: usize = 64;
@@ -50,7 +50,7 @@ pub async fn obey(controller: Controller, mut words: mpsc::Receiver<Word>) {
     let mut standing = Standing { word: 0, leads: false, is_held: true };
     loop {
         standing.leads = *led.borrow_and_update();
-        ready::announce(&standing.to_string());
+        say::out(standing);
         tokio::select! {
             word = words.recv() => {
                 let Some(Word { number, saying }) = word else { return };

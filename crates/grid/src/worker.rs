@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use grid_worker::{Shutdown, WorkerConfig};
 
 use crate::cli::WorkerArgs;
-use crate::{ready, signals, supervised};
+use crate::{say, signals, supervised};
 
 pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
     // A name that can never answer is refused now, not tried for ever.
@@ -29,7 +29,7 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
     let (stop, stopped) = Shutdown::new();
     tokio::spawn(signals::each(signals, move || stop.signal()));
     grid_worker::run(config, stopped, |at| {
-        ready::announce(&format!("grid worker ready node={} session={}", at.node_id, at.session));
+        say::out(format_args!("grid worker ready node={} session={}", at.node_id, at.session));
     })
     .await?;
     Ok(ExitCode::SUCCESS)

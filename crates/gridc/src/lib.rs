@@ -3,6 +3,7 @@
 //! - stdout is data; progress, hints and errors go to stderr, readable without colour.
 //! - Exit codes: 0 done, 1 the job ended other than completed, 2 usage or refused input, 3 no controller reachable,
 //!   4 not found, 5 conflict or denied, 124 the wait timed out, 130 interrupted while waiting.
+//! - A closed stdout (`| head`) is no error: what was asked for is done, and the code says how that went.
 //!
 //! One module a verb group (`run`, `job`, `decide`, `node`, `backend`, `cluster`, `members`, `backup`, `completion`); `watch` and `live` are also what `grid demo` shows.
 //! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes

@@ -22,7 +22,10 @@ const SHOWN_CHARS: usize = 1_000;
 pub async fn pings(master: &Path, args: &PeersArgs) -> anyhow::Result<Times> {
     let programs = master.parent().unwrap_or(Path::new(""));
     let folder = scratch(&args.output)?;
-    eprintln!("salt: a master and {} minions are started, each a process of about 50 MB", args.nodes);
+    crate::say::err(format_args!(
+        "salt: a master and {} minions are started, each a process of about 50 MB",
+        args.nodes
+    ));
     let (publish, back) = (free_port()?, free_port()?);
     let user = Command::new("id").arg("-un").output().await.context("cannot run id")?.stdout;
     let user = String::from_utf8_lossy(&user).trim().to_owned();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::child::{Child, Next};
 use super::words::{Standing, Word};
-use crate::ready;
+use crate::say;
 
 /// It hands over leadership (5 s) and closes its connections (10 s) before it ends.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -116,5 +116,5 @@ fn hear(line: &str, local: &watch::Sender<Option<Local>>) {
     if let Some(api) = api {
         local.send_modify(|local| local.get_or_insert_default().api = Some(api.to_owned()));
     }
-    ready::announce(line);
+    say::out(line);
 }

@@ -24,7 +24,7 @@ use super::child::{Child, Next};
 use super::controller::Local;
 use super::flags::WorkerLine;
 use super::words::{Saying, Word};
-use crate::ready;
+use crate::say;
 
 const SETTLED: Duration = Duration::from_secs(1);
 /// A worker that is told twice stops its processes (5 s), reports them (5 s) and leaves.
@@ -144,7 +144,7 @@ impl WorkerKeeper {
         while !self.must_end() {
             tokio::select! {
                 next = child.next() => match next {
-                    Next::Line(line) => ready::announce(&line),
+                    Next::Line(line) => say::out(line),
                     Next::Ended(Ok(status)) => return Some(status.to_string()),
                     Next::Ended(Err(error)) => return Some(error.to_string()),
                 },

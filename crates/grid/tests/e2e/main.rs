@@ -46,6 +46,7 @@ mod silence;
 mod staging;
 mod strategies;
 mod tour;
+mod unwritable;
 mod upgrades;
 mod waits;
 mod web_pages;
