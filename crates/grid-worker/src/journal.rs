@@ -28,6 +28,8 @@ pub use frame::Damage;
 pub use record::{Ended, Group, Record, Status};
 use sync::SyncThread;
 
+use crate::space::is_full;
+
 /// Below this size compaction gains nothing worth an fsync.
 const COMPACT_MIN_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -118,8 +120,8 @@ impl<D: Disk> Journal<D> {
         self.len_bytes >= COMPACT_MIN_BYTES && self.len_bytes >= 2 * self.base_bytes
     }
 
-    /// Replaces everything by `records`. Afterwards all of them are on disk.
-    pub fn compact(&mut self, records: impl Iterator<Item = Record>) -> Result<(), JournalError> {
+    /// Replaces everything by `records`; afterwards all of them are on disk. False: the disk is full, and everything is as it was.
+    pub fn compact(&mut self, records: impl Iterator<Item = Record>) -> Result<bool, JournalError> {
         let seed = random_seed()?;
         let mut bytes = frame::header(seed);
         for record in records {
@@ -128,11 +130,19 @@ impl<D: Disk> Journal<D> {
         let next = Written { seed, len_bytes: bytes.len() as u64 };
         let announced = Extent { machine_boot: self.machine_boot, current: self.written(), next };
         self.disk.write_extent(&announced.encode(), true)?;
-        self.disk.replace(&bytes)?;
+        match self.disk.replace(&bytes) {
+            // There is no room for a second one; the one that is there goes on until it has doubled again.
+            Err(error) if self.len_bytes > 0 && is_full(&error) => {
+                tracing::warn!(%error, "the journal is not compacted");
+                self.base_bytes = self.len_bytes;
+                return self.record_extent().map(|()| false);
+            }
+            replaced => replaced?,
+        }
         self.seed = next.seed;
         self.len_bytes = next.len_bytes;
         self.base_bytes = self.len_bytes;
-        self.record_extent()
+        self.record_extent().map(|()| true)
     }
 
     fn written(&self) -> Written {

@@ -19,6 +19,7 @@ pub mod output;
 pub mod process;
 mod session;
 mod shutdown;
+mod space;
 mod start;
 mod worker;
 

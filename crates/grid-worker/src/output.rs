@@ -4,6 +4,8 @@
 //! counts carries the last bytes. When the leader has stored those and they are all there is, the file is removed: most
 //! outputs are short, and a file per lease would soon be most of the data folder. Of the rest at most [`OUTPUT_CAP_BYTES`]
 //! of a lease are kept, in total [`TOTAL_BYTES`] for [`KEEP_FOR`], oldest first.
+//! Outputs never fill the disk: when it is short, old ones are removed, and then the rest of those being written is not kept
+//! (`space`). Either way the output itself says where it was cut.
 //! Not here: sending outputs to a controller (`logs`).
 
 mod sink;
@@ -20,6 +22,7 @@ use std::time::{Duration, SystemTime};
 use grid_types::LeaseKey;
 use grid_types::limits::{OUTPUT_CAP_BYTES, OUTPUT_TAIL_BYTES};
 
+use crate::space::Space;
 pub use sink::Sink;
 
 const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -30,6 +33,7 @@ pub struct Outputs {
     dir: PathBuf,
     cap_bytes: u64,
     total_bytes: u64,
+    space: Space,
     shared: Mutex<Shared>,
 }
 
@@ -50,6 +54,7 @@ impl Outputs {
             dir: data_dir.join("output"),
             cap_bytes: OUTPUT_CAP_BYTES,
             total_bytes: TOTAL_BYTES,
+            space: Space::of(data_dir),
             shared: Mutex::new(shared),
         }
     }
@@ -122,15 +127,35 @@ impl Outputs {
         }
     }
 
-    /// Removes what is too old or too much. Blocks; call it from a thread for that.
+    /// Removes what is too old or too much, also for the disk. Blocks; call it from a thread for that.
     pub fn prune(&self, now: SystemTime) -> io::Result<()> {
+        self.prune_for(now, 0)
+    }
+
+    #[must_use]
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Whether `bytes` more may be written, if need be instead of older outputs.
+    fn has_room_for(&self, bytes: u64) -> bool {
+        if self.space.has_room_for(bytes) {
+            return true;
+        }
+        if let Err(error) = self.prune_for(SystemTime::now(), bytes) {
+            tracing::warn!(%error, "old outputs could not be removed");
+        }
+        self.space.has_room_for(bytes)
+    }
+
+    fn prune_for(&self, now: SystemTime, bytes: u64) -> io::Result<()> {
         let mut files = self.files()?;
         files.sort_by_key(|file| file.modified);
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
         let open: BTreeSet<PathBuf> = self.lock().open.iter().map(|lease| self.path(lease)).collect();
         for file in files.iter().filter(|file| !open.contains(&file.path)) {
             let age = now.duration_since(file.modified).unwrap_or_default();
-            if age < KEEP_FOR && total <= self.total_bytes {
+            if age < KEEP_FOR && total <= self.total_bytes && self.space.has_room_for(bytes) {
                 break;
             }
             match self.remove(&file.path) {

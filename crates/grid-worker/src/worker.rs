@@ -43,7 +43,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Processes get their SIGTERM, their grace and their SIGKILL in this time.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
-const CHORES_EVERY_MS: u64 = 3600 * 1000;
+const CHORES_EVERY_MS: u64 = 600 * 1000;
 
 pub(crate) struct Worker<D: Dialer, R: Directory> {
     pub(crate) folder: Folder,
@@ -222,8 +222,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
                 let outputs = Arc::clone(&self.outputs);
                 tokio::task::spawn_blocking(move || outputs.discard(&effects.discard));
             }
-            if self.journal.wants_compaction() {
-                self.journal.compact(self.book.snapshot())?;
+            if self.journal.wants_compaction() && self.journal.compact(self.book.snapshot())? {
                 self.book.synced(self.book.written());
             }
         }
@@ -242,6 +241,9 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         tokio::task::spawn_blocking(move || {
             if let Err(error) = outputs.prune(SystemTime::now()) {
                 tracing::warn!(%error, "old outputs could not be removed");
+            }
+            if let Err(error) = outputs.space().reserve() {
+                tracing::warn!(%error, "no space could be reserved for the journal");
             }
         });
     }

@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::space::{give_up_reserve, is_full, with_reserve};
+
 pub trait Disk: Send + 'static {
     /// Everything in the file; `None` if there is none.
     fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
@@ -76,8 +78,20 @@ impl Disk for FileDisk {
         Ok(Some(bytes))
     }
 
+    /// On a full disk the reserve is given up for it; what was written of `bytes` by then stays where it is.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file()?.as_ref().write_all(bytes)
+        let mut file = self.file()?.as_ref();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_full(&error) && give_up_reserve(folder_of(&self.path)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, len_bytes: u64) -> io::Result<()> {
@@ -109,7 +123,7 @@ impl Disk for FileDisk {
             Some(file) => file,
             none => none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&path)?),
         };
-        file.write_all_at(bytes, 0)?;
+        with_reserve(folder_of(&path), || file.write_all_at(bytes, 0))?;
         if durable {
             file.set_len(bytes.len() as u64)?;
             file.sync_all()?;
@@ -119,19 +133,30 @@ impl Disk for FileDisk {
     }
 }
 
-/// Writes a file so that a power cut leaves the old or the new one, never a part.
+/// Writes a file so that a power cut leaves the old or the new one, never a part. On a full disk the reserve is given up for
+/// it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    let written = with_reserve(folder_of(path), || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        // Part of a file that nobody reads would only take up the space that is missing.
+        let _ = std::fs::remove_file(&temporary);
+        return Err(error);
+    }
     std::fs::rename(&temporary, path)?;
     sync_folder_of(path)
 }
 
 fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn if_there(done: io::Result<()>) -> io::Result<()> {

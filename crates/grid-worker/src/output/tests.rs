@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 
 use super::{KEEP_FOR, Outputs};
+use crate::space::{Room, Space};
 
 fn lease(job: u64) -> LeaseKey {
     LeaseKey { job: JobId(job), job_epoch: JobEpoch(2), step: StepIndex(3), attempt: Attempt(1) }
@@ -22,13 +23,15 @@ fn outputs(dir: &tempfile::TempDir) -> Arc<Outputs> {
 fn the_file_has_the_beginning_the_tail_has_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let outputs = outputs(&dir);
-    outputs.set_tail_bytes(10);
+    outputs.set_tail_bytes(120);
     let mut sink = outputs.open(lease(1));
     assert!(!outputs.path(&lease(1)).exists(), "no byte, no file");
     for i in 0..30 {
         sink.write(format!("line {i}\n").as_bytes());
     }
-    assert_eq!(sink.tail(), b"8\nline 29\n");
+    let tail = String::from_utf8(sink.tail()).unwrap();
+    assert!(tail.starts_with("[grid: output before") && tail.ends_with("\nline 28\nline 29\n"), "{tail}");
+    assert_eq!(tail.len(), 120);
     let whole: String = (0..30).map(|i| format!("line {i}\n")).collect();
     assert_eq!(sink.total_bytes(), whole.len() as u64);
     let kept = std::fs::read_to_string(outputs.path(&lease(1))).unwrap();
@@ -37,7 +40,7 @@ fn the_file_has_the_beginning_the_tail_has_the_end() {
     assert!(outputs.is_open(&lease(1)));
     drop(sink);
     assert!(!outputs.is_open(&lease(1)));
-    assert_eq!(outputs.tail(&lease(1)), kept.as_bytes()[kept.len() - 10..]);
+    assert_eq!(outputs.tail(&lease(1)), kept.as_bytes()[kept.len() - 120..]);
     assert_eq!(outputs.tail(&lease(9)), b"");
 }
 
@@ -111,4 +114,30 @@ fn no_output_is_lost_because_another_of_its_job_is_discarded() {
             });
         }
     });
+}
+
+#[test]
+fn issue13_a_short_disk_costs_old_outputs_first_and_then_the_rest_of_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut outputs = Outputs::new(dir.path());
+    // An eighth, 100 bytes, stays free: nothing more fits.
+    outputs.space = Space::pretended(dir.path(), Room { total_bytes: 800, free_bytes: 105 });
+    let outputs = Arc::new(outputs);
+    outputs.set_tail_bytes(95);
+    outputs.open(lease(1)).write(b"old");
+    let mut sink = outputs.open(lease(2));
+    sink.write(b"fits\n");
+    assert!(!sink.is_truncated() && outputs.path(&lease(1)).exists());
+    sink.write(&b"0123456789".repeat(10));
+    assert!(!outputs.path(&lease(1)).exists(), "the old one went first");
+    assert!(sink.is_truncated());
+    let kept = std::fs::read_to_string(outputs.path(&lease(2))).unwrap();
+    assert!(kept.starts_with("fits\n\n[grid: output beyond this point") && kept.contains("short of space"), "{kept}");
+    let tail = String::from_utf8(sink.tail()).unwrap();
+    assert!(tail.starts_with("[grid: output before this point") && tail.ends_with("789"), "{tail}");
+    assert_eq!(sink.total_bytes(), 105);
+    let mut short = outputs.open(lease(3));
+    short.write(b"x".repeat(6).as_slice());
+    assert!(!short.is_truncated(), "the last bytes are all of it");
+    assert_eq!(short.tail(), b"xxxxxx");
 }

@@ -42,6 +42,7 @@ mod retries;
 mod retry_failed;
 mod seed_jobs;
 mod settings;
+mod short_disk;
 mod silence;
 mod staging;
 mod strategies;
