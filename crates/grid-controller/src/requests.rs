@@ -100,7 +100,9 @@ pub(crate) fn refused(no_reply: NoReply) -> Refusal {
     match rejection {
         Rejection::NoTarget(_) => on_field("target"),
         Rejection::TooLarge(_) => on_field("tasks"),
-        Rejection::QueueFull { .. } | Rejection::TooManyWaiting { .. } => Refusal::new(Code::QueueFull, message),
+        Rejection::QueueFull { .. } | Rejection::TooManyWaiting { .. } | Rejection::TooManyAgents { .. } => {
+            Refusal::new(Code::QueueFull, message)
+        }
         Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
         Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
@@ -322,7 +324,11 @@ impl Control for Controller {
 
     async fn remove_node(&self, node: NodeId, force: bool) -> Result<NodeStateDoc, Refusal> {
         let (ord, session) = self.known_node(&node)?;
-        self.shared.proposer.propose(&Command::RemoveNode(RemoveNode { node: ord, force })).await.map_err(refused)?;
+        self.shared
+            .proposer
+            .propose(&Command::RemoveNode(RemoveNode { node: ord, force, lapsed: false }))
+            .await
+            .map_err(refused)?;
         // Whoever has registered since is another session, and new.
         self.shared.sessions().end(session, grid_fabric::closing::REMOVED);
         self.shared.agents.ring(std::iter::once(ord));

@@ -25,6 +25,8 @@ pub struct Changes {
     pub cells: BTreeSet<(JobId, u32)>,
     /// Jobs that left `State` in this batch, whole as they left it.
     pub retired: Vec<crate::state::Job>,
+    /// Nodes that left `State`; in none of `nodes`.
+    pub reclaimed: Vec<NodeOrd>,
     /// Jobs of which nothing is to be kept.
     pub pruned: Vec<JobId>,
     pub keys_added: Vec<KeyRow>,

@@ -16,6 +16,7 @@ mod mark_node;
 mod order_drain;
 mod prune_history;
 mod raise_feature_level;
+mod reclaim_nodes;
 mod record_result;
 mod register_node;
 mod remove_node;
@@ -40,6 +41,7 @@ pub use mark_node::MarkNode;
 pub use order_drain::OrderDrain;
 pub use prune_history::{MAX_PRUNED, PruneHistory};
 pub use raise_feature_level::RaiseFeatureLevel;
+pub use reclaim_nodes::{MAX_RECLAIMED, ReclaimNodes};
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
 pub use remove_node::RemoveNode;
@@ -89,10 +91,12 @@ pub enum Command {
     HandOut(#[n(0)] HandOut),
     #[n(18)]
     RaiseFeatureLevel(#[n(0)] RaiseFeatureLevel),
+    #[n(19)]
+    ReclaimNodes(#[n(0)] ReclaimNodes),
 }
 
 /// Commands are numbered from 0 without a gap.
-pub const LAST_COMMAND: u32 = 18;
+pub const LAST_COMMAND: u32 = 19;
 
 /// The feature level that brought a command; `None`: this program does not know it.
 #[must_use]
@@ -127,6 +131,7 @@ impl Command {
             Self::RemoveNode(command) => command.handle(turn),
             Self::HandOut(command) => command.handle(turn),
             Self::RaiseFeatureLevel(command) => command.handle(turn),
+            Self::ReclaimNodes(command) => command.handle(turn),
         }
     }
 }
@@ -216,6 +221,11 @@ pub enum Rejection {
     StatusMoved { status: NodeStatus },
     #[error("{0}")]
     DuplicateNode(String),
+    #[error(
+        "{limit} agents are registered, the most at once; agents that have not asked for a day and that no job names are \
+         removed automatically, others with `gridc node remove`"
+    )]
+    TooManyAgents { limit: u32 },
     /// A person asked something of a node that its state forbids.
     #[error("{0}")]
     NodeStands(String),

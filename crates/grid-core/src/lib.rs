@@ -42,9 +42,9 @@ pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
     Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, HandOut,
-    LAST_COMMAND, LeaveNode, MAX_PRUNED, MarkNode, OrderDrain, PruneHistory, RaiseFeatureLevel, RecordResult,
-    RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict,
-    level_of_command,
+    LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain, PruneHistory, RaiseFeatureLevel,
+    ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom, ResumeJob,
+    Stale, SubmitJob, Verdict, level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{

@@ -147,6 +147,12 @@ impl State {
         self.pending.len()
     }
 
+    /// Whether a live job has the node among its expected ones.
+    #[must_use]
+    pub fn is_expected(&self, node: NodeOrd) -> bool {
+        self.jobs.values().any(|job| job.position(node).is_some())
+    }
+
     /// Unfinished jobs that hold no place in admission: they wait for an operator, or for offline nodes (J3).
     #[must_use]
     pub fn waiting_jobs(&self) -> usize {

@@ -103,7 +103,7 @@ impl World {
         applied
     }
 
-    fn one(&mut self, command: Command) -> Result<Reply, Rejection> {
+    pub fn one(&mut self, command: Command) -> Result<Reply, Rejection> {
         self.apply(vec![command]).replies.remove(0)
     }
 
@@ -262,7 +262,7 @@ impl World {
     }
 
     pub fn remove(&mut self, node: u32, force: bool) -> Result<Reply, Rejection> {
-        self.one(Command::RemoveNode(RemoveNode { node: NodeOrd(node), force }))
+        self.one(Command::RemoveNode(RemoveNode { node: NodeOrd(node), force, lapsed: false }))
     }
 
     pub fn leave(&mut self, node: u32) {

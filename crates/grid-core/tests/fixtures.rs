@@ -232,7 +232,7 @@ impl Log {
         self.put(&Command::OrderDrain(OrderDrain { node: NodeOrd(2), drain: true }));
         self.put(&Command::DrainNode(DrainNode { node: NodeOrd(2), session }));
         self.put(&Command::LeaveNode(LeaveNode { node: NodeOrd(2), session, holds_nothing: false }));
-        self.put(&Command::RemoveNode(RemoveNode { node: NodeOrd(2), force: true }));
+        self.put(&Command::RemoveNode(RemoveNode { node: NodeOrd(2), force: true, lapsed: false }));
         self.put(&Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs: vec![JobId(2)] }));
         self.begin(2, Some(RestoredFrom { generation: 1, backup: "2026-10-01T00:00:00Z".to_owned() }));
     }

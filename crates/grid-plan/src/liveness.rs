@@ -149,6 +149,8 @@ mod tests {
             nonce: Vec::new(),
             registered_wall_ms: 0,
             changed_wall_ms: 0,
+            changed_ms: 0,
+            lapsed: false,
             leader_epoch: LeaderEpoch::default(),
             drained: false,
             agent: false,

@@ -80,6 +80,8 @@ pub(crate) fn batch(
 #[derive(Default)]
 struct Touched<'a> {
     nodes: BTreeSet<NodeOrd>,
+    /// Gone for good: numbers are never reused.
+    reclaimed: BTreeSet<NodeOrd>,
     jobs: BTreeSet<JobId>,
     submitted: BTreeSet<JobId>,
     started: BTreeSet<JobId>,
@@ -92,6 +94,7 @@ impl<'a> Touched<'a> {
         let mut touched = Self::default();
         for one in changes {
             touched.nodes.extend(&one.nodes);
+            touched.reclaimed.extend(&one.reclaimed);
             touched.jobs.extend(&one.jobs);
             touched.jobs.extend(&one.submitted);
             touched.jobs.extend(&one.started);
@@ -119,7 +122,11 @@ fn write_nodes(conn: &Connection, state: &State, touched: &Touched<'_>) -> Resul
          ON CONFLICT (ord) DO UPDATE
          SET id = excluded.id, status = excluded.status, leader_epoch = excluded.leader_epoch, node = excluded.node",
     )?;
-    for ord in &touched.nodes {
+    let mut gone = conn.prepare_cached("DELETE FROM nodes WHERE ord = ?1")?;
+    for ord in &touched.reclaimed {
+        gone.execute([ord.0])?;
+    }
+    for ord in touched.nodes.difference(&touched.reclaimed) {
         let node = state.nodes.get(ord);
         let node = node.ok_or_else(|| Fault::Contradiction(format!("node number {ord} changed, but is not there")))?;
         let epoch = node.leader_epoch.wire().cast_signed();

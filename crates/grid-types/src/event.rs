@@ -72,6 +72,7 @@ coded! {
         4 DrainOrdered => "drained by an operator";
         5 DrainEnded => "an operator ended the drain";
         6 RemovalOrdered => "removed by an operator";
+        7 AgentSilent => "the agent has not polled for a day";
     }
 }
 

@@ -27,6 +27,12 @@ pub const MAX_CONCURRENT: u32 = 5;
 pub const MAX_PENDING: u32 = 100;
 /// Unfinished jobs that wait for an operator or for offline nodes and have given their `max_concurrent` place back (J3).
 pub const MAX_WAITING: u32 = 1_000;
+/// Plain HTTP agents that are registered at once, offline ones included.
+pub const MAX_AGENTS: usize = 10_000;
+/// An agent that has not asked for this long and that no stored job names is removed.
+pub const AGENT_SILENT_MS: u64 = 24 * 3600 * 1000;
+/// Ended jobs that are remembered; beyond it the oldest leave with their history, however young they are.
+pub const MAX_ENDED_JOBS: usize = 1_000_000;
 /// How long ended jobs are remembered (L6).
 pub const HISTORY_MS: u64 = 30 * 24 * 3600 * 1000;
 /// L1: bounds of one merged entry.

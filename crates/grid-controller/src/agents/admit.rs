@@ -60,7 +60,7 @@ impl Controller {
 fn known(state: &State, poll: &AgentPoll) -> Result<Option<Admitted>, Refusal> {
     let Some(node) = state.node_by_id(&poll.agent) else { return Ok(None) };
     let is_it = node.agent && node.nonce == identity(poll);
-    if is_it && node.status == NodeStatus::Removed {
+    if is_it && node.status == NodeStatus::Removed && !node.lapsed {
         let why = format!(
             "agent {0} was removed; to bring it back as a new one, ask with another \"instance\" than before",
             poll.agent

@@ -52,12 +52,12 @@ impl Turn<'_> {
 
     pub(crate) fn set_node_status(&mut self, ord: NodeOrd, to: NodeStatus, cause: Option<NodeCause>) {
         let meta = &self.state.meta;
-        let (wall_ms, epoch) = (meta.wall_ms, meta.leadership.epoch);
+        let (now_ms, wall_ms, epoch) = (meta.now_ms, meta.wall_ms, meta.leadership.epoch);
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         let was = node.status;
         let id = node.id.clone();
         node.status = to;
-        node.changed_wall_ms = wall_ms;
+        (node.changed_ms, node.changed_wall_ms) = (now_ms, wall_ms);
         node.leader_epoch = epoch;
         self.changes.nodes.insert(ord);
         self.wake.insert(ord);

@@ -4,6 +4,7 @@
 //! `unknown`, because nobody can say whether they ran.
 
 use grid_types::decl::EffectClass;
+use grid_types::limits::MAX_AGENTS;
 use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Event, JobId, NodeId, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
@@ -37,6 +38,7 @@ pub struct RegisterNode {
 
 impl RegisterNode {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        self.check_agents(turn)?;
         let known = turn.state.node_ids.get(&self.id).copied();
         if let Some(node) = known.and_then(|ord| turn.state.nodes.get(&ord)) {
             self.check(node)?;
@@ -72,6 +74,8 @@ impl RegisterNode {
             nonce: self.nonce.clone(),
             registered_wall_ms,
             changed_wall_ms: wall_ms,
+            changed_ms: turn.state.meta.now_ms,
+            lapsed: false,
             leader_epoch: turn.state.meta.leadership.epoch,
             drained,
             agent: self.agent,
@@ -89,6 +93,19 @@ impl RegisterNode {
             turn.record_node_event(&self.id, Event::NodeRegistered { session });
         }
         Ok(Reply::Registered { node: ord, session })
+    }
+
+    /// Anyone who reaches the API may poll as an agent, so new names are bounded.
+    fn check_agents(&self, turn: &Turn<'_>) -> Result<(), Rejection> {
+        if !self.agent || turn.state.nodes.len() < MAX_AGENTS {
+            return Ok(());
+        }
+        let is_live = |node: &&Node| node.agent && node.status != NodeStatus::Removed;
+        let is_new = turn.state.node_by_id(&self.id).filter(is_live).is_none();
+        if is_new && turn.state.nodes.values().filter(is_live).count() >= MAX_AGENTS {
+            return Err(Rejection::TooManyAgents { limit: u32::try_from(MAX_AGENTS).unwrap_or(u32::MAX) });
+        }
+        Ok(())
     }
 
     fn check(&self, node: &Node) -> Result<(), Rejection> {

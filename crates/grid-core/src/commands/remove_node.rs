@@ -5,6 +5,7 @@
 //! keep its name. Whoever registers under that name again is new (W1 asks nothing about the old journal) and gets the
 //! same number, so that old and new results of one machine stand under one name.
 
+use grid_types::limits::AGENT_SILENT_MS;
 use grid_types::node::NodeStatus;
 use grid_types::{NodeCause, NodeOrd, Reason};
 use minicbor::{Decode, Encode};
@@ -19,10 +20,17 @@ pub struct RemoveNode {
     /// Even if it lives.
     #[n(1)]
     pub force: bool,
+    /// By the leader, not by an operator: an agent that has not asked for a day. Refused if a live job expects it.
+    #[n(2)]
+    #[cbor(default)]
+    pub lapsed: bool,
 }
 
 impl RemoveNode {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        if self.lapsed {
+            return self.remove_silent_agent(turn);
+        }
         let known = turn.state.nodes.get_mut(&self.node).filter(|node| node.status != NodeStatus::Removed);
         let node = known.ok_or(Rejection::NoNode(self.node))?;
         let (id, held) = (node.id.clone(), node.held.len());
@@ -47,13 +55,29 @@ impl RemoveNode {
         turn.lose_all_leases(self.node, &Reason::NodeRemoved);
         Ok(Reply::Done)
     }
+
+    fn remove_silent_agent(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let node = turn.state.nodes.get(&self.node).ok_or(Rejection::NoNode(self.node))?;
+        let is_gone = matches!(node.status, NodeStatus::Dead | NodeStatus::Left);
+        let is_silent = turn.now_ms().saturating_sub(node.changed_ms) >= AGENT_SILENT_MS;
+        if !node.agent || !is_gone || !is_silent || turn.state.is_expected(self.node) {
+            return Err(Rejection::StatusMoved { status: node.status });
+        }
+        if let Some(node) = turn.state.nodes.get_mut(&self.node) {
+            (node.drained, node.lapsed) = (false, true);
+        }
+        turn.set_node_status(self.node, NodeStatus::Removed, Some(NodeCause::AgentSilent));
+        Ok(Reply::Done)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::commands::{Rejection, Reply};
+    use super::RemoveNode;
+    use crate::commands::{Command, Rejection, Reply};
     use crate::world::{World, leaf};
     use grid_types::job::Offline;
+    use grid_types::limits::{AGENT_SILENT_MS, MAX_AGENTS};
     use grid_types::node::NodeStatus;
     use grid_types::{JobStatus, NodeOrd, Outcome};
 
@@ -105,5 +129,42 @@ mod tests {
         assert!(matches!(again, Ok(Reply::Registered { node: NodeOrd(1), .. })), "{again:?}");
         let node = &world.state.nodes[&NodeOrd(1)];
         assert_eq!((node.status, node.drained), (NodeStatus::Ready, false), "the order went with the node");
+    }
+
+    fn lapse(world: &mut World, node: u32) -> Result<Reply, Rejection> {
+        world.one(Command::RemoveNode(RemoveNode { node: NodeOrd(node), force: false, lapsed: true }))
+    }
+
+    #[test]
+    fn issue13_19_an_agent_that_has_not_asked_for_a_day_is_removed_unless_a_live_job_expects_it() {
+        let mut world = World::with_nodes(1);
+        world.register_agent("agent-1", "a").unwrap();
+        world.mark_dead(2);
+        assert!(lapse(&mut world, 2).is_err(), "it was there a moment ago");
+        world.advance_ms(AGENT_SILENT_MS);
+        world.mark_dead(1);
+        world.advance_ms(AGENT_SILENT_MS);
+        assert!(lapse(&mut world, 1).is_err(), "a worker is removed by an operator only");
+        world.next_job(|spec| spec.offline = Offline::Wait);
+        let job = world.submit("node:agent-1", vec![leaf("ping", "echo")]);
+        assert!(lapse(&mut world, 2).is_err(), "a live job expects it");
+        world.cancel(job).unwrap();
+        lapse(&mut world, 2).unwrap();
+        let node = &world.state.nodes[&NodeOrd(2)];
+        assert_eq!((node.status, node.lapsed), (NodeStatus::Removed, true));
+        world.register_agent("agent-1", "a").unwrap();
+        assert!(!world.state.nodes[&NodeOrd(2)].lapsed, "it came back");
+    }
+
+    #[test]
+    fn issue13_19_agents_are_bounded_in_number() {
+        let mut world = World::new();
+        let agents = (0..MAX_AGENTS).map(|n| World::agent_command(&format!("agent-{n}"), "a"));
+        assert!(world.apply(agents.collect()).replies.iter().all(Result::is_ok));
+        let refused = world.register_agent("one-more", "a");
+        assert!(matches!(refused, Err(Rejection::TooManyAgents { .. })), "{refused:?}");
+        world.register_agent("agent-0", "b").unwrap();
+        world.remove(1, true).unwrap();
+        world.register_agent("one-more", "a").unwrap();
     }
 }

@@ -41,6 +41,14 @@ pub struct Node {
     #[n(12)]
     #[cbor(default)]
     pub agent: bool,
+    /// Leader time of the last change of its status (W6).
+    #[n(13)]
+    #[cbor(default)]
+    pub changed_ms: u64,
+    /// Removed because the agent had not asked for a day: unlike one that an operator removed, it may simply come back.
+    #[n(14)]
+    #[cbor(default)]
+    pub lapsed: bool,
     /// Derived: jobs that have a lease out here. At most one lease of a job at once (W7).
     #[cbor(skip)]
     pub held: BTreeSet<JobId>,

@@ -8,11 +8,15 @@ use crate::commands::{Command, HandOut, RegisterNode, Rejection, Reply};
 impl World {
     /// `instance` tells one process of an agent from another.
     pub fn register_agent(&mut self, id: &str, instance: &str) -> Result<Reply, Rejection> {
+        self.one(Self::agent_command(id, instance))
+    }
+
+    pub fn agent_command(id: &str, instance: &str) -> Command {
         let Command::RegisterNode(worker) = Self::register_command(id, instance.as_bytes(), 0, b"", false, 4) else {
             unreachable!()
         };
         let nonce = instance.as_bytes().to_vec();
-        self.one(Command::RegisterNode(RegisterNode { nonce, agent: true, ..worker }))
+        Command::RegisterNode(RegisterNode { nonce, agent: true, ..worker })
     }
 
     /// An agent asks; what it is given.
