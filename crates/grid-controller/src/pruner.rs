@@ -1,14 +1,16 @@
-//! Keeps history from growing for ever: what ended long ago is forgotten, in small commands (L6).
+//! Keeps history and the list of nodes from growing for ever: proposes what may be dropped, in small commands (L6).
 //!
 //! Soon after a term begins and about once an hour, the leader proposes what is due until nothing is. What a command
 //! leaves to be removed on disk goes with the batches after it; if nobody else writes, empty commands bring them about.
-//! Not here: which jobs are due (`grid-plan`), what goes (`grid-core`, `grid-store`).
+//! Not here: which jobs and nodes are due (`grid-plan`), what goes (`grid-core`, `grid-store`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use grid_core::{Command, PruneHistory};
-use grid_plan::old_history;
+use grid_core::{Command, PruneHistory, ReclaimNodes, RemoveNode};
+use grid_plan::{old_history, unused_nodes};
+use grid_types::NodeOrd;
 use tracing::{debug, info};
 
 use crate::shared::Shared;
@@ -32,6 +34,7 @@ pub async fn prune(shared: Arc<Shared>) {
         if forgotten > 0 {
             info!(jobs = forgotten, "old history was removed");
         }
+        drop_unused_nodes(&shared).await;
         tokio::time::sleep(pause).await;
     }
 }
@@ -43,8 +46,10 @@ async fn forget_what_is_due(shared: &Shared) -> usize {
         let due = old_history(&shared.state(), term.now_ms(), shared.settings.history_ms);
         let next = match due {
             Some(due) => due,
-            None if unswept(shared).await => PruneHistory { ended_before_ms: 0, jobs: Vec::new() },
-            None => return forgotten,
+            None => match left_over(shared, term.now_ms()).await {
+                Some(rest) => rest,
+                None => return forgotten,
+            },
         };
         let jobs = next.jobs.len();
         if let Err(no_reply) = shared.proposer.propose(&Command::PruneHistory(next)).await {
@@ -56,8 +61,36 @@ async fn forget_what_is_due(shared: &Shared) -> usize {
     }
 }
 
-async fn unswept(shared: &Shared) -> bool {
-    let reader = shared.reader.clone();
-    let read = tokio::task::spawn_blocking(move || reader.unswept_jobs()).await;
-    read.is_ok_and(|jobs| jobs.is_ok_and(|jobs| jobs > 0))
+/// Rows that no batch has removed yet, and events that belong to no job.
+async fn left_over(shared: &Shared, now_ms: u64) -> Option<PruneHistory> {
+    let events_before_ms = now_ms.saturating_sub(shared.settings.history_ms);
+    let read = shared.read(move |reader| {
+        Ok((reader.unswept_jobs()? > 0, events_before_ms > 0 && reader.has_loose_events_before(events_before_ms)?))
+    });
+    let (unswept, old_events) = read.await.ok()?;
+    let events_before_ms = if old_events { events_before_ms } else { 0 };
+    (unswept || old_events).then_some(PruneHistory { ended_before_ms: 0, jobs: Vec::new(), events_before_ms })
+}
+
+/// Removes agents that stopped asking, and reclaims removed nodes; both only if no stored job names them.
+async fn drop_unused_nodes(shared: &Shared) {
+    let Some(term) = shared.current_term() else { return };
+    let unused = unused_nodes(&shared.state(), term.now_ms());
+    let candidates: BTreeSet<NodeOrd> = unused.tombstones.keys().chain(&unused.silent_agents).copied().collect();
+    if candidates.is_empty() {
+        return;
+    }
+    let Ok(named) = shared.read(move |reader| reader.expected_among(&candidates)).await else { return };
+    for node in unused.silent_agents.difference(&named).copied() {
+        let command = Command::RemoveNode(RemoveNode { node, force: false, lapsed: true });
+        if let Err(no_reply) = shared.proposer.propose(&command).await {
+            debug!("agent {node} is not removed now: {no_reply}");
+        }
+    }
+    let nodes: Vec<_> = unused.tombstones.into_iter().filter(|(node, _)| !named.contains(node)).collect();
+    if !nodes.is_empty()
+        && let Err(no_reply) = shared.proposer.propose(&Command::ReclaimNodes(ReclaimNodes { nodes })).await
+    {
+        debug!("removed nodes are not reclaimed now: {no_reply}");
+    }
 }

@@ -34,6 +34,7 @@ pub fn apply(state: &mut State, entry: &Entry) -> Applied {
         Ok(()) => {
             turn.state.meta.now_ms = turn.state.meta.now_ms.max(entry.head.now_ms);
             turn.state.meta.wall_ms = entry.head.wall_ms;
+            turn.changes.now_ms = turn.state.meta.now_ms;
             let replies = entry.commands.iter().map(|command| command.handle(&mut turn)).collect();
             turn.settle_consequences();
             replies

@@ -14,6 +14,8 @@ use crate::state::KeyRow;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
+    /// Leader time of the entry (W6).
+    pub now_ms: u64,
     pub nodes: BTreeSet<NodeOrd>,
     /// Heads of jobs, live or just retired.
     pub jobs: BTreeSet<JobId>,
@@ -29,6 +31,8 @@ pub struct Changes {
     pub reclaimed: Vec<NodeOrd>,
     /// Jobs of which nothing is to be kept.
     pub pruned: Vec<JobId>,
+    /// Events that belong to no job and are older than this, in leader time, are not to be kept.
+    pub events_before_ms: Option<u64>,
     pub keys_added: Vec<KeyRow>,
     pub keys_dropped: Vec<KeyRow>,
     pub history: Vec<History>,

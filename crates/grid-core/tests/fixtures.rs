@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use grid_core::{
     BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, Entry, EntryHead, ExpireLease, FEATURE_LEVEL,
     FireTimers, HandOut, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL, OrderDrain, PruneHistory, Quotas,
-    RaiseFeatureLevel, RecordResult, RegisterNode, RemoveNode, ResolveStep, RestoredFrom, ResumeJob, State, SubmitJob,
-    Verdict, apply, command_number, decode_entry, encode_command, encode_entry, violations,
+    RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode, ResolveStep, RestoredFrom, ResumeJob,
+    State, SubmitJob, Verdict, apply, command_number, decode_entry, encode_command, encode_entry, violations,
 };
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{JobEpoch, JobId, LeaseKey, Name, NodeCause, NodeOrd, Outcome, SessionId, StepIndex};
@@ -233,7 +233,13 @@ impl Log {
         self.put(&Command::DrainNode(DrainNode { node: NodeOrd(2), session }));
         self.put(&Command::LeaveNode(LeaveNode { node: NodeOrd(2), session, holds_nothing: false }));
         self.put(&Command::RemoveNode(RemoveNode { node: NodeOrd(2), force: true, lapsed: false }));
-        self.put(&Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs: vec![JobId(2)] }));
+        let tombstone = (NodeOrd(2), self.state.nodes[&NodeOrd(2)].session);
+        self.put(&Command::ReclaimNodes(ReclaimNodes { nodes: vec![tombstone] }));
+        self.put(&Command::PruneHistory(PruneHistory {
+            ended_before_ms: u64::MAX,
+            jobs: vec![JobId(2)],
+            events_before_ms: 5,
+        }));
         self.begin(2, Some(RestoredFrom { generation: 1, backup: "2026-10-01T00:00:00Z".to_owned() }));
     }
 }

@@ -7,6 +7,6 @@ mod liveness;
 mod timers;
 
 pub use backstop::Backstop;
-pub use history::old_history;
+pub use history::{Unused, old_history, unused_nodes};
 pub use liveness::{Liveness, Thresholds};
 pub use timers::due_timers;

@@ -15,7 +15,7 @@ mod resumable;
 mod roster;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
@@ -183,6 +183,19 @@ impl Reader {
             let jobs: i64 = conn.query_row("SELECT count(*) FROM pruned", [], |row| row.get(0))?;
             Ok(jobs.cast_unsigned())
         })
+    }
+
+    /// Whether there are events that belong to no job and are older than this, in leader time.
+    pub fn has_loose_events_before(&self, now_ms: u64) -> Result<bool, StoreError> {
+        self.read(|conn| {
+            let any = "SELECT EXISTS (SELECT 1 FROM events WHERE job IS NULL AND now_ms < ?1)";
+            Ok(conn.query_row(any, [i64::try_from(now_ms).unwrap_or(i64::MAX)], |row| row.get(0))?)
+        })
+    }
+
+    /// Which of these nodes a stored job expects, live or ended. Reads every job: for chores, not for requests.
+    pub fn expected_among(&self, nodes: &BTreeSet<NodeOrd>) -> Result<BTreeSet<NodeOrd>, StoreError> {
+        self.read(|conn| nodes::expected_among(conn, nodes))
     }
 
     /// Everything of the live state, with the place in the log where it stands (L7): as large as the state itself.

@@ -140,9 +140,12 @@ CREATE TABLE events (
     event BLOB NOT NULL,
     job INTEGER,
     node TEXT,
-    namespace TEXT
+    namespace TEXT,
+    -- Leader time.
+    now_ms INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX events_by_job ON events (job) WHERE job IS NOT NULL;
+CREATE INDEX events_of_no_job ON events (now_ms) WHERE job IS NULL;
 ";
 
 /// Fills an empty file. Called under a temporary name, so that a crash leaves no half of it behind.

@@ -66,7 +66,7 @@ pub(crate) fn batch(
     write_keys(conn, state, changes)?;
     // Last: a job may end and be forgotten in one batch.
     prune::forget(conn, written, &mut totals, changes)?;
-    prune::sweep(conn, written)?;
+    prune::sweep(conn, written, changes)?;
     totals.write(conn)?;
     let mut meta = conn.prepare_cached(
         "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)

@@ -21,6 +21,10 @@ pub struct PruneHistory {
     /// None of them: only what is left of earlier ones goes.
     #[n(1)]
     pub jobs: Vec<JobId>,
+    /// Events of nodes and terms, which belong to no job, go if they are older than this, in leader time.
+    #[n(2)]
+    #[cbor(default)]
+    pub events_before_ms: u64,
 }
 
 impl PruneHistory {
@@ -33,6 +37,9 @@ impl PruneHistory {
                 turn.changes.pruned.push(*id);
                 forgotten += 1;
             }
+        }
+        if self.events_before_ms > 0 {
+            turn.changes.events_before_ms = turn.changes.events_before_ms.max(Some(self.events_before_ms));
         }
         if forgotten > 0 {
             turn.record_event(Event::HistoryPruned { jobs: forgotten });
@@ -49,7 +56,10 @@ mod tests {
     use grid_types::JobId;
 
     fn prune(world: &mut World, jobs: Vec<JobId>, ended_before_ms: u64) -> Vec<JobId> {
-        world.apply(vec![Command::PruneHistory(PruneHistory { ended_before_ms, jobs })]).changes.pruned
+        world
+            .apply(vec![Command::PruneHistory(PruneHistory { ended_before_ms, jobs, events_before_ms: 0 })])
+            .changes
+            .pruned
     }
 
     #[test]

@@ -68,6 +68,8 @@ impl World {
     /// Forgets what ended before a time.
     pub fn prune(&mut self, ended_before_ms: u64) -> Vec<JobId> {
         let jobs = self.state.stubs.keys().copied().collect();
-        self.apply(vec![Command::PruneHistory(PruneHistory { ended_before_ms, jobs })]).changes.pruned
+        self.apply(vec![Command::PruneHistory(PruneHistory { ended_before_ms, jobs, events_before_ms: 0 })])
+            .changes
+            .pruned
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A removed node is none: its row stays only to give old results its name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grid_core::{CellState, Node};
 use grid_types::api::{ListDoc, NodeDoc};
@@ -80,6 +80,19 @@ fn leases_of(conn: &Connection, nodes: &[Node]) -> Result<BTreeMap<NodeOrd, u32>
         }
     }
     Ok(leases)
+}
+
+pub(super) fn expected_among(conn: &Connection, nodes: &BTreeSet<NodeOrd>) -> Result<BTreeSet<NodeOrd>, Fault> {
+    let mut found = BTreeSet::new();
+    let mut lists = conn.prepare("SELECT nodes FROM expected")?;
+    let mut rows = lists.query([])?;
+    while found.len() < nodes.len()
+        && let Some(row) = rows.next()?
+    {
+        let expected: Vec<NodeOrd> = blob(row, 0)?;
+        found.extend(nodes.iter().filter(|node| expected.binary_search(node).is_ok()).copied());
+    }
+    Ok(found)
 }
 
 fn document(node: Node, leases: u32) -> NodeDoc {

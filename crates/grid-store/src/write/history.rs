@@ -33,12 +33,13 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?,
         event: conn.prepare_cached(
-            "INSERT OR ROLLBACK INTO events (wall_ms, leader_epoch, kind, event, job, node, namespace)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT OR ROLLBACK INTO events (wall_ms, leader_epoch, kind, event, job, node, namespace, now_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?,
     };
     let mut settled = BTreeSet::new();
-    for row in changes.iter().flat_map(|one| &one.history) {
+    let rows = changes.iter().flat_map(|one| one.history.iter().map(|row| (row, one.now_ms)));
+    for (row, now_ms) in rows {
         match row {
             History::Result(row) => {
                 // Numbered here: SQLite would give the number of a pruned row again, and cells tell earlier from later by it.
@@ -47,7 +48,7 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
                 settled.insert((row.job, row.step, row.node));
             }
             History::Skip(row) => pens.skip(row)?,
-            History::Event(row) => pens.event(row)?,
+            History::Event(row) => pens.event(row, now_ms)?,
         }
     }
     Ok(settled)
@@ -103,7 +104,7 @@ impl Pens<'_> {
         Ok(())
     }
 
-    fn event(&mut self, row: &EventRow) -> Result<(), Fault> {
+    fn event(&mut self, row: &EventRow, now_ms: u64) -> Result<(), Fault> {
         let epoch = row.leader_epoch.wire().cast_signed();
         self.event.execute(params![
             row.wall_ms.cast_signed(),
@@ -113,6 +114,7 @@ impl Pens<'_> {
             row.job.map(key),
             row.node.as_ref().map(grid_types::NodeId::as_str),
             row.namespace.as_ref().map(grid_types::Name::as_str),
+            now_ms.cast_signed(),
         ])?;
         Ok(())
     }

@@ -49,8 +49,14 @@ pub(super) fn forget(
     Ok(())
 }
 
-pub(super) fn sweep(conn: &Connection, written: &mut Written) -> Result<(), Fault> {
+pub(super) fn sweep(conn: &Connection, written: &mut Written, changes: &[Changes]) -> Result<(), Fault> {
     let mut left = MOST_ROWS;
+    // What one batch leaves of these, the leader asks for again.
+    if let Some(before_ms) = changes.iter().filter_map(|one| one.events_before_ms).max() {
+        let old = "DELETE FROM events WHERE id IN
+                   (SELECT id FROM events WHERE job IS NULL AND now_ms < ?1 ORDER BY now_ms LIMIT ?2)";
+        left -= conn.prepare_cached(old)?.execute(params![before_ms.cast_signed(), left.cast_signed()])?;
+    }
     while left > 0
         && let Some(id) = written.pruned.first().copied()
     {

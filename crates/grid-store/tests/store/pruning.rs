@@ -1,13 +1,14 @@
 //! L6: of a forgotten job nothing is found at once, and nothing is stored in the end.
 
-use grid_core::{Command, PruneHistory, State};
-use grid_types::{JobId, Outcome};
+use grid_core::{Command, LeaveNode, PruneHistory, ReclaimNodes, RemoveNode, Reply, State};
+use grid_types::api::EventFilter;
+use grid_types::{JobId, NodeOrd, Outcome};
 use rusqlite::Connection;
 
 use crate::world::{World, leaf, pipeline, task};
 
 fn prune(world: &mut World, jobs: Vec<JobId>) {
-    world.one(Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs })).unwrap();
+    world.one(Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs, events_before_ms: 0 })).unwrap();
     world.store();
 }
 
@@ -98,4 +99,50 @@ fn i13_what_is_open_stays_so_when_the_newest_results_are_pruned() {
     let (_folder, _store, stored) = world.as_killed();
     assert_eq!(State::from_parts(stored.parts).unwrap(), world.state);
     assert_eq!(world.row(runs, 0, "node-1").status, Outcome::Success);
+}
+
+#[test]
+fn issue13_19_events_of_nodes_and_terms_are_pruned_by_leader_time() {
+    let mut world = World::with_nodes(2);
+    let job = ended_job(&mut world);
+    world.advance_ms(60_000);
+    let between_ms = world.state.meta.now_ms;
+    world.advance_ms(1);
+    world
+        .one(Command::LeaveNode(LeaveNode {
+            node: NodeOrd(2),
+            session: world.state.nodes[&NodeOrd(2)].session,
+            holds_nothing: true,
+        }))
+        .unwrap();
+    world.store();
+    let loose = |world: &World| -> Vec<String> {
+        let (events, _) = world.reader().events_after(&EventFilter::default(), 0, 1_000).unwrap();
+        events.into_iter().filter(|event| event.job.is_none()).map(|event| event.kind).collect()
+    };
+    assert!(loose(&world).len() > 2 && world.reader().has_loose_events_before(between_ms).unwrap());
+    let old = PruneHistory { ended_before_ms: 0, jobs: Vec::new(), events_before_ms: between_ms };
+    world.one(Command::PruneHistory(old)).unwrap();
+    world.store();
+    assert_eq!(loose(&world), ["NodeLeft"]);
+    assert!(!world.reader().has_loose_events_before(between_ms).unwrap());
+    let (events, _) = world.reader().events_after(&EventFilter::default(), 0, 1_000).unwrap();
+    assert!(events.iter().any(|event| event.job == Some(job.to_string())), "those of jobs go with their job");
+}
+
+#[test]
+fn issue13_19_a_reclaimed_node_leaves_the_store_and_one_that_a_stored_job_names_is_told_apart() {
+    let mut world = World::with_nodes(3);
+    ended_job(&mut world);
+    let register = world.register_command("node-4", "journal-4", 1, true);
+    let Ok(Reply::Registered { node: fourth, .. }) = world.one(register) else { panic!("node-4 is new") };
+    let named = world.reader().expected_among(&[NodeOrd(1), fourth].into()).unwrap();
+    assert_eq!(named, [NodeOrd(1)].into());
+    world.one(Command::RemoveNode(RemoveNode { node: fourth, force: true, lapsed: false })).unwrap();
+    let session = world.state.nodes[&fourth].session;
+    world.one(Command::ReclaimNodes(ReclaimNodes { nodes: vec![(fourth, session)] })).unwrap();
+    world.store();
+    assert_eq!(world.reader().node(&"node-4".parse().unwrap()).unwrap(), None);
+    let (_folder, _store, stored) = world.as_killed();
+    assert_eq!(State::from_parts(stored.parts).unwrap().hash(), world.state.hash());
 }

@@ -110,7 +110,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
         30 => {
             let jobs = world.state.stubs.keys().copied().collect();
             let ended_before_ms = world.now_ms.saturating_sub(2_000);
-            world.one(Command::PruneHistory(PruneHistory { ended_before_ms, jobs })).unwrap();
+            world.one(Command::PruneHistory(PruneHistory { ended_before_ms, jobs, events_before_ms: 0 })).unwrap();
         }
         24 | 25 => {
             let waits = |job: &&Job| job.head.gate.is_some() || job.head.held.is_some();
