@@ -113,7 +113,7 @@ mod tests {
         schema::create(&path, b"").unwrap();
         let conn = schema::writer(&path).unwrap();
         let rows = "WITH RECURSIVE n(i) AS (SELECT 8001 UNION ALL SELECT i + 1 FROM n WHERE i < 25000) \
-             INSERT INTO events (id, wall_ms, leader_epoch, kind, event) SELECT i, 0, 1, 3, ?1 FROM n";
+             INSERT INTO events (id, wall_ms, leader_epoch, kind, event, now_ms) SELECT i, 0, 1, 3, ?1, 0 FROM n";
         conn.execute(rows, [minicbor::to_vec(Event::JobContinued).unwrap()]).unwrap();
         let rare = EventFilter { kinds: vec!["Rare".to_owned()], ..EventFilter::default() };
         let (mut asked, mut seen) = (None, Vec::new());

@@ -51,3 +51,17 @@ fn l8_a_submit_under_the_key_of_a_forgotten_job_is_told_so_and_runs_nothing() {
     assert!(message.contains(&id) && message.contains("new key"), "{message}");
     assert_eq!(api.post_with("/job", &[("idempotency-key", "another")], &body).status, 201);
 }
+
+#[test]
+fn issue13_19_events_of_nodes_and_removed_nodes_are_forgotten_too() {
+    let mut cluster = Cluster::start_with("--history 1s", &[("web-01", ""), ("web-02", "")]);
+    let api = cluster.api();
+    let job_id = api.submit(&job("all", [echo()]));
+    gone(&api, &job_id);
+    cluster.workers.get_mut("web-02").expect("started").kill9();
+    cluster.gridc().run(&["node", "remove", "web-02", "--force"]).exits(0);
+    wait_until("events of the node are forgotten", LIMIT, || {
+        let told = cluster.gridc().run(&["events", "--node", "web-02", "-o", "json"]).exits(0).stdout;
+        ensure(!told.contains("NodeRemoved") && !told.contains("NodeRegistered"), told)
+    });
+}
