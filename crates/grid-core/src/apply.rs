@@ -13,6 +13,7 @@ use crate::commands::{Command, Rejection, Reply};
 use crate::effect::Effect;
 use crate::entry::{Entry, EntryHead};
 use crate::state::{State, Timer};
+use crate::step_failed::Failures;
 
 /// What came of an entry.
 #[derive(Debug, Default)]
@@ -60,6 +61,8 @@ pub(crate) struct Turn<'a> {
     pub windows: BTreeSet<JobId>,
     /// Jobs that may have stalled or gone on (J3).
     pub recheck: BTreeSet<JobId>,
+    /// Failed steps, as far as they are recorded.
+    pub failures: Failures,
 }
 
 impl<'a> Turn<'a> {
@@ -73,6 +76,7 @@ impl<'a> Turn<'a> {
             decided: BTreeSet::new(),
             windows: BTreeSet::new(),
             recheck: BTreeSet::new(),
+            failures: Failures::default(),
         }
     }
 

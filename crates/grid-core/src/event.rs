@@ -2,7 +2,7 @@
 //!
 //! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers. It holds codes
 //! and data; its words are made by readers (`grid_types::Event`, which also says how to add a kind).
-//! Not here: single results. A step that fails on 10,000 nodes is 10,000 rows already; its job tells it in one event.
+//! Not here: failed steps, which are grouped (`step_failed`).
 
 use grid_types::{Event, JobId, NodeId, NodeOrd};
 
@@ -88,6 +88,7 @@ mod tests {
             "JobPaused",
             "PhaseConfirmed",
             "JobContinued",
+            "StepFailed",
             "JobTripped",
             "JobEnded",
         ];
@@ -130,15 +131,5 @@ mod tests {
         assert!(!node_kinds(&world, "node-1").contains(&"NodeDrained"));
         world.succeed(lease);
         assert_eq!(node_kinds(&world, "node-1").last().unwrap(), &"NodeDrained");
-    }
-
-    #[test]
-    fn an_outcome_that_nobody_knows_is_told_with_its_job_and_its_node() {
-        let mut world = World::with_nodes(2);
-        let job = world.submit("all", vec![leaf("ping", "echo")]);
-        world.mark_dead(1);
-        let unknown = events(&world).find(|event| event.event.kind() == "StepUnknown").unwrap();
-        assert_eq!((unknown.job, unknown.node.as_ref().unwrap().as_str()), (Some(job), "node-1"));
-        assert!(text(unknown).contains("step 0") && text(unknown).contains("node dead"), "{unknown:?}");
     }
 }

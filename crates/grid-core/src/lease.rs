@@ -11,7 +11,7 @@
 
 use grid_types::decl::EffectClass;
 use grid_types::job::{Condition, OnUnknown};
-use grid_types::{Attempt, Event, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked};
+use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked};
 
 use crate::apply::Turn;
 use crate::backoff::backoff_ms;
@@ -103,10 +103,6 @@ impl Turn<'_> {
             node.held.remove(&id);
         }
         self.wake.insert(ord);
-        if outcome == Outcome::Unknown {
-            let (step, attempt, reason) = (lease.step, lease.attempt, report.reason.clone());
-            self.record_step_event(id, ord, Event::StepUnknown { step, attempt, reason });
-        }
         self.push_result(ord, lease, report);
         self.tell_if_drained(ord);
         self.touch_cell(id, position);
@@ -124,6 +120,7 @@ impl Turn<'_> {
                 job.shift(lease.step, Outcome::Running, Outcome::Unknown, 1);
                 job.cells[position].state = CellState::Unresolved;
                 job.unresolved += 1;
+                self.record_failure(id, lease.step, ord, outcome);
                 return;
             }
         }
@@ -291,6 +288,7 @@ impl Turn<'_> {
     }
 
     pub fn push_result(&mut self, node: NodeOrd, lease: LeaseKey, report: Report) {
+        self.remember_failure(lease.job, node, &report);
         self.changes.history.push(History::Result(ResultRow {
             job: lease.job,
             job_epoch: lease.job_epoch,

@@ -26,6 +26,7 @@ mod plan;
 mod report;
 mod skip;
 mod state;
+mod step_failed;
 mod unknown;
 mod walk;
 mod why;

@@ -26,9 +26,9 @@ impl Turn<'_> {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         job.head.unknown.remove(&(lease.step, ord));
         job.shift(lease.step, Outcome::Unknown, outcome, 1);
-        if !outcome.is_failure()
-            && let Some(steps) = job.head.failed.get_mut(&ord)
-        {
+        if outcome.is_failure() {
+            self.record_failure(id, lease.step, ord, outcome);
+        } else if let Some(steps) = job.head.failed.get_mut(&ord) {
             *steps = steps.saturating_sub(1);
             if *steps == 0 {
                 job.head.failed.remove(&ord);

@@ -222,6 +222,10 @@ impl Turn<'_> {
         job.head.excluded.insert(node);
         let too_many = job.spec.tolerance().is_exceeded(job.head.failed.len(), job.expected.len());
         self.touch_job(id);
+        // An unresolved step was recorded when it became unknown.
+        if from != outcome {
+            self.record_failure(id, step, node, outcome);
+        }
         if too_many {
             self.trip(id, Trip::FailFast { step, node });
         }

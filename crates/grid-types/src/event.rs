@@ -4,14 +4,14 @@
 //! say. See [`crate::coded`] for how to add one; docs/http.md and the help of `gridc events` list the kinds.
 
 use crate::coded::coded;
-use crate::ids::{Attempt, JobEpoch, JobId, LeaderEpoch, SessionId, StepIndex};
+use crate::ids::{JobEpoch, JobId, LeaderEpoch, SessionId, StepIndex};
 use crate::job::Target;
-use crate::name::Name;
+use crate::name::{Name, NodeId};
 use crate::node::NodeStatus;
 use crate::outcome::{JobStatus, Outcome};
 use crate::reason::Reason;
 use crate::span::Span;
-use crate::wait::Wait;
+use crate::wait::{Wait, and_more};
 
 coded! {
     /// `text` takes the job that the event is about, if it is about one.
@@ -33,13 +33,24 @@ coded! {
         9 JobReleased => "it may go on after the restore";
         10 ConfirmationWanted { 0 phase: u32 } => format!("phase {phase} is waiting for confirmation");
         11 PhaseConfirmed { 0 phase: u32 } => format!("phase {phase}");
-        12 StepUnknown { 0 step: StepIndex, 1 attempt: Attempt, 2 reason: Option<Reason> } => match reason {
-            Some(_) => format!("step {step} attempt {attempt}: {}", reason_text(reason.as_ref(), job)),
-            None => format!("step {step} attempt {attempt}: the worker cannot say"),
-        };
+        // 12 was StepUnknown.
         /// `verdict`: the outcome that the operator gave; `None`: it runs again.
         13 StepResolved { 0 step: StepIndex, 1 verdict: Option<Outcome> } =>
             format!("step {step}: {}", verdict.map_or("retry", Outcome::word));
+        /// Failed, timed out or unknown, and not tried again. `nodes`: the first ones; `more`: how many others; `error`: the
+        /// beginning of what the worker of the first one said.
+        14 StepFailed {
+            0 step: StepIndex,
+            1 outcome: Outcome,
+            2 reason: Option<Reason>,
+            3 nodes: Vec<NodeId>,
+            4 more: u32,
+            5 error: Option<String>,
+        } => step_failed(
+            *step, *outcome, nodes, *more, error.as_deref(), &reason_text(reason.as_ref(), job)
+        );
+        15 StepFailuresOmitted { 0 recorded: u32 } =>
+            format!("this run has {recorded} StepFailed events; further failures are only in its results");
 
         20 NodeRegistered { 0 session: SessionId } => format!("session {session}");
         21 NodeReturned { 0 was: NodeStatus, 1 session: SessionId } => format!("was {was}; session {session}");
@@ -91,6 +102,15 @@ impl Event {
         }
     }
 
+    /// The nodes that it names, if it is about several.
+    #[must_use]
+    pub fn nodes(&self) -> Option<&[NodeId]> {
+        match self {
+            Self::StepFailed { nodes, .. } if nodes.len() > 1 => Some(nodes),
+            _ => None,
+        }
+    }
+
     /// The id of what it is about: its job, its node, or what the event itself names.
     #[must_use]
     pub fn subject(&self, job: Option<JobId>, node: Option<&str>) -> String {
@@ -105,6 +125,31 @@ impl Event {
 
 fn reason_text(reason: Option<&Reason>, job: Option<JobId>) -> String {
     reason.zip(job).map(|(reason, job)| reason.text(job)).unwrap_or_default()
+}
+
+/// One node is named by its row.
+fn step_failed(
+    step: StepIndex,
+    outcome: Outcome,
+    nodes: &[NodeId],
+    more: u32,
+    error: Option<&str>,
+    reason: &str,
+) -> String {
+    let several = nodes.len() > 1;
+    let names: Vec<_> = nodes.iter().map(NodeId::as_str).collect();
+    let places = if several { format!(" on {}{}", names.join(", "), and_more(more)) } else { String::new() };
+    let what = match outcome {
+        Outcome::TimedOut => format!("step {step} timed out{places}"),
+        Outcome::Unknown => format!("the outcome of step {step}{places} is unknown"),
+        _ => format!("step {step} failed{places}"),
+    };
+    match (reason, error.filter(|error| !error.is_empty())) {
+        ("", None) => what,
+        ("", Some(error)) if several => format!("{what}: {error} ({})", names[0]),
+        ("", Some(error)) => format!("{what}: {error}"),
+        (reason, _) => format!("{what}: {reason}"),
+    }
 }
 
 fn moved(was: NodeStatus, to: NodeStatus, cause: Option<&NodeCause>) -> String {

@@ -56,6 +56,9 @@ coded! {
         28 ResolvedByOperator => "resolved by an operator";
         29 BackendMissing { 0 backend: String, 1 action: String } => backend_missing(backend, action);
 
+        /// A failed attempt was to be tried again, and is not any more.
+        30 RetryDropped => "its retry was dropped";
+
         // Why a job ended as it did.
         40 CancelledByRequest => "cancelled by request";
         41 TargetGone { 0 target: Target } => format!("no known node matches {target} any more");

@@ -106,16 +106,18 @@ mod tests {
         let event = EventDoc {
             id: 7,
             at: "2026-02-12T10:30:00.000Z".to_owned(),
-            kind: "StepUnknown".to_owned(),
+            kind: "StepFailed".to_owned(),
             subject: "job-0c5t9v3k2m7qa".to_owned(),
-            text: "step 0 attempt 1: node\ndead".to_owned(),
+            text: "step 0 failed: node\ndead".to_owned(),
             job: Some("job-0c5t9v3k2m7qa".to_owned()),
             node: Some("web-01".to_owned()),
+            nodes: None,
             namespace: None,
             leader_epoch: 1,
             role: None,
         };
-        let want = "2026-02-12T10:30:00.000Z  StepUnknown         job-0c5t9v3k2m7qa on web-01  step 0 attempt 1: node\\ndead\n";
+        let want =
+            "2026-02-12T10:30:00.000Z  StepFailed          job-0c5t9v3k2m7qa on web-01  step 0 failed: node\\ndead\n";
         assert_eq!(line(&event), want);
     }
 }

@@ -184,6 +184,7 @@ pub fn event(id: u64) -> EventDoc {
         text: "3 nodes".to_owned(),
         job: Some(JOB.to_owned()),
         node: None,
+        nodes: None,
         namespace: Some("default".to_owned()),
         leader_epoch: EPOCH,
         role: None,

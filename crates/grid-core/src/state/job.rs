@@ -113,6 +113,10 @@ pub struct JobHead {
     #[n(24)]
     #[cbor(default)]
     pub ended_ms: u64,
+    /// `StepFailed` events of this run.
+    #[n(27)]
+    #[cbor(default)]
+    pub failure_events: u32,
     /// It was restored from a backup of this time and waits for a person (E2).
     #[n(25)]
     pub held: Option<String>,
@@ -242,6 +246,7 @@ impl JobHead {
             only: None,
             ended_ms: 0,
             held: None,
+            failure_events: 0,
         }
     }
 }

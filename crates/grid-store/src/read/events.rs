@@ -93,6 +93,7 @@ fn document(row: &Row<'_>) -> Result<EventDoc, Fault> {
         text: event.text(job),
         job: job.map(|id| id.to_string()),
         node,
+        nodes: event.nodes().map(|nodes| nodes.iter().map(ToString::to_string).collect()),
         namespace: row.get(6)?,
         role: None,
     })

@@ -25,6 +25,9 @@ pub struct EventDoc {
     pub job: Option<String>,
     #[serde(default)]
     pub node: Option<String>,
+    /// The nodes it is about if there are several; 20 of them are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<String>>,
     #[serde(default)]
     pub namespace: Option<String>,
     /// Of the leader that recorded it.
@@ -44,12 +47,54 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
+    /// Whether the node is one of several that the event names.
+    fn names(&self, event: &EventDoc) -> bool {
+        self.node.as_ref().zip(event.nodes.as_ref()).is_some_and(|(node, nodes)| nodes.contains(node))
+    }
+
     #[must_use]
     pub fn matches(&self, event: &EventDoc) -> bool {
         let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         (self.kinds.is_empty() || self.kinds.contains(&event.kind))
             && self.job.is_none_or(|job| event.job.as_deref() == Some(job.to_string().as_str()))
-            && same(&self.node, &event.node)
+            && (same(&self.node, &event.node) || self.names(event))
             && same(&self.namespace, &event.namespace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EVENT_KINDS, EventDoc, EventFilter};
+
+    const DOCS: &str = include_str!("../../../../docs/http.md");
+    const HELP: &str = include_str!("../../../gridc/src/cli/events.rs");
+
+    #[test]
+    fn every_kind_is_documented() {
+        for kind in EVENT_KINDS {
+            assert!(DOCS.contains(&format!("`{kind}`")), "docs/http.md does not explain {kind}");
+            let mut words = HELP.split_whitespace();
+            assert!(words.any(|word| word == *kind), "the help of gridc events does not name {kind}");
+        }
+    }
+
+    #[test]
+    fn issue13_26_a_node_finds_events_that_name_it_among_others() {
+        let event = EventDoc {
+            id: 1,
+            at: String::new(),
+            kind: "StepFailed".to_owned(),
+            subject: String::new(),
+            text: String::new(),
+            job: None,
+            node: None,
+            nodes: Some(vec!["web-01".to_owned(), "web-02".to_owned()]),
+            namespace: None,
+            leader_epoch: 1,
+            role: None,
+        };
+        let of = |node: &str| EventFilter { node: Some(node.to_owned()), ..EventFilter::default() };
+        assert!(of("web-02").matches(&event) && !of("web-03").matches(&event));
+        assert!(EventFilter::default().matches(&event));
     }
 }

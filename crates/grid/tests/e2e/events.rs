@@ -102,7 +102,8 @@ fn the_past_is_a_list_by_job_by_kind_and_by_node() {
     let id = api.submit(&job("group:web", [fail("boom")]));
     api.wait_ended(&id);
     let ran = cluster.gridc().run(&["events", "--job", &id]).exits(0);
-    let kinds: Vec<_> = ran.stdout.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let kinds = ran.stdout.lines().filter_map(|line| line.split_whitespace().nth(1));
+    let kinds: Vec<_> = kinds.filter(|kind| *kind != "StepFailed").collect();
     assert_eq!(kinds, ["JobSubmitted", "JobStarted", "JobTripped", "JobEnded"], "{ran:?}");
     cluster.worker("web-02").terminate();
     api.wait_node("web-02", "left");
@@ -110,5 +111,23 @@ fn the_past_is_a_list_by_job_by_kind_and_by_node() {
     let path = "/api/v1/events?node=web-02&limit=10";
     let list = api.request(grid_testkit::Method::GET, path, &headers, None).unwrap().json();
     let kinds: Vec<_> = list["items"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["NodeLeft", "NodeDrained", "NodeDraining", "NodeRegistered"], "newest first");
+    assert_eq!(kinds, ["NodeLeft", "NodeDrained", "NodeDraining", "StepFailed", "NodeRegistered"], "newest first");
+}
+
+#[test]
+fn issue13_26_a_failed_step_is_an_event_that_names_its_nodes_and_what_they_said() {
+    let cluster = two_web_nodes();
+    let api = cluster.api();
+    let id = api.submit(&job("group:web", [fail("boom")]));
+    api.wait_ended(&id);
+    // In one entry or in two: one event or two.
+    let ran = cluster.gridc().run(&["events", "--job", &id, "--kind", "StepFailed"]).exits(0);
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert!((1..=2).contains(&lines.len()), "{ran:?}");
+    assert!(lines.iter().all(|line| line.contains("step 0 failed") && line.contains("boom")), "{ran:?}");
+    for node in ["web-01", "web-02"] {
+        assert!(ran.stdout.contains(node), "{ran:?}");
+        let of_node = cluster.gridc().run(&["events", "--node", node, "--kind", "StepFailed"]).exits(0);
+        assert_eq!(of_node.stdout.lines().count(), 1, "{of_node:?}");
+    }
 }

@@ -11,7 +11,7 @@ With -f -o json each line is one event; without -f it is one list.
 Kinds:
   JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed
   JobRetried JobHeld JobReleased
-  ConfirmationWanted PhaseConfirmed StepUnknown StepResolved
+  ConfirmationWanted PhaseConfirmed StepFailed StepFailuresOmitted StepResolved
   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead
   NodeDraining NodeDrained NodeLeft NodeRemoved TermBegun HistoryPruned
 
