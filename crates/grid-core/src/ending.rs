@@ -34,8 +34,8 @@ impl Turn<'_> {
                 None => Reason::SomeFailed { failed, nodes },
             },
             None if failed == nodes => Reason::AllFailed { nodes },
-            None if offline && job.total(Outcome::Success) == 0 && failed == 0 => Reason::NobodyReachable,
-            None if offline && job.total(Outcome::Success) == 0 => Reason::OthersOffline,
+            None if offline && !job.has_done_anything() && failed == 0 => Reason::NobodyReachable,
+            None if offline && !job.has_done_anything() => Reason::OthersOffline,
             None if let Some(step) = job.head.unreached => Reason::PhaseUnreached { step },
             None if job.head.only.is_some() && offline => Reason::RetriedOffline,
             None if failed > 0 => return (JobStatus::Completed, Some(Reason::SomeFailed { failed, nodes })),
@@ -92,6 +92,12 @@ fn count(of: usize) -> u32 {
 }
 
 impl Job {
+    /// Whether any step has succeeded that is not there for failures only.
+    fn has_done_anything(&self) -> bool {
+        let counted = self.spec.steps().zip(&self.head.tallies);
+        counted.filter(|(step, _)| !self.spec.cleans_up(*step)).any(|(_, tally)| tally.count(Outcome::Success) > 0)
+    }
+
     /// Nodes that a retry left alone and that have not done everything: what failed is mended, but the job is not whole.
     fn left_out_missing(&self) -> usize {
         if self.head.only.is_none() {

@@ -83,7 +83,8 @@ impl Turn<'_> {
             self.fail_for_good(id, position, Outcome::Pending, last);
         } else {
             let status = self.state.nodes.get(&ord).map(|node| node.status);
-            if let Some(job) = self.state.jobs.get_mut(&id) {
+            // J9: a clean-up that nobody was there for says nothing about the job.
+            if let Some(job) = self.state.jobs.get_mut(&id).filter(|job| !job.cleans_up()) {
                 job.head.offline_skips += 1;
             }
             self.skip_steps(id, position, step, 1, &Reason::NodeOffline { status });

@@ -21,6 +21,7 @@ mod hold;
 mod invariants;
 mod lease;
 mod levels;
+mod members;
 mod pause;
 mod plan;
 mod report;

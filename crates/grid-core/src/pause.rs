@@ -87,7 +87,7 @@ impl Turn<'_> {
             let Some(job) = self.state.jobs.get_mut(id) else { continue };
             if job.waits_for(node) {
                 job.blocked += 1;
-            } else if job.spec.offline == grid_types::job::Offline::Wait {
+            } else if job.may_wait() {
                 job.blocked = job.blocked.saturating_sub(1);
             }
             self.recheck.insert(*id);

@@ -7,11 +7,12 @@
 //!
 //! I5: a phase is entered only when no cell of the one before is open. I6: a node's next sub-step is looked for only
 //! when the one before is settled. I8: after a trip only `on_failure` work is queued.
-//! Not here: how a queued cell gets its lease and loses it (`lease`), who is let into a phase (`window`), rows of what is skipped (`skip`), verdicts (`ending`).
+//! Not here: which nodes a phase is for (`members`), how a queued cell gets its lease and loses it (`lease`), who is let into
+//! a phase (`window`), rows of what is skipped (`skip`), verdicts (`ending`).
 
 use std::sync::Arc;
 
-use grid_types::job::{Condition, Phase, Task};
+use grid_types::job::{Condition, Task};
 use grid_types::{Attempt, Event, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked, StepIndex};
 
 use crate::apply::Turn;
@@ -91,9 +92,10 @@ impl Turn<'_> {
         }
     }
 
-    /// A phase that was to run and ran nowhere, because whoever was left was offline, has not been done.
+    /// A phase that was to run and ran nowhere, because whoever was left was offline, has not been done. J9: a clean-up may
+    /// reach nobody.
     fn note_unreached(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let Some(job) = self.state.jobs.get_mut(&id).filter(|job| !job.cleans_up()) else { return };
         let first = job.first_step();
         let steps = usize::try_from(first.0).unwrap_or(usize::MAX)..;
         let tasks = job.current_phase().map_or(0, |phase| phase.tasks.len());
@@ -108,7 +110,7 @@ impl Turn<'_> {
     /// Every node of the phase looks for its first sub-step, as soon as the window has a place for it.
     fn fill_phase(&mut self, id: JobId, concurrency: Option<u32>) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        if job.expected.iter().all(|node| job.is_excluded(*node)) {
+        if !job.cleans_up() && job.expected.iter().all(|node| job.head.excluded.contains(node)) {
             job.head.unreached.get_or_insert(job.first_step());
         }
         let members: Vec<bool> = (0..job.expected.len()).map(|position| job.is_member(position)).collect();
@@ -122,9 +124,8 @@ impl Turn<'_> {
             } else if member {
                 self.walk_cell(id, position, 0);
             } else {
-                let takes_part = self.state.jobs.get(&id).is_some_and(|job| job.takes_part(position));
-                let reason = if takes_part { Reason::NodeExcluded } else { Reason::NotRetried };
-                self.skip_rest(id, position, 0, &reason);
+                let reason = self.state.jobs.get(&id).and_then(|job| job.left_out(position));
+                self.skip_rest(id, position, 0, &reason.unwrap_or(Reason::NodeExcluded));
             }
         }
     }
@@ -268,23 +269,9 @@ impl Turn<'_> {
 }
 
 impl Job {
-    /// Why a top-level phase is skipped for everyone, if it is.
-    fn passes_by(&self, condition: Condition) -> Option<Reason> {
-        let has_failed = !self.head.failed.is_empty() || self.head.unreached.is_some();
-        match (&self.head.tripped, condition) {
-            (Some(_), Condition::OnFailure) | (None, Condition::Always) => None,
-            (Some(why), Condition::Always | Condition::OnSuccess) => Some(why.reason()),
-            (None, Condition::OnSuccess) if !has_failed => None,
-            (None, Condition::OnFailure) if has_failed => None,
-            (None, Condition::OnSuccess) if self.head.failed.is_empty() => Some(Reason::EarlierPhaseUnreached),
-            (None, Condition::OnSuccess) => Some(Reason::ANodeFailed),
-            (None, Condition::OnFailure) => Some(Reason::NothingFailed),
-        }
-    }
-
     /// Why a task is skipped on one node, if it is. In a pipeline the task's condition looks at that node (J5); a
     /// leaf's has been asked of the job already.
-    fn skips(&self, position: usize, task: &Task) -> Option<Reason> {
+    pub(crate) fn skips(&self, position: usize, task: &Task) -> Option<Reason> {
         let broken = self.cells[position].broken;
         let failed = broken || self.head.failed.contains_key(&self.expected[position]);
         let condition = task.condition;
@@ -301,35 +288,13 @@ impl Job {
 
     /// Whether the current phase may still do new work: not after a trip, unless it is there for that.
     pub(crate) fn may_go_on(&self) -> bool {
-        let cleans_up = self.current_phase().is_some_and(|phase| phase.condition == Condition::OnFailure);
-        self.head.tripped.is_none() || cleans_up
-    }
-
-    /// `continue` leaves failed nodes out of later phases; after a trip everyone reachable takes part in the clean-up.
-    fn is_excluded(&self, node: grid_types::NodeOrd) -> bool {
-        self.head.tripped.is_none() && self.head.excluded.contains(&node)
-    }
-
-    fn is_member(&self, position: usize) -> bool {
-        self.takes_part(position) && !self.is_excluded(self.expected[position])
-    }
-
-    /// Whether the current phase has anything to do on any of its nodes: an earlier run may have done it all.
-    pub(crate) fn has_work(&self, phase: &Phase) -> bool {
-        let first = self.first_step();
-        let wanted = |position: usize| {
-            (first.0..)
-                .map(StepIndex)
-                .zip(&phase.tasks)
-                .any(|(step, task)| !self.is_done(step, position) && self.skips(position, task).is_none())
-        };
-        (0..self.expected.len()).any(|position| self.is_member(position) && wanted(position))
+        self.head.tripped.is_none() || self.cleans_up()
     }
 }
 
 impl Trip {
     /// Why what follows is skipped.
-    fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::FailFast { .. } => Reason::FailFast,
             Self::JobTimeout => Reason::JobTimeout,

@@ -100,6 +100,24 @@ pub struct Phase {
     /// Waits for a person before it begins.
     #[n(4)]
     pub confirm: bool,
+    /// J9: as given, on `on_failure` phases only.
+    #[n(5)]
+    #[cbor(default)]
+    pub nodes: Option<PhaseNodes>,
+}
+
+/// J9: on which of the expected nodes a top-level `on_failure` phase runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseNodes {
+    #[n(0)]
+    Failed,
+    /// Neither failed nor excluded.
+    #[n(1)]
+    Healthy,
+    #[n(2)]
+    All,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -194,9 +212,13 @@ impl JobSpec {
     #[must_use]
     pub fn is_cleanup(&self, step: StepIndex) -> bool {
         let found = usize::try_from(step.0).ok().and_then(|at| self.steps().nth(at));
-        found.is_some_and(|(phase, task)| {
-            task.condition == Condition::OnFailure || self.phases[phase].condition == Condition::OnFailure
-        })
+        found.is_some_and(|step| self.cleans_up(step))
+    }
+
+    /// The same, of one of [`JobSpec::steps`].
+    #[must_use]
+    pub fn cleans_up(&self, (phase, task): (usize, &Task)) -> bool {
+        task.condition == Condition::OnFailure || self.phases[phase].condition == Condition::OnFailure
     }
 
     /// The flat index of the first step of a phase.
@@ -212,12 +234,12 @@ impl Phase {
     pub fn leaf(task: Task) -> Self {
         let condition = task.condition;
         let task = Task { condition: Condition::Always, ..task };
-        Self { is_pipeline: false, tasks: vec![task], condition, concurrency: None, confirm: false }
+        Self { is_pipeline: false, tasks: vec![task], condition, concurrency: None, confirm: false, nodes: None }
     }
 
     #[must_use]
     pub fn pipeline(tasks: Vec<Task>) -> Self {
-        Self { is_pipeline: true, tasks, condition: Condition::Always, concurrency: None, confirm: false }
+        Self { is_pipeline: true, tasks, condition: Condition::Always, concurrency: None, confirm: false, nodes: None }
     }
 }
 

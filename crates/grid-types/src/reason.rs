@@ -42,6 +42,8 @@ coded! {
         9 NothingFailedHere => "condition on_failure: nothing has failed on this node";
         10 PipelineBroken => "an earlier step of the pipeline failed on this node";
         11 StepFailedHere => "condition on_success: a step failed on this node";
+        12 NotAFailedNode => "nodes: failed; nothing has failed on this node";
+        13 NotAHealthyNode => "nodes: healthy; a step failed on this node";
 
         // Why a result is what it is, where the worker's own error does not say it.
         /// `ended`: how the worker said that it ended; `None`: it never started.

@@ -29,7 +29,8 @@ tasks:
       - {backend: apt, action: update}
       - {backend: apt, action: install, params: {package: nginx}, max_retries: 2}
   - {backend: systemd, action: restart, params: {unit: nginx}, confirm: true}
-  - condition: on_failure       # if anything failed: on every node, the good ones too (with `continue`: only on these)
+  - condition: on_failure       # a clean-up: where something failed; the healthy nodes keep nginx
+    nodes: failed               # without this: on every node once more than 10% have failed
     tasks:
       - {backend: apt, action: remove, params: {package: nginx}}
 ```
@@ -50,7 +51,7 @@ fn example() -> serde_json::Value {
                 {"backend": "apt", "action": "install", "params": {"package": "nginx"}, "max_retries": 2},
             ]},
             {"backend": "systemd", "action": "restart", "params": {"unit": "nginx"}, "confirm": true},
-            {"condition": "on_failure", "tasks": [
+            {"condition": "on_failure", "nodes": "failed", "tasks": [
                 {"backend": "apt", "action": "remove", "params": {"package": "nginx"}},
             ]},
         ],

@@ -50,13 +50,21 @@ fn push_phase(text: &mut String, index: usize, phase: &Map<String, Value>, step:
         }
         None => ("all nodes together", vec![phase], &["timeout", "max_retries"][..]),
     };
-    let rules = rules(phase, &["condition", "concurrency", "confirm"]);
-    text.push_str(&format!("{:<11}{way}{rules}\n", format!("phase {index}")));
+    let rules = rules(phase, &["condition", "nodes", "concurrency", "confirm"]);
+    let nodes = cleanup_nodes(phase);
+    text.push_str(&format!("{:<11}{way}{rules}{nodes}\n", format!("phase {index}")));
     for task in tasks {
         let line = one_line(&(task_text(task) + &self::rules(task, of_a_task)));
         text.push_str(&format!("{:<11}{line}\n", format!("  step {step}")));
         *step += 1;
     }
+}
+
+/// Where a clean-up runs that does not say it itself.
+fn cleanup_nodes(phase: &Map<String, Value>) -> &'static str {
+    let cleans_up = phase.get("condition").is_some_and(|condition| condition == "on_failure");
+    let says = phase.contains_key("nodes");
+    if cleans_up && !says { ", on failed nodes (on all after fail-fast or the job's timeout)" } else { "" }
 }
 
 fn task_text(task: &Map<String, Value>) -> String {
@@ -97,6 +105,8 @@ mod tests {
                     {"backend": "ping", "action": "echo", "condition": "on_failure"},
                 ], "concurrency": 3},
                 {"backend": "test", "action": "output", "params": {"lines": 3}, "max_retries": 2, "confirm": true},
+                {"backend": "ping", "action": "echo", "condition": "on_failure"},
+                {"backend": "ping", "action": "echo", "condition": "on_failure", "nodes": "healthy"},
             ]),
             strategy: "fail-fast".into(),
             failure_tolerate: "0".into(),
@@ -112,6 +122,10 @@ phase 0    each node alone, concurrency: 3
   step 1   ping/echo, condition: on_failure
 phase 1    all nodes together, confirm: true
   step 2   test/output lines=3, max_retries: 2
+phase 2    all nodes together, condition: on_failure, on failed nodes (on all after fail-fast or the job's timeout)
+  step 3   ping/echo
+phase 3    all nodes together, condition: on_failure, nodes: healthy
+  step 4   ping/echo
 strategy   fail-fast
 tolerates  0
 rows       6

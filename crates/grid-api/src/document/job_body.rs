@@ -118,6 +118,13 @@ fn phase_fields() -> Map<String, Value> {
             "confirm".to_owned(),
             json!({"type": ["boolean", "null"], "description": "waits for a person before it begins"}),
         ),
+        (
+            "nodes".to_owned(),
+            json!({
+                "type": ["string", "null"], "enum": ["failed", "healthy", "all", null],
+                "description": "only with condition on_failure: the nodes it runs on",
+            }),
+        ),
     ])
 }
 

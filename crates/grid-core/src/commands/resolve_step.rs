@@ -1,6 +1,5 @@
 //! `ResolveStep`: a person says how a step ended that nobody knows (`on_unknown: wait`, W8).
 
-use grid_types::job::Offline;
 use grid_types::{Event, JobId, JobStatus, Name, NodeId, Outcome, Reason, StepIndex};
 use minicbor::{Decode, Encode};
 
@@ -47,8 +46,8 @@ impl ResolveStep {
             return Err(Rejection::NotWaiting(what));
         };
         let ord = job.expected[position];
-        let away = turn.state.node_by_id(&self.node).is_some_and(|node| !node.status.is_online());
-        if self.verdict == Verdict::Retry && away && job.spec.offline == Offline::Skip {
+        let nobody = turn.state.nodes.get(&ord).is_none_or(|node| !node.status.is_online() && !job.waits_for(node));
+        if self.verdict == Verdict::Retry && nobody {
             let what = format!("{} is offline; say retry when it is back, or success or failed now", self.node);
             return Err(Rejection::NotWaiting(what));
         }

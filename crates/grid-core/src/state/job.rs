@@ -267,10 +267,15 @@ impl Job {
         }
     }
 
-    /// Whether a cell queued on this node waits for it to come back: not after the job's time is over.
+    /// Whether a cell queued on this node waits for it to come back.
     pub(crate) fn waits_for(&self, node: &Node) -> bool {
+        self.may_wait() && node.status.is_away()
+    }
+
+    /// Whether nodes that are away are waited for: not after the job's time is over, and not by a clean-up (J9).
+    pub(crate) fn may_wait(&self) -> bool {
         let has_time = self.head.tripped != Some(Trip::JobTimeout);
-        self.spec.offline == Offline::Wait && has_time && node.status.is_away()
+        self.spec.offline == Offline::Wait && has_time && !self.cleans_up()
     }
 
     /// Whether what is queued there may become a lease, or be passed over.

@@ -59,8 +59,8 @@ impl Cluster {
         self.jobs.values().filter(holds).count() < self.nodes[&node].slots
     }
 
-    fn waits_for_offline(job: &Job) -> bool {
-        job.spec.offline == Offline::Wait && job.tripped != Some(Trip::Timeout)
+    pub fn waits_for_offline(job: &Job) -> bool {
+        job.spec.offline == Offline::Wait && job.tripped != Some(Trip::Timeout) && !job.is_for_failures()
     }
 
     /// Follows from the entry and from what was chosen: to the end, where every choice is used up.
@@ -144,12 +144,13 @@ impl Cluster {
 
     /// J2: a node is let in while there is room; one that goes away before it has begun is put back.
     fn see_window(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
+        let waits = Self::waits_for_offline(&self.jobs[&id]);
         let job = self.jobs.get_mut(&id).unwrap();
         let walk = job.walks[&node];
         let parked = seen.parked.contains(&(id, node)) && seen.open.contains(&(id, job.step_of(&walk), node));
         match walk.at {
             At::Parked if !parked && job.has_place(node) => job.unpark(node),
-            At::Waiting if parked && !walk.begun && job.spec.offline == Offline::Wait && !self.is_online(node) => {
+            At::Waiting if parked && !walk.begun && waits && !self.is_online(node) => {
                 let walk = self.jobs.get_mut(&id).unwrap().walk(node);
                 (walk.entered, walk.at) = (false, At::Parked);
             }

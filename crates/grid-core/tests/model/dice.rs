@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use grid_types::decl::EffectClass;
 use grid_types::ids::mix64;
-use grid_types::job::{Condition, JobSpec, Offline, OnUnknown, Phase, Strategy, Target, Task, Tolerance};
+use grid_types::job::{Condition, JobSpec, Offline, OnUnknown, Phase, PhaseNodes, Strategy, Target, Task, Tolerance};
 
 /// An action that not every node runs.
 pub const RARE: &str = "hostname";
@@ -76,7 +76,10 @@ impl Dice {
         };
         let concurrency = self.one_in(3).then(|| 1 + self.roll(flavour.nodes));
         let confirm = flavour.gates && self.one_in(8);
-        Phase { condition: self.condition(), concurrency, confirm, ..phase }
+        let condition = self.condition();
+        let chosen = [PhaseNodes::Failed, PhaseNodes::Healthy, PhaseNodes::All];
+        let nodes = (condition == Condition::OnFailure && self.one_in(2)).then(|| self.pick(&chosen));
+        Phase { condition, concurrency, confirm, nodes, ..phase }
     }
 
     /// `"12.5%"`, `"0.125"`, from nothing to everything.

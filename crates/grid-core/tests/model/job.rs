@@ -1,4 +1,4 @@
-//! One job as DESIGN.md "Job semantics" and PROTOCOL.md J1–J8, W7–W9 describe it: written from them, not from the
+//! One job as DESIGN.md "Job semantics" and PROTOCOL.md J1–J11, W7–W9 describe it: written from them, not from the
 //! state machine. Slow and plain on purpose: every node of a phase has a walk, every (step, node) a row.
 //!
 //! Not here: who gets a free slot or a free place in the window first. The documents leave that open, so the cluster
@@ -8,7 +8,7 @@ mod ends;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::job::{Condition, JobSpec, Phase, Task};
+use grid_types::job::{Condition, JobSpec, Phase, PhaseNodes, Task};
 use grid_types::{JobStatus, Outcome};
 
 /// Why a lease was taken back.
@@ -188,9 +188,7 @@ impl Job {
             Condition::OnSuccess => !has_failed,
             Condition::OnFailure => has_failed,
         };
-        // A job that has failed cleans up everywhere, where it failed above all.
-        let everyone = self.tripped.is_some();
-        let takes_part = |node: &u32| runs && (everyone || !self.excluded.contains(node));
+        let takes_part = |node: &u32| runs && self.is_meant(*node);
         let (active, idle): (Vec<u32>, Vec<u32>) = self.expected.clone().into_iter().partition(takes_part);
         if !active.is_empty() && self.phase().confirm && !self.confirmed && self.has_work(&active) {
             self.gate = true;
@@ -201,7 +199,7 @@ impl Job {
             self.skip_phase(self.phase, node);
         }
         if active.is_empty() {
-            self.unreached |= runs;
+            self.unreached |= runs && !self.is_for_failures();
             self.phase += 1;
             return;
         }
@@ -211,6 +209,27 @@ impl Job {
         self.walks = active.iter().map(|node| (*node, fresh)).collect();
         for node in active.into_iter().filter(|_| at == At::Waiting) {
             self.skip_forward(node);
+        }
+    }
+
+    pub fn is_for_failures(&self) -> bool {
+        self.phase().condition == Condition::OnFailure
+    }
+
+    /// J9: whether the phase, now that it begins, is for this node.
+    fn is_meant(&self, node: u32) -> bool {
+        let (failed, excluded) = (self.has_failed(node), self.excluded.contains(&node));
+        if !self.is_for_failures() {
+            return !excluded;
+        }
+        let unless_said = match (self.tripped, self.failed()) {
+            (Some(_), _) | (None, 0) => PhaseNodes::All,
+            (None, _) => PhaseNodes::Failed,
+        };
+        match self.phase().nodes.unwrap_or(unless_said) {
+            PhaseNodes::Failed => failed,
+            PhaseNodes::Healthy => !failed && !excluded,
+            PhaseNodes::All => true,
         }
     }
 
@@ -295,6 +314,8 @@ impl Job {
         let walk = self.walks[&node];
         match walk.last {
             Some(last) => self.settle(node, last, walk.attempt - 1),
+            // J9: a clean-up that nobody was there for fails no job.
+            None if self.is_for_failures() => {}
             None => (self.missed, self.was_missed) = (true, true),
         }
         if self.walks[&node].at != At::Ended {
@@ -320,7 +341,8 @@ impl Job {
 
     fn finish(&mut self) {
         let none_left = self.failed() == self.expected.len();
-        let succeeded = !self.done.is_empty() || self.rows.values().any(|row| row.0 == Outcome::Success);
+        let succeeded = !self.done.is_empty()
+            || self.rows.iter().any(|((step, _), row)| row.0 == Outcome::Success && !self.is_cleanup(*step));
         let nothing_done = self.was_missed && !succeeded;
         let failed = self.tripped.is_some() || self.unreached || none_left || nothing_done;
         self.status = if failed { JobStatus::Failed } else { JobStatus::Completed };

@@ -10,10 +10,10 @@ use grid_core::{
     Verdict,
 };
 use grid_types::decl::EffectClass;
-use grid_types::job::Offline;
 use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
+use crate::cluster::Cluster;
 use crate::dice::{Dice, Flavour};
 use crate::job::At;
 use crate::resume::resume_command;
@@ -221,7 +221,7 @@ impl Player {
         let name = format!("node-{node}").parse().unwrap();
         let command = ResolveStep { namespace, job, step: StepIndex(step), node: name, verdict };
         let away = !matches!(self.rig.model.nodes[&node].status, NodeStatus::Ready | NodeStatus::Warning);
-        if verdict == Verdict::Retry && away && self.rig.model.jobs[&job].spec.offline == Offline::Skip {
+        if verdict == Verdict::Retry && away && !Cluster::waits_for_offline(&self.rig.model.jobs[&job]) {
             let head = self.rig.head();
             return self.rig.ignored(head, Command::ResolveStep(command));
         }

@@ -78,7 +78,7 @@ pub const LEAF: &[Field; 5] = &[
     ),
 ];
 
-pub const PHASE: &[Field; 4] = &[
+pub const PHASE: &[Field; 5] = &[
     field(
         "tasks",
         "a list of tasks",
@@ -89,8 +89,17 @@ pub const PHASE: &[Field; 4] = &[
         "condition",
         "`always`, `on_success`, `on_failure`",
         "`always`",
-        "looks at the job: whether anything has failed in an earlier phase. After fail-fast only `on_failure` runs, on every \
-         reachable node, the failed ones included",
+        "looks at the job: whether anything has failed in an earlier phase. After fail-fast or the job's timeout only `on_failure` \
+         phases run; `nodes` says where",
+    ),
+    field(
+        "nodes",
+        "`failed`, `healthy`, `all`",
+        "after fail-fast or the job's timeout `all`; when the failures were tolerated `failed`; if nothing failed, but a phase reached \
+         no node, `all`",
+        "only with `condition: on_failure`: the nodes it runs on, chosen when the phase begins. `failed`: a step failed there in this \
+         run. `healthy`: no step failed there. Nodes that are offline then are skipped, whatever `offline` says, and a clean-up that \
+         reaches no node does not fail the job",
     ),
     field(
         "concurrency",

@@ -54,6 +54,29 @@ fn continue_excludes_the_failed_node_from_every_later_phase() {
 }
 
 #[test]
+fn j9_a_clean_up_runs_where_failures_were_tolerated_or_where_it_says() {
+    let cluster = two_web_nodes();
+    let api = cluster.api();
+    let cases = [(None, vec!["web-01"]), (Some("healthy"), vec!["web-02"]), (Some("all"), vec!["web-01", "web-02"])];
+    for (round, (nodes, cleaned)) in cases.into_iter().enumerate() {
+        let closed = cluster.record(&format!("closed-{round}/record"));
+        let lines = cluster.record(&format!("lines-{round}"));
+        let busy = Busy::keep(&api, "web-02");
+        let clean_up = with(record(&lines), json!({"condition": "on_failure", "nodes": nodes}));
+        let body = with(job("group:web", [record(&closed), clean_up]), json!({"failure_tolerate": 1}));
+        let id = api.submit(&body);
+        api.wait_job(&id, "web-01 failed", |j| j.outcome(0, "web-01") == "failed");
+        open(&closed);
+        busy.release();
+        let ended = api.wait_ended(&id);
+        assert_eq!(ended.status(), "completed", "{nodes:?}: {ended}");
+        assert_eq!(ended.outcomes(0), ["failed", "success"], "{ended}");
+        let ran: Vec<_> = cleaned.iter().map(|node| (1, *node)).collect();
+        assert_eq!(sorted_places(&lines, &id), at(&ran), "{nodes:?}");
+    }
+}
+
+#[test]
 fn j6_a_node_that_joins_the_group_later_never_executes() {
     let mut cluster = two_web_nodes();
     let api = cluster.api();

@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 use super::values::{concurrency_field, condition_field, confirm_field, refuse_unknown, span_field};
 use crate::decl::{self, ActionDecl, EffectClass, Params};
 use crate::fault::Faults;
-use crate::job::{Phase, Task, fields};
+use crate::job::{Condition, Phase, PhaseNodes, Task, fields};
 use crate::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_RETRIES, MAX_STEPS};
 use crate::span::Span;
 
 const LEAF_FIELDS: &[&str] = &fields::names(fields::LEAF);
 const TASK_FIELDS: &[&str] = &fields::joined::<5, 1, 6>(fields::LEAF, fields::IN_PIPELINE);
-const PHASE_FIELDS: &[&str] = &fields::joined::<5, 4, 9>(fields::LEAF, fields::PHASE);
+const PHASE_FIELDS: &[&str] = &fields::joined::<5, 5, 10>(fields::LEAF, fields::PHASE);
 
 pub(super) fn phases_field(value: Option<&Value>, faults: &mut Faults) -> Vec<Phase> {
     let Some(Value::Array(list)) = value else {
@@ -42,12 +42,15 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
     let concurrency = concurrency_field(phase.get("concurrency"), at, faults);
     let confirm = confirm_field(phase.get("confirm"), at, faults);
     let Some(tasks) = phase.get("tasks") else {
-        return Some(Phase { concurrency, confirm, ..Phase::leaf(task_at(phase, at, faults)) });
+        let leaf = Phase::leaf(task_at(phase, at, faults));
+        let nodes = nodes_field(phase.get("nodes"), leaf.condition, at, faults);
+        return Some(Phase { concurrency, confirm, nodes, ..leaf });
     };
     for field in LEAF_FIELDS.iter().filter(|f| phase.contains_key(**f)) {
         faults.add(format!("{at}.{field}"), "a phase is either a task or a pipeline; it cannot have this beside tasks");
     }
     let condition = condition_field(phase.get("condition"), at, faults);
+    let nodes = nodes_field(phase.get("nodes"), condition, at, faults);
     let Value::Array(list) = tasks else {
         faults.add(format!("{at}.tasks"), "must be a list of tasks");
         return None;
@@ -56,7 +59,20 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
         faults.add(format!("{at}.tasks"), "must have at least one task");
     }
     let tasks = list.iter().enumerate().filter_map(|(i, task)| sub_task(task, &format!("{at}.tasks[{i}]"), faults));
-    Some(Phase { condition, concurrency, confirm, ..Phase::pipeline(tasks.collect()) })
+    Some(Phase { condition, concurrency, confirm, nodes, ..Phase::pipeline(tasks.collect()) })
+}
+
+/// J9: only a clean-up may choose its nodes; every other phase runs on the nodes that have not failed.
+fn nodes_field(value: Option<&Value>, condition: Condition, at: &str, faults: &mut Faults) -> Option<PhaseNodes> {
+    let value = value.filter(|value| !value.is_null())?;
+    let words = [("failed", PhaseNodes::Failed), ("healthy", PhaseNodes::Healthy), ("all", PhaseNodes::All)];
+    let found = words.iter().find(|(word, _)| value.as_str() == Some(word)).map(|(_, nodes)| *nodes);
+    if found.is_none() {
+        faults.add(format!("{at}.nodes"), "must be failed, healthy or all");
+    } else if condition != Condition::OnFailure {
+        faults.add(format!("{at}.nodes"), "only a phase with condition: on_failure can choose its nodes");
+    }
+    found
 }
 
 fn sub_task(value: &Value, at: &str, faults: &mut Faults) -> Option<Task> {

@@ -132,3 +132,24 @@ fn an_unknown_scope_never_means_all() {
         assert!(bad.parse::<Target>().is_err(), "{bad}");
     }
 }
+
+#[test]
+fn j9_only_a_clean_up_chooses_its_nodes() {
+    let phase = |condition: &str, nodes: Value| {
+        json!({"target": "all", "tasks": [
+            {"backend": "ping", "action": "echo", "condition": condition, "nodes": nodes},
+            {"tasks": [{"backend": "ping", "action": "echo"}], "condition": condition, "nodes": nodes},
+        ]})
+    };
+    for nodes in ["failed", "healthy", "all"] {
+        assert!(parse_job(&phase("on_failure", json!(nodes))).is_ok());
+        for condition in ["always", "on_success"] {
+            assert_eq!(fields(&phase(condition, json!(nodes))), ["tasks[0].nodes", "tasks[1].nodes"]);
+        }
+    }
+    assert_eq!(fields(&phase("on_failure", json!("some"))), ["tasks[0].nodes", "tasks[1].nodes"]);
+    let in_pipeline = json!({"target": "all", "tasks": [
+        {"tasks": [{"backend": "ping", "action": "echo", "condition": "on_failure", "nodes": "all"}]},
+    ]});
+    assert_eq!(fields(&in_pipeline), ["tasks[0].tasks[0].nodes"]);
+}

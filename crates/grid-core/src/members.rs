@@ -1,0 +1,78 @@
+//! Decides which phases run, and on which of the job's nodes.
+//!
+//! | phase | nodes |
+//! |---|---|
+//! | any other | all that no step has failed on (`excluded`) |
+//! | `on_failure` after a trip | all |
+//! | `on_failure`, failures tolerated | those that failed (J1) in this run |
+//! | `on_failure`, nothing failed, a phase reached nobody | all |
+//! | `on_failure` with `nodes` | as it says (J9) |
+//!
+//! Decided once, when the phase begins: later failures change nothing about it. A retry's nodes are always a subset.
+//! Not here: how a member walks the phase (`walk`), when it is let in (`window`), what becomes of offline ones (`lease`).
+
+use grid_types::job::{Condition, Phase, PhaseNodes};
+use grid_types::{Reason, StepIndex};
+
+use crate::state::Job;
+
+impl Job {
+    /// Why a top-level phase is skipped for everyone, if it is.
+    pub(crate) fn passes_by(&self, condition: Condition) -> Option<Reason> {
+        let has_failed = !self.head.failed.is_empty() || self.head.unreached.is_some();
+        match (&self.head.tripped, condition) {
+            (Some(_), Condition::OnFailure) | (None, Condition::Always) => None,
+            (Some(why), Condition::Always | Condition::OnSuccess) => Some(why.reason()),
+            (None, Condition::OnSuccess) if !has_failed => None,
+            (None, Condition::OnFailure) if has_failed => None,
+            (None, Condition::OnSuccess) if self.head.failed.is_empty() => Some(Reason::EarlierPhaseUnreached),
+            (None, Condition::OnSuccess) => Some(Reason::ANodeFailed),
+            (None, Condition::OnFailure) => Some(Reason::NothingFailed),
+        }
+    }
+
+    /// Whether the current phase is a clean-up of the job.
+    pub(crate) fn cleans_up(&self) -> bool {
+        self.current_phase().is_some_and(|phase| phase.condition == Condition::OnFailure)
+    }
+
+    pub(crate) fn is_member(&self, position: usize) -> bool {
+        self.left_out(position).is_none()
+    }
+
+    /// Why the current phase, which is about to begin, leaves a node out, if it does.
+    pub(crate) fn left_out(&self, position: usize) -> Option<Reason> {
+        if !self.takes_part(position) {
+            return Some(Reason::NotRetried);
+        }
+        let phase = self.current_phase()?;
+        let node = self.expected[position];
+        let (failed, excluded) = (self.head.failed.contains_key(&node), self.head.excluded.contains(&node));
+        if phase.condition != Condition::OnFailure {
+            return excluded.then_some(Reason::NodeExcluded);
+        }
+        match self.cleanup_nodes(phase) {
+            PhaseNodes::Failed => (!failed).then_some(Reason::NotAFailedNode),
+            PhaseNodes::Healthy => (failed || excluded).then_some(Reason::NotAHealthyNode),
+            PhaseNodes::All => None,
+        }
+    }
+
+    /// J9: what was tolerated is cleaned up where it happened; a job that has failed is cleaned up everywhere.
+    fn cleanup_nodes(&self, phase: &Phase) -> PhaseNodes {
+        let tolerated = self.head.tripped.is_none() && !self.head.failed.is_empty();
+        phase.nodes.unwrap_or(if tolerated { PhaseNodes::Failed } else { PhaseNodes::All })
+    }
+
+    /// Whether the current phase has anything to do on any of its nodes: an earlier run may have done it all.
+    pub(crate) fn has_work(&self, phase: &Phase) -> bool {
+        let first = self.first_step();
+        let wanted = |position: usize| {
+            (first.0..)
+                .map(StepIndex)
+                .zip(&phase.tasks)
+                .any(|(step, task)| !self.is_done(step, position) && self.skips(position, task).is_none())
+        };
+        (0..self.expected.len()).any(|position| self.is_member(position) && wanted(position))
+    }
+}
