@@ -95,14 +95,14 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     }
 }
 
-/// I8: after the trip nothing waits but clean-up.
+/// I8: after the trip nothing waits but clean-up and atomic pipelines that have begun (J10).
 fn no_offer_after_the_trip(job: &Job, report: &mut impl FnMut(String)) {
     if job.head.tripped.is_none() || job.may_go_on() {
         return;
     }
     for (ord, cell) in job.expected.iter().zip(&job.cells) {
         let waits = !matches!(cell.state, CellState::Idle | CellState::Leased { .. });
-        if waits && job.task_of(cell).is_none_or(|task| task.condition != Condition::OnFailure) {
+        if waits && !job.goes_on(cell) && job.task_of(cell).is_none_or(|task| task.condition != Condition::OnFailure) {
             report(format!("I8: node {ord} still waits for a lease after the trip"));
         }
     }

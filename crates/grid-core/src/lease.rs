@@ -115,7 +115,8 @@ impl Turn<'_> {
             && let Some(job) = self.state.jobs.get_mut(&id)
         {
             job.head.unknown.insert((lease.step, ord), lease.attempt);
-            let counts = revoked.is_none() && job.head.status == JobStatus::Running && job.may_go_on();
+            let counts =
+                revoked.is_none() && job.head.status == JobStatus::Running && job.goes_on(&job.cells[position]);
             let waits = job.spec.on_unknown == OnUnknown::Wait || job.head.held.is_some();
             if waits && counts {
                 job.shift(lease.step, Outcome::Running, Outcome::Unknown, 1);
@@ -217,8 +218,9 @@ impl Turn<'_> {
         }
     }
 
+    /// New work of a node that may do no more of it.
     fn drop_if_tripped(&mut self, id: JobId, position: usize) {
-        if self.state.jobs.get(&id).is_some_and(|job| !job.may_go_on()) {
+        if self.state.jobs.get(&id).is_some_and(|job| !job.goes_on(&job.cells[position])) {
             self.drop_waiting(id, position, false);
         }
     }
@@ -332,6 +334,6 @@ pub(crate) fn may_retry(job: &Job, cell: &Cell, outcome: Outcome) -> bool {
         _ => false,
     };
     let revoked = job.lease_of(cell).is_some_and(|(_, revoked)| revoked.is_some());
-    let may_run = job.may_go_on() || task.condition == Condition::OnFailure;
+    let may_run = job.goes_on(cell) || task.condition == Condition::OnFailure;
     definite && !revoked && cell.attempt <= task.max_retries && !job.head.status.is_ended() && may_run
 }

@@ -232,7 +232,8 @@ impl Turn<'_> {
         }
     }
 
-    /// From now on only `on_failure` work: queued steps and pending retries are dropped, running ones finish.
+    /// From now on only `on_failure` work: queued steps and pending retries are dropped, running ones finish. J10: so do
+    /// atomic pipelines that have begun.
     pub fn trip(&mut self, id: JobId, why: Trip) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         if job.head.tripped.is_some() || job.head.status != JobStatus::Running {
@@ -243,7 +244,9 @@ impl Turn<'_> {
         self.touch_job(id);
         self.tell_trip(id);
         for position in 0..positions {
-            self.drop_waiting(id, position, false);
+            if self.state.jobs.get(&id).is_some_and(|job| !job.finishes(&job.cells[position])) {
+                self.drop_waiting(id, position, false);
+            }
         }
     }
 
@@ -280,7 +283,7 @@ impl Job {
         }
         match &self.head.tripped {
             _ if broken => Some(Reason::PipelineBroken),
-            Some(why) if !self.may_go_on() => Some(why.reason()),
+            Some(why) if !self.goes_on(&self.cells[position]) => Some(why.reason()),
             _ if condition == Condition::OnSuccess && failed => Some(Reason::StepFailedHere),
             _ => None,
         }
@@ -289,6 +292,17 @@ impl Job {
     /// Whether the current phase may still do new work: not after a trip, unless it is there for that.
     pub(crate) fn may_go_on(&self) -> bool {
         self.head.tripped.is_none() || self.cleans_up()
+    }
+
+    /// The same, on one node.
+    pub(crate) fn goes_on(&self, cell: &Cell) -> bool {
+        self.may_go_on() || self.finishes(cell)
+    }
+
+    /// J10: the node has begun an atomic pipeline and is walked to its end although fail-fast tripped.
+    fn finishes(&self, cell: &Cell) -> bool {
+        let atomic = self.current_phase().is_some_and(|phase| phase.atomic);
+        atomic && cell.entered && matches!(self.head.tripped, Some(Trip::FailFast { .. }))
     }
 }
 

@@ -104,6 +104,10 @@ pub struct Phase {
     #[n(5)]
     #[cbor(default)]
     pub nodes: Option<PhaseNodes>,
+    /// J10: of a pipeline, a node that has begun it is walked to its end although fail-fast tripped elsewhere.
+    #[n(6)]
+    #[cbor(default)]
+    pub atomic: bool,
 }
 
 /// J9: on which of the expected nodes a top-level `on_failure` phase runs.
@@ -234,12 +238,28 @@ impl Phase {
     pub fn leaf(task: Task) -> Self {
         let condition = task.condition;
         let task = Task { condition: Condition::Always, ..task };
-        Self { is_pipeline: false, tasks: vec![task], condition, concurrency: None, confirm: false, nodes: None }
+        Self {
+            is_pipeline: false,
+            tasks: vec![task],
+            condition,
+            concurrency: None,
+            confirm: false,
+            nodes: None,
+            atomic: false,
+        }
     }
 
     #[must_use]
     pub fn pipeline(tasks: Vec<Task>) -> Self {
-        Self { is_pipeline: true, tasks, condition: Condition::Always, concurrency: None, confirm: false, nodes: None }
+        Self {
+            is_pipeline: true,
+            tasks,
+            condition: Condition::Always,
+            concurrency: None,
+            confirm: false,
+            nodes: None,
+            atomic: false,
+        }
     }
 }
 

@@ -131,7 +131,7 @@ fn the_example_and_the_defaults_of_the_page_are_what_the_reader_says() {
         "target": {"scope": "all"}, "strategy": "fail-fast", "timeout": "24h", "failure_tolerate": 0, "offline": "skip",
         "on_unknown": "fail",
         "tasks": [{"backend": "ping", "action": "hostname", "params": {}, "max_retries": 0, "condition": "always",
-                   "confirm": false}],
+                   "confirm": false, "atomic": false}],
     });
     let written = parse_job(&written).unwrap();
     let bare = parse_job(&json!({"target": "all", "tasks": [{"backend": "ping", "action": "hostname"}]})).unwrap();

@@ -50,7 +50,7 @@ fn push_phase(text: &mut String, index: usize, phase: &Map<String, Value>, step:
         }
         None => ("all nodes together", vec![phase], &["timeout", "max_retries"][..]),
     };
-    let rules = rules(phase, &["condition", "nodes", "concurrency", "confirm"]);
+    let rules = rules(phase, &["condition", "nodes", "concurrency", "atomic", "confirm"]);
     let nodes = cleanup_nodes(phase);
     text.push_str(&format!("{:<11}{way}{rules}{nodes}\n", format!("phase {index}")));
     for task in tasks {

@@ -49,6 +49,8 @@ pub fn put_schemas(all: &mut Map<String, Value>) {
     let tasks = json!({"type": "array", "minItems": 1, "maxItems": MAX_STEPS, "items": of("Task")});
     let mut pipeline = phase_fields();
     pipeline.insert("tasks".to_owned(), tasks);
+    let atomic = "a node that has begun it is walked to its end although fail-fast tripped elsewhere";
+    pipeline.insert("atomic".to_owned(), json!({"type": ["boolean", "null"], "description": atomic}));
     all.insert("Pipeline".to_owned(), closed(&pipeline, &["tasks"]));
     let kinds = |phase: bool| {
         let actions = builtin().iter().flat_map(|b| b.actions.iter().map(move |a| (b, a)));

@@ -1,5 +1,6 @@
 //! The job semantics of DESIGN.md, one behaviour a test.
 
+mod atomic;
 mod cleanup;
 
 use grid_types::job::Condition;

@@ -142,16 +142,18 @@ impl Cluster {
         true
     }
 
-    /// J2: a node is let in while there is room; one that goes away before it has begun is put back.
+    /// J2: a node is let in while there is room; one that goes away before it has begun is put back, and shows as put back or,
+    /// if that let somebody in whose failure tripped the job, as decided.
     fn see_window(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
-        let waits = Self::waits_for_offline(&self.jobs[&id]);
+        let awaited = Self::waits_for_offline(&self.jobs[&id]) && !self.is_online(node);
         let job = self.jobs.get_mut(&id).unwrap();
         let walk = job.walks[&node];
-        let parked = seen.parked.contains(&(id, node)) && seen.open.contains(&(id, job.step_of(&walk), node));
+        let open = seen.open.contains(&(id, job.step_of(&walk), node));
+        let parked = seen.parked.contains(&(id, node)) && open;
         match walk.at {
-            At::Parked if !parked && job.has_place(node) => job.unpark(node),
-            At::Waiting if parked && !walk.begun && waits && !self.is_online(node) => {
-                let walk = self.jobs.get_mut(&id).unwrap().walk(node);
+            At::Parked if !parked && !awaited && job.has_place(node) => job.unpark(node),
+            At::Waiting if job.phase_has_window() && (parked || !open) && !walk.begun && awaited => {
+                let walk = job.walk(node);
                 (walk.entered, walk.at) = (false, At::Parked);
             }
             _ => return false,

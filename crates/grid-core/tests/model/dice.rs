@@ -79,7 +79,8 @@ impl Dice {
         let condition = self.condition();
         let chosen = [PhaseNodes::Failed, PhaseNodes::Healthy, PhaseNodes::All];
         let nodes = (condition == Condition::OnFailure && self.one_in(2)).then(|| self.pick(&chosen));
-        Phase { condition, concurrency, confirm, nodes, ..phase }
+        let atomic = phase.is_pipeline && self.one_in(2);
+        Phase { condition, concurrency, confirm, nodes, atomic, ..phase }
     }
 
     /// `"12.5%"`, `"0.125"`, from nothing to everything.

@@ -272,7 +272,7 @@ impl Job {
                     Condition::OnSuccess => !walk.broken && !self.has_failed(node),
                     Condition::OnFailure => walk.broken || self.has_failed(node),
                 };
-                if wanted && self.may_run(condition) {
+                if wanted && self.may_run_on(node, condition) {
                     return;
                 }
                 self.rows.insert((step, node), (Outcome::Skipped, 0));
@@ -287,8 +287,22 @@ impl Job {
         self.status == JobStatus::Running && (self.tripped.is_none() || cleans_up)
     }
 
+    /// J10: a node that has begun an atomic pipeline goes to its end, whatever failed elsewhere.
+    pub fn finishes(&self, node: u32) -> bool {
+        let only_failures = self.status == JobStatus::Running && self.tripped == Some(Trip::Tolerance);
+        only_failures && self.phase().atomic && self.walks[&node].begun
+    }
+
+    pub fn may_run_on(&self, node: u32, condition: Condition) -> bool {
+        self.may_run(condition) || self.finishes(node)
+    }
+
     pub fn walk(&mut self, node: u32) -> &mut Walk {
         self.walks.get_mut(&node).unwrap()
+    }
+
+    pub fn phase_has_window(&self) -> bool {
+        self.phase().concurrency.is_some()
     }
 
     /// J2: a place in the phase's window.

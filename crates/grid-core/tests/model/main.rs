@@ -112,8 +112,9 @@ fn brief(spec: &JobSpec) -> String {
         let tasks: Vec<_> = tasks.collect();
         let window = phase.concurrency.map_or(String::new(), |n| format!(" window {n}"));
         let confirm = if phase.confirm { " confirm" } else { "" };
+        let atomic = if phase.atomic { " atomic" } else { "" };
         let nodes = phase.nodes.map_or(String::new(), |nodes| format!(" nodes {nodes:?}"));
-        format!("\n    {}{nodes}{window}{confirm} [{}]", phase.condition.word(), tasks.join(", "))
+        format!("\n    {}{nodes}{atomic}{window}{confirm} [{}]", phase.condition.word(), tasks.join(", "))
     };
     let phases: Vec<_> = spec.phases.iter().map(phase).collect();
     format!(

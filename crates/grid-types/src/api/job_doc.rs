@@ -130,6 +130,9 @@ pub fn tasks_doc(phases: &[Phase]) -> Value {
         if let Some(nodes) = phase.nodes {
             map.insert("nodes".to_owned(), json!(nodes));
         }
+        if phase.atomic {
+            map.insert("atomic".to_owned(), json!(true));
+        }
         Value::Object(map)
     });
     shown.collect()
@@ -169,7 +172,7 @@ mod tests {
         let body = json!({
             "target": "all",
             "tasks": [
-                {"condition": "on_failure", "confirm": true, "nodes": "healthy", "tasks": [{"backend": "ping", "action": "sleep", "params": {"duration": "3s"}}]},
+                {"condition": "on_failure", "confirm": true, "nodes": "healthy", "atomic": true, "tasks": [{"backend": "ping", "action": "sleep", "params": {"duration": "3s"}}]},
                 {"backend": "ping", "action": "echo", "condition": "on_success", "concurrency": 7},
                 {"backend": "test", "action": "output", "params": {"lines": 3, "width": 4}, "timeout": "9s", "max_retries": 3},
             ],

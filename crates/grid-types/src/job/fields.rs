@@ -29,8 +29,8 @@ pub const JOB: &[Field; 7] = &[
         "strategy",
         "`fail-fast`, `continue`",
         "`fail-fast`",
-        "`fail-fast`: when more nodes failed than `failure_tolerate` allows, no new work goes out, what runs finishes, later \
-         phases are skipped but for `on_failure`, the job is `failed`. `continue`: failed nodes are left out of later phases",
+        "`fail-fast`: when more nodes failed than `failure_tolerate` allows, no new step starts, running steps finish, pipelines stop \
+         where they are (see `atomic`), later phases are skipped but for `on_failure`, the job is `failed`. `continue`: failed nodes are left out of later phases",
     ),
     field(
         "timeout",
@@ -78,7 +78,7 @@ pub const LEAF: &[Field; 5] = &[
     ),
 ];
 
-pub const PHASE: &[Field; 5] = &[
+pub const PHASE: &[Field; 6] = &[
     field(
         "tasks",
         "a list of tasks",
@@ -109,6 +109,14 @@ pub const PHASE: &[Field; 5] = &[
          included; one that is away takes none before it has begun",
     ),
     field("confirm", "`true`, `false`", "`false`", "the phase begins only after `gridc job confirm`"),
+    field(
+        "atomic",
+        "`true`, `false`",
+        "`false`",
+        "only on a pipeline: a node that has begun it is walked to its end although fail-fast tripped elsewhere; its retries and waits \
+         go on, its failures count, and `on_failure` phases wait for it. Nodes that have not begun it are skipped. Cancel and the job's \
+         timeout still end it. Without it running steps finish and pipelines stop, so a node may be left half-way",
+    ),
 ];
 
 /// What a task inside a pipeline has besides those of [`LEAF`].

@@ -1,6 +1,7 @@
 //! `fail-fast` and `continue`: who still runs after a failure, and who never runs.
 
-use grid_testkit::spec::{job, pipeline, record, sleep, with};
+use grid_testkit::Cluster;
+use grid_testkit::spec::{job, pipeline, record, sleep, task, with};
 use serde_json::json;
 
 use crate::staging::{Busy, at, closed_record, open, sorted_places, two_web_nodes};
@@ -73,6 +74,27 @@ fn j9_a_clean_up_runs_where_failures_were_tolerated_or_where_it_says() {
         assert_eq!(ended.outcomes(0), ["failed", "success"], "{ended}");
         let ran: Vec<_> = cleaned.iter().map(|node| (1, *node)).collect();
         assert_eq!(sorted_places(&lines, &id), at(&ran), "{nodes:?}");
+    }
+}
+
+/// web-01 does not run the backend `ping`, so it fails the second step whenever it comes to it; web-02 has begun by then.
+#[test]
+fn j10_an_atomic_pipeline_is_walked_to_its_end_where_it_has_begun() {
+    let cluster = Cluster::start(&[("web-01", "--groups web --disable-backend ping"), ("web-02", "--groups web")]);
+    let api = cluster.api();
+    for atomic in [true, false] {
+        let lines = cluster.record(&format!("lines-{atomic}"));
+        let wait = task("ping", "sleep", &json!({"duration": "2s"}));
+        let steps = [sleep("500ms"), wait, record(&lines), record(&lines)];
+        let clean_up = with(sleep("1ms"), json!({"condition": "on_failure"}));
+        let id = api.submit(&job("group:web", [with(pipeline(steps), json!({"atomic": atomic})), clean_up]));
+        let ended = api.wait_ended(&id);
+        assert_eq!(ended.status(), "failed", "{ended}");
+        assert_eq!(ended.outcome(1, "web-01"), "failed", "{ended}");
+        assert_eq!(ended.outcomes(4), ["success", "success"], "the clean-up runs on both: {ended}");
+        let last = if atomic { "success" } else { "skipped" };
+        assert_eq!((ended.outcome(2, "web-02"), ended.outcome(3, "web-02")), (last, last), "{ended}");
+        assert_eq!(sorted_places(&lines, &id).contains(&(3, "web-02".to_owned())), atomic, "{ended}");
     }
 }
 

@@ -19,8 +19,8 @@ impl Job {
             Outcome::TimedOut => task.effect != EffectClass::Once,
             _ => false,
         };
-        let (may_go_on, max_retries) = (self.may_run(task.condition), task.max_retries);
-        let may_wait = self.spec.on_unknown == OnUnknown::Wait && self.may_run(Condition::Always);
+        let (may_go_on, max_retries) = (self.may_run_on(node, task.condition), task.max_retries);
+        let may_wait = self.spec.on_unknown == OnUnknown::Wait && self.may_run_on(node, Condition::Always);
         if outcome == Outcome::Unknown {
             self.note_unknown(node);
         }
@@ -66,7 +66,7 @@ impl Job {
         }
         for node in self.walks.keys().copied().collect::<Vec<_>>() {
             let walk = self.walks[&node];
-            if walk.sub == self.phase().tasks.len() {
+            if walk.sub == self.phase().tasks.len() || self.finishes(node) {
                 continue;
             }
             match (walk.at, walk.last) {
@@ -135,7 +135,7 @@ impl Job {
             (At::Leased { .. }, last) => {
                 self.walk(node).at = At::Waiting;
                 match last {
-                    _ if self.may_run(Condition::Always) => {}
+                    _ if self.may_run_on(node, Condition::Always) => {}
                     Some(last) => self.settle(node, last, walk.attempt - 1),
                     None => self.skip_forward(node),
                 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::values::{concurrency_field, condition_field, confirm_field, refuse_unknown, span_field};
+use super::values::{concurrency_field, condition_field, flag_field, refuse_unknown, span_field};
 use crate::decl::{self, ActionDecl, EffectClass, Params};
 use crate::fault::Faults;
 use crate::job::{Condition, Phase, PhaseNodes, Task, fields};
@@ -11,7 +11,7 @@ use crate::span::Span;
 
 const LEAF_FIELDS: &[&str] = &fields::names(fields::LEAF);
 const TASK_FIELDS: &[&str] = &fields::joined::<5, 1, 6>(fields::LEAF, fields::IN_PIPELINE);
-const PHASE_FIELDS: &[&str] = &fields::joined::<5, 5, 10>(fields::LEAF, fields::PHASE);
+const PHASE_FIELDS: &[&str] = &fields::joined::<5, 6, 11>(fields::LEAF, fields::PHASE);
 
 pub(super) fn phases_field(value: Option<&Value>, faults: &mut Faults) -> Vec<Phase> {
     let Some(Value::Array(list)) = value else {
@@ -40,8 +40,15 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
     };
     refuse_unknown(phase, PHASE_FIELDS, at, faults);
     let concurrency = concurrency_field(phase.get("concurrency"), at, faults);
-    let confirm = confirm_field(phase.get("confirm"), at, faults);
+    let confirm = flag_field(phase.get("confirm"), &format!("{at}.confirm"), faults);
+    let atomic = flag_field(phase.get("atomic"), &format!("{at}.atomic"), faults);
     let Some(tasks) = phase.get("tasks") else {
+        if atomic {
+            faults.add(
+                format!("{at}.atomic"),
+                "only a pipeline (tasks) can be atomic; a single task always runs to its end",
+            );
+        }
         let leaf = Phase::leaf(task_at(phase, at, faults));
         let nodes = nodes_field(phase.get("nodes"), leaf.condition, at, faults);
         return Some(Phase { concurrency, confirm, nodes, ..leaf });
@@ -59,7 +66,7 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
         faults.add(format!("{at}.tasks"), "must have at least one task");
     }
     let tasks = list.iter().enumerate().filter_map(|(i, task)| sub_task(task, &format!("{at}.tasks[{i}]"), faults));
-    Some(Phase { condition, concurrency, confirm, nodes, ..Phase::pipeline(tasks.collect()) })
+    Some(Phase { condition, concurrency, confirm, nodes, atomic, ..Phase::pipeline(tasks.collect()) })
 }
 
 /// J9: only a clean-up may choose its nodes; every other phase runs on the nodes that have not failed.

@@ -72,12 +72,12 @@ pub(super) fn concurrency_field(value: Option<&Value>, at: &str, faults: &mut Fa
     }
 }
 
-pub(super) fn confirm_field(value: Option<&Value>, at: &str, faults: &mut Faults) -> bool {
+pub(super) fn flag_field(value: Option<&Value>, field: &str, faults: &mut Faults) -> bool {
     match value {
         None | Some(Value::Null) => false,
-        Some(Value::Bool(confirm)) => *confirm,
+        Some(Value::Bool(flag)) => *flag,
         Some(_) => {
-            faults.add(format!("{at}.confirm"), "must be true or false");
+            faults.add(field, "must be true or false");
             false
         }
     }
