@@ -37,7 +37,7 @@ impl Turn<'_> {
             None if offline && !job.has_done_anything() && failed == 0 => Reason::NobodyReachable,
             None if offline && !job.has_done_anything() => Reason::OthersOffline,
             None if let Some(step) = job.head.unreached => Reason::PhaseUnreached { step },
-            None if job.head.only.is_some() && offline => Reason::RetriedOffline,
+            None if job.scope.only.is_some() && offline => Reason::RetriedOffline,
             None if failed > 0 => return (JobStatus::Completed, Some(Reason::SomeFailed { failed, nodes })),
             None if !job.head.excluded.is_empty() => {
                 let nodes = count(job.head.excluded.len());
@@ -100,7 +100,7 @@ impl Job {
 
     /// Nodes that a retry left alone and that have not done everything: what failed is mended, but the job is not whole.
     fn left_out_missing(&self) -> usize {
-        if self.head.only.is_none() {
+        if self.scope.only.is_none() {
             return 0;
         }
         let steps = u32::try_from(self.spec.step_count()).unwrap_or(u32::MAX);

@@ -49,7 +49,7 @@ fn barriers_hold(job: &Job, report: &mut impl FnMut(String)) {
         if step < first.0 && open > 0 {
             report(format!("I5: step {step} has {open} open rows, but the job is at step {first}"));
         }
-        let done = job.head.done.get(&StepIndex(step)).map_or(0, crate::state::Bits::count);
+        let done = job.scope.done.get(&StepIndex(step)).map_or(0, crate::state::Bits::count);
         if step >= next.0 && u64::from(tally.count(Outcome::Pending) + done) != tally.total() {
             report(format!("I5: step {step} has begun, but the job is at step {first}"));
         }

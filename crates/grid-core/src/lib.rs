@@ -57,6 +57,6 @@ pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
 pub use plan::{Planned, plan};
 pub use state::{
     Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas,
-    Revoked, State, Stub, Tally, Trip,
+    Revoked, Scope, State, Stub, Tally, Trip,
 };
 pub use why::why;

@@ -10,6 +10,7 @@ mod hash;
 mod job;
 mod node;
 mod parts;
+mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +25,7 @@ pub use grid_types::Revoked;
 pub use job::{Cell, CellState, Job, JobHead, Tally, Trip};
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};
+pub use scope::Scope;
 
 /// A namespace and a key in it.
 pub type IdempotencyKey = (Name, String);

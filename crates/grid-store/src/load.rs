@@ -1,6 +1,6 @@
 //! Reads the live tables back: everything `State::from_parts` needs, and where the log stood.
 
-use grid_core::{Cell, JobHead, JobParts, KeyRow, Node, Parts, Stub};
+use grid_core::{Cell, JobHead, JobParts, KeyRow, Node, Parts, Scope, Stub};
 use grid_types::job::JobSpec;
 use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd};
 use rusqlite::{Connection, Row};
@@ -40,7 +40,7 @@ pub(crate) fn load(conn: &Connection) -> Result<Stored, Fault> {
 }
 
 fn jobs(conn: &Connection) -> Result<Vec<JobParts>, Fault> {
-    let live = "SELECT j.head, s.spec, e.nodes FROM jobs j
+    let live = "SELECT j.head, s.spec, e.nodes, e.scope FROM jobs j
                 JOIN specs s ON s.job = j.id LEFT JOIN expected e ON e.job = j.id
                 WHERE j.live = 1 ORDER BY j.id";
     let mut jobs = rows(conn, live, |row| {
@@ -48,6 +48,7 @@ fn jobs(conn: &Connection) -> Result<Vec<JobParts>, Fault> {
             head: blob::<JobHead>(row, 0)?,
             spec: blob::<JobSpec>(row, 1)?,
             expected: optional_blob::<Vec<NodeOrd>>(row, 2)?.unwrap_or_default(),
+            scope: optional_blob::<Scope>(row, 3)?.unwrap_or_default(),
             cells: Vec::new(),
         })
     })?;

@@ -158,10 +158,10 @@ fn write_jobs(
         }
         if touched.started.contains(id) {
             let mut put = conn.prepare_cached(
-                "INSERT OR ROLLBACK INTO expected (job, nodes) VALUES (?1, ?2)
-                 ON CONFLICT (job) DO UPDATE SET nodes = excluded.nodes",
+                "INSERT OR ROLLBACK INTO expected (job, nodes, scope) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (job) DO UPDATE SET nodes = excluded.nodes, scope = excluded.scope",
             )?;
-            put.execute(params![key(*id), encoded(&job.expected)?])?;
+            put.execute(params![key(*id), encoded(&job.expected)?, encoded(&job.scope)?])?;
         }
         if !live || known.map(|(phase, _)| phase) != Some(job.head.phase) || touched.started.contains(id) {
             conn.prepare_cached("DELETE FROM cells WHERE job = ?1")?.execute([key(*id)])?;

@@ -13,7 +13,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::{Bits, Job, JobHead};
+use crate::state::{Bits, Job, JobHead, Scope};
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ResumeJob {
@@ -45,11 +45,10 @@ impl ResumeJob {
         let state = &mut turn.state;
         let head = JobHead {
             created_wall_ms: self.created_wall_ms,
-            done: self.done.clone(),
-            only: self.only.clone(),
             ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)
         };
         let mut job = Job::new(head, Arc::new(self.spec.clone()));
+        job.scope = Scope { done: self.done.clone(), only: self.only.clone() };
         job.freeze(self.expected.clone());
         state.stubs.remove(&self.job);
         state.jobs.insert(self.job, job);

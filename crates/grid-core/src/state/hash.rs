@@ -21,6 +21,7 @@ impl State {
             put(&mut hasher, &job.head);
             put(&mut hasher, job.spec.as_ref());
             put(&mut hasher, &job.expected);
+            put(&mut hasher, &job.scope);
             put(&mut hasher, &job.cells);
         }
         for (id, stub) in &self.stubs {

@@ -20,7 +20,7 @@ use grid_types::{
 };
 use minicbor::{Decode, Encode};
 
-use super::{Bits, Meta, Node};
+use super::{Meta, Node, Scope};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -28,6 +28,7 @@ pub struct Job {
     pub spec: Arc<JobSpec>,
     /// Frozen at the start, ascending (J6).
     pub expected: Vec<NodeOrd>,
+    pub scope: Scope,
     /// One for each of `expected`.
     pub cells: Vec<Cell>,
     /// Derived: cells that are not idle.
@@ -103,12 +104,6 @@ pub struct JobHead {
     /// The epoch in which the current run began: rows of earlier ones count only where they are done.
     #[n(21)]
     pub run_epoch: JobEpoch,
-    /// Positions in `expected` that had succeeded when the job was resumed, per step.
-    #[n(22)]
-    pub done: BTreeMap<StepIndex, Bits>,
-    /// Of a retry: positions in `expected` that take part in this run.
-    #[n(23)]
-    pub only: Option<Bits>,
     /// Leader time when it left the state for history; 0 before.
     #[n(24)]
     #[cbor(default)]
@@ -242,8 +237,6 @@ impl JobHead {
             confirmed: 0,
             remaining_ms: None,
             run_epoch: epoch,
-            done: BTreeMap::new(),
-            only: None,
             ended_ms: 0,
             held: None,
             failure_events: 0,
@@ -258,6 +251,7 @@ impl Job {
             head,
             spec,
             expected,
+            scope: Scope::default(),
             cells,
             open: 0,
             parked: BTreeSet::new(),
@@ -297,13 +291,13 @@ impl Job {
     /// Whether an earlier run has done the step there.
     #[must_use]
     pub fn is_done(&self, step: StepIndex, position: usize) -> bool {
-        self.head.done.get(&step).is_some_and(|done| done.has(position))
+        self.scope.done.get(&step).is_some_and(|done| done.has(position))
     }
 
     /// Whether the node at a position takes part in this run: a retry leaves the others alone.
     #[must_use]
     pub fn takes_part(&self, position: usize) -> bool {
-        self.head.only.as_ref().is_none_or(|only| only.has(position))
+        self.scope.only.as_ref().is_none_or(|only| only.has(position))
     }
 
     /// Everything it has open waits for a person or for nodes to come back (J3).
@@ -376,7 +370,7 @@ impl Job {
     pub(crate) fn count_afresh(&mut self) {
         let nodes = u32::try_from(self.expected.len()).unwrap_or(u32::MAX);
         self.head.tallies = vec![Tally::all_pending(nodes); self.spec.step_count()];
-        for (step, done) in self.head.done.clone() {
+        for (step, done) in self.scope.done.clone() {
             self.shift(step, Outcome::Pending, Outcome::Success, done.count());
         }
     }

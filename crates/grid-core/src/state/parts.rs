@@ -6,7 +6,7 @@ use grid_types::job::JobSpec;
 use grid_types::{JobId, JobStatus, NodeOrd};
 use minicbor::{Decode, Encode};
 
-use super::{Cell, CellState, IdempotencyKey, Job, JobHead, Meta, Node, State, Stub, Timer};
+use super::{Cell, CellState, IdempotencyKey, Job, JobHead, Meta, Node, Scope, State, Stub, Timer};
 
 /// Everything a store keeps of the live state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,6 +23,7 @@ pub struct JobParts {
     pub head: JobHead,
     pub spec: JobSpec,
     pub expected: Vec<NodeOrd>,
+    pub scope: Scope,
     /// By position in `expected`; missing ones are idle.
     pub cells: Vec<(u32, Cell)>,
 }
@@ -94,7 +95,7 @@ impl State {
             }
             job.open += 1;
         }
-        (job.expected, job.cells) = (parts.expected, cells);
+        (job.expected, job.scope, job.cells) = (parts.expected, parts.scope, cells);
         match job.head.status {
             JobStatus::Pending if job.head.held.is_none() => drop(self.pending.insert(id)),
             JobStatus::Running if !job.is_stalled() => drop(self.running.insert(id)),
@@ -116,6 +117,7 @@ impl State {
             head: job.head.clone(),
             spec: JobSpec::clone(&job.spec),
             expected: job.expected.clone(),
+            scope: job.scope.clone(),
             cells: (0..).zip(job.cells.iter().cloned()).collect(),
         });
         Parts {

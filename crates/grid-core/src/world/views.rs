@@ -69,7 +69,7 @@ impl World {
     pub fn rows_of(&self, job: JobId) -> BTreeMap<(u32, u32), Outcome> {
         let mut rows = BTreeMap::new();
         let run = self.job(job).head.run_epoch;
-        for (step, done) in &self.job(job).head.done {
+        for (step, done) in &self.job(job).scope.done {
             let nodes = self.job(job).expected.iter().enumerate().filter(|(position, _)| done.has(*position));
             rows.extend(nodes.map(|(_, node)| ((step.0, node.0), Outcome::Success)));
         }

@@ -25,6 +25,7 @@ pub fn fresh_job(state: &State, namespace: &str, id: JobId) -> Option<JobDoc> {
         head: job.head.clone(),
         spec: job.spec.as_ref().clone(),
         expected: job.expected.clone(),
+        scope: job.scope.clone(),
         live: true,
         owner: state.meta.leadership.leader.as_ref().map(Name::to_string),
     };
@@ -44,7 +45,7 @@ fn nothing_ended(job: &Job) -> bool {
     let open = |tally: &Tally| {
         u64::from(tally.count(Outcome::Pending)) + u64::from(tally.count(Outcome::Running)) == tally.total()
     };
-    job.head.epoch == job.head.run_epoch && job.head.done.is_empty() && job.head.tallies.iter().all(open)
+    job.head.epoch == job.head.run_epoch && job.scope.done.is_empty() && job.head.tallies.iter().all(open)
 }
 
 fn results(job: &Job, named: &[(String, usize)], offset_ms: i64) -> BTreeMap<String, BTreeMap<String, ResultDoc>> {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use grid_core::{JobHead, Tally};
+use grid_core::{JobHead, Scope, Tally};
 use grid_types::api::{Counts, JobDoc, ListDoc, ResultDoc, StepDoc, target_doc, tasks_doc};
 use grid_types::job::JobSpec;
 use grid_types::{JobId, JobStatus, NodeOrd, Outcome};
@@ -27,11 +27,12 @@ pub(super) struct JobRow {
     pub spec: JobSpec,
     /// Ascending; empty before the start.
     pub expected: Vec<NodeOrd>,
+    pub scope: Scope,
     pub live: bool,
     pub owner: Option<String>,
 }
 
-const COLUMNS: &str = "SELECT j.head, s.spec, e.nodes, j.live, j.owner FROM jobs j
+const COLUMNS: &str = "SELECT j.head, s.spec, e.nodes, j.live, j.owner, e.scope FROM jobs j
      JOIN specs s ON s.job = j.id LEFT JOIN expected e ON e.job = j.id";
 
 impl JobRow {
@@ -48,6 +49,7 @@ impl JobRow {
             expected: optional_blob(row, 2)?.unwrap_or_default(),
             live: row.get(3)?,
             owner: row.get(4)?,
+            scope: optional_blob(row, 5)?.unwrap_or_default(),
         })
     }
 

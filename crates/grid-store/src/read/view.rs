@@ -94,7 +94,7 @@ impl<'a> View<'a> {
     }
 
     fn is_done(&self, step: u32, node: NodeOrd) -> bool {
-        let Some(done) = self.job.head.done.get(&StepIndex(step)) else { return false };
+        let Some(done) = self.job.scope.done.get(&StepIndex(step)) else { return false };
         self.job.expected.binary_search(&node).is_ok_and(|position| done.has(position))
     }
 

@@ -1,0 +1,21 @@
+//! What a run of a job has to do: all of it, or only what an earlier run left open.
+//!
+//! Fixed when the run begins and as large as steps × nodes. So it is stored with the expected nodes, not in the head,
+//! which every batch writes.
+
+use std::collections::BTreeMap;
+
+use grid_types::StepIndex;
+use minicbor::{Decode, Encode};
+
+use super::Bits;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Scope {
+    /// Positions in `expected` that had succeeded when the job was resumed, per step.
+    #[n(0)]
+    pub done: BTreeMap<StepIndex, Bits>,
+    /// Of a retry: positions in `expected` that take part in this run.
+    #[n(1)]
+    pub only: Option<Bits>,
+}
