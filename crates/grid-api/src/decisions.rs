@@ -35,11 +35,12 @@ pub async fn confirm<C: Control>(
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    let mut fields = Fields::of(&control, body, &["phase", "held"])?;
+    let mut fields = Fields::of(&control, body, &["phase", "held", "rerun_once"])?;
     let phase = fields.optional("phase", "the number of a phase, from 0", index);
     let held = fields.optional("held", "true or false", Value::as_bool).unwrap_or(false);
+    let rerun_once = fields.optional("rerun_once", "true or false", Value::as_bool).unwrap_or(false);
     fields.finish()?;
-    Ok(Json(control.confirm(&path.namespace, path.job, phase, held).await?))
+    Ok(Json(control.confirm(&path.namespace, path.job, phase, held, rerun_once).await?))
 }
 
 /// `POST …/jobs/{id}/resume`; the body is optional.

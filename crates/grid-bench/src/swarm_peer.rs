@@ -145,6 +145,7 @@ impl Peer {
             boot: 1,
             nonce: self.identity.to_vec(),
             cluster_id: String::new(),
+            leader_epoch: 0,
         }
     }
 

@@ -177,7 +177,7 @@ impl Client {
             Err(error) if journey.maybe_done && error.code() == Some(Code::Conflict) => {
                 match self.job(namespace, job).await {
                     Ok(doc) if doc.status == JobStatus::Cancelled => {
-                        Ok(JobStateDoc { id, status: doc.status, note: None })
+                        Ok(JobStateDoc { id, status: doc.status, note: None, may_have_run: Vec::new() })
                     }
                     _ => Err(error),
                 }
@@ -192,15 +192,18 @@ impl Client {
     /// `NOT_FOUND`, `CONFLICT` if it does not wait, or nobody could answer.
     pub async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Error> {
         // Sent again without its number, it could let the next phase begin, which nobody has looked at.
-        self.decide(namespace, job, "confirm", &ConfirmBody { phase, held: false }, phase.is_none()).await
+        let body = ConfirmBody { phase, ..ConfirmBody::default() };
+        self.decide(namespace, job, "confirm", &body, phase.is_none()).await
     }
 
-    /// Lets a job go on that is held after a restore; never a phase that waits.
+    /// Lets a job go on that is held after a restore; never a phase that waits. `rerun_once`: also with `once` steps that
+    /// may have run after the backup.
     ///
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if it is not held, or nobody could answer.
-    pub async fn release(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Error> {
-        self.decide(namespace, job, "confirm", &ConfirmBody { phase: None, held: true }, false).await
+    pub async fn release(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
+        let body = ConfirmBody { phase: None, held: true, rerun_once };
+        self.decide(namespace, job, "confirm", &body, false).await
     }
 
     /// Lets an ended job go on with what is missing.

@@ -200,13 +200,15 @@ pub trait Control: Clone + Send + Sync + 'static {
     fn plan(&self, namespace: &str, spec: JobSpec) -> impl Future<Output = Result<PlanDoc, Refusal>> + Send;
     fn cancel(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
-    /// `held`: only a job that is held after a restore is meant, no phase.
+    /// `held`: only a job that is held after a restore is meant, no phase. `rerun_once`: its `once` steps that may have run
+    /// already run again (E2).
     fn confirm(
         &self,
         namespace: &str,
         job: JobId,
         phase: Option<u32>,
         held: bool,
+        rerun_once: bool,
     ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
     fn resolve(
         &self,

@@ -11,6 +11,7 @@ use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Code, JobId, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
 
+use crate::journals;
 use crate::machine::reported;
 use crate::proposer::{NoReply, TOGETHER};
 use crate::reconcile::{agrees, reconcile};
@@ -200,6 +201,32 @@ impl FabricHub {
     }
 }
 
+impl FabricHub {
+    /// Restored jobs about which the journal of a node is to be asked now (E2).
+    fn to_ask(&self, node: NodeOrd, session: SessionId) -> Vec<u64> {
+        let (state, now) = (self.shared.state(), self.shared.clock.mono_ms());
+        let Some(known) = state.nodes.get(&node) else { return Vec::new() };
+        let mut sessions = self.shared.sessions();
+        sessions.get_mut(session).map(|session| journals::to_ask(&state, known, session, now)).unwrap_or_default()
+    }
+
+    async fn take_journal(&self, node: NodeOrd, session: SessionId, report: Option<v1::JournalReport>) {
+        if let Some(report) = report {
+            let command = Command::ReportJournal(journals::command(node, session, report));
+            if let Err(no_reply) = self.shared.proposer.propose(&command).await {
+                tracing::warn!(%node, "the answer of a journal was not recorded and is asked for again: {no_reply}");
+            }
+            return;
+        }
+        let ask_journal = self.to_ask(node, session);
+        if !ask_journal.is_empty()
+            && let Some(session) = self.shared.sessions().get_mut(session)
+        {
+            session.send(v1::ToWorker { ask_journal, ..v1::ToWorker::default() });
+        }
+    }
+}
+
 impl Hub for FabricHub {
     async fn register(
         &self,
@@ -214,6 +241,7 @@ impl Hub for FabricHub {
         };
         let (mono_ms, wall_ms) = (self.shared.clock.mono_ms(), self.shared.clock.wall_ms());
         self.shared.sessions().begin(session, node, term.epoch.wire(), mono_ms, wall_ms);
+        let ask_journal = self.to_ask(node, session);
         {
             let state = self.shared.state();
             let mut soft = self.shared.soft();
@@ -229,6 +257,7 @@ impl Hub for FabricHub {
             cluster_id: self.shared.state().meta.cluster_id.clone(),
             heartbeat_ms: self.shared.settings.heartbeat_ms,
             output_tail_bytes: u32::try_from(OUTPUT_TAIL_BYTES).unwrap_or(u32::MAX),
+            ask_journal,
         })
     }
 
@@ -269,6 +298,8 @@ impl Hub for FabricHub {
             self.shared.sessions().end(session, reason);
             return;
         };
+        // First: it says which of the leases that follow are to be adopted.
+        self.take_journal(node, session, message.journal).await;
         self.accepted(node, &message.accepted);
         let results = message.results.into_iter().filter_map(|result| result_command(node, session, result));
         let revokes = message.revokes_done.into_iter().filter_map(|done| revoke_command(node, session, done));

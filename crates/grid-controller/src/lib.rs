@@ -23,6 +23,7 @@ mod gate;
 mod ground;
 mod hand_over;
 mod hub;
+mod journals;
 mod leader;
 mod levels;
 mod locks;

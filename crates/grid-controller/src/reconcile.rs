@@ -103,6 +103,7 @@ pub fn offer_message(offer: &Offer) -> Option<v1::Offer> {
         params: v1::Offer::params_of(&task.params),
         effect: v1::EffectClass::of(task.effect).into(),
         timeout_ms: task.timeout_ms,
+        restored: offer.restored,
     })
 }
 
@@ -140,6 +141,7 @@ mod tests {
                 offered_mono_ms: BTreeMap::new(),
                 reported: BTreeSet::new(),
                 asked: None,
+                asked_journal_mono_ms: None,
                 told: 0,
             };
             let mut world = Self { state: State::default(), session, gives_out: true };

@@ -11,8 +11,8 @@ use grid_core::{
 };
 use grid_store::{Reader, StoreError};
 use grid_types::api::{
-    ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogDoc, NodeDoc,
-    NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    ClusterDoc, DoubtDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogDoc,
+    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::node::NodeStatus;
@@ -29,19 +29,24 @@ use crate::logs;
 use crate::plan::declarations;
 use crate::proposer::NoReply;
 
+/// Steps that are named to an operator; more would not be read.
+const MOST_DOUBTS: usize = 1_000;
+
 impl Controller {
     fn mint_job_id(&self) -> Result<JobId, Refusal> {
         let mut random = [0u8; 4];
         let no_randomness = |e| Refusal::new(Code::Internal, format!("no randomness: {e}"));
         getrandom::fill(&mut random).map_err(no_randomness)?;
-        let newest = {
+        let (newest, from_ms) = {
             let state = self.shared.state();
             let live = state.jobs.last_key_value().map(|(id, _)| *id);
             let ended = state.stubs.last_key_value().map(|(id, _)| *id);
-            live.max(ended)
+            (live.max(ended), state.meta.job_ids_from_ms)
         };
+        // E2: never an id that was granted after a backup that was restored.
+        let wall_ms = self.shared.clock.wall_ms().max(from_ms);
         let mut last = self.shared.last_job.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = JobId::mint(self.shared.clock.wall_ms(), u32::from_le_bytes(random), newest.max(*last));
+        let id = JobId::mint(wall_ms, u32::from_le_bytes(random), newest.max(*last));
         *last = Some(id);
         Ok(id)
     }
@@ -52,6 +57,18 @@ impl Controller {
     ) -> Result<T, Refusal> {
         let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read the state: {why}"));
         self.shared.read(query).await.map_err(failed)
+    }
+
+    /// E2: steps of a held job that become unknown when they are reached.
+    fn may_have_run(&self, job: JobId) -> Vec<DoubtDoc> {
+        let state = self.shared.state();
+        let Some(held) = state.jobs.get(&job).filter(|job| job.head.held.is_some()) else { return Vec::new() };
+        let doubts = state.doubts(held).into_iter().take(MOST_DOUBTS);
+        let doc = |doubt: grid_core::Doubt| {
+            let node = state.nodes.get(&doubt.node)?.id.to_string();
+            Some(DoubtDoc { step: doubt.step.0, node, awaited: doubt.is_awaited })
+        };
+        doubts.filter_map(doc).collect()
     }
 
     fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
@@ -77,7 +94,7 @@ impl Controller {
         }
         match replied.map_err(refused)? {
             Reply::Cancelled { job, status } | Reply::Moved { job, status } => {
-                Ok(JobStateDoc { id: job.to_string(), status, note: None })
+                Ok(JobStateDoc { id: job.to_string(), status, note: None, may_have_run: Vec::new() })
             }
             _ => Err(Refusal::new(Code::Internal, "unexpected reply to a change of a job")),
         }
@@ -200,10 +217,19 @@ impl Control for Controller {
         job: JobId,
         phase: Option<u32>,
         held: bool,
+        rerun_once: bool,
     ) -> Result<JobStateDoc, Refusal> {
         let asked: Name = namespace.parse().map_err(|_| no_job(job))?;
         let held = held.then_some(true);
-        self.moved(namespace, job, Command::ConfirmJob(ConfirmJob { namespace: asked, job, phase, held })).await
+        let may_have_run = if rerun_once { Vec::new() } else { self.may_have_run(job) };
+        let command = ConfirmJob { namespace: asked, job, phase, held, rerun_once };
+        let moved = self.moved(namespace, job, Command::ConfirmJob(command)).await?;
+        let note = (!may_have_run.is_empty()).then(|| {
+            "these once-only steps may have run after the backup and become unknown when they are reached; \
+             to run such steps again, confirm with --rerun-once (rerun_once), or resume the job with it later"
+                .to_owned()
+        });
+        Ok(JobStateDoc { note, may_have_run, ..moved })
     }
 
     async fn resolve(
@@ -226,9 +252,10 @@ impl Control for Controller {
 
     async fn resume(&self, namespace: &str, job: JobId, wanted: Rerun) -> Result<JobStateDoc, Refusal> {
         let asked = namespace.to_owned();
-        let read = move |reader: &Reader| reader.resumable(&asked, job, wanted.failed_only);
+        let generation = self.shared.state().meta.leadership.epoch.generation;
+        let read = move |reader: &Reader| reader.resumable(&asked, job, wanted.failed_only, generation);
         let found = self.read(read).await?.ok_or_else(|| no_job(job))?;
-        let (command, note) = crate::resume::command(found, wanted)?;
+        let (command, note) = crate::resume::command(found, wanted, generation)?;
         let moved = self.moved(namespace, job, Command::ResumeJob(command)).await?;
         Ok(JobStateDoc { note, ..moved })
     }
@@ -249,7 +276,7 @@ impl Control for Controller {
                 (doc.status, format!("{}: {why}", doc.status))
             }
         };
-        Ok(WhyDoc { id: job.to_string(), status, why })
+        Ok(WhyDoc { id: job.to_string(), status, why, may_have_run: self.may_have_run(job) })
     }
 
     async fn job(&self, namespace: &str, job: JobId) -> Result<JobDoc, Refusal> {

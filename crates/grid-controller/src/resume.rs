@@ -1,7 +1,8 @@
 //! `resume` and `retry`: what is asked of an ended job, as the command that carries what the store knows of it (L8).
 //!
 //! A retry is a resume on the nodes where something failed, and nowhere else; what the others miss is said up front.
-//! W8: once-only steps that may have run already are named and need a word. W9: nothing goes on before every node has
+//! W8: once-only steps that may have run already are named and need `rerun_once`. E2: of a job from before a restore these
+//! are all that have not succeeded, because it may have been resumed after the backup. W9: nothing goes on before every node has
 //! confirmed that nothing of the last run is left.
 //! Not here: what then runs (`grid-core`), the reading (`grid-store`).
 
@@ -11,8 +12,8 @@ use grid_types::Code;
 
 use crate::control::{Refusal, Rerun};
 
-/// The command, and what a person should know besides.
-pub fn command(found: Resumable, wanted: Rerun) -> Result<(ResumeJob, Option<String>), Refusal> {
+/// The command, and what an operator should know besides. `generation`: of this cluster.
+pub fn command(found: Resumable, wanted: Rerun, generation: u32) -> Result<(ResumeJob, Option<String>), Refusal> {
     let job = found.head.id;
     let verb = if wanted.failed_only { "retry" } else { "resume" };
     let conflict = |why: String| Err(Refusal::new(Code::Conflict, why));
@@ -34,11 +35,14 @@ pub fn command(found: Resumable, wanted: Rerun) -> Result<(ResumeJob, Option<Str
             }
         });
     }
+    // E2: what ran of it after the backup that was restored is not known here.
+    let restored = found.head.restored.is_some() || found.head.leader_epoch.generation < generation;
     if !wanted.rerun_once && !found.doubtful.is_empty() {
         let places: Vec<_> = found.doubtful.iter().map(|(step, node)| format!("step {step} on {node}")).collect();
+        let since = if restored { ", perhaps after the backup that was restored" } else { "" };
         return conflict(format!(
-            "these once-only steps may have run already: {}; look there, and {verb} with --rerun-once (rerun_once) to run \
-             them again",
+            "these once-only steps may have run already{since}: {}; look there, and {verb} with --rerun-once (rerun_once) \
+             to run them again",
             places.join(", ")
         ));
     }
@@ -56,6 +60,7 @@ pub fn command(found: Resumable, wanted: Rerun) -> Result<(ResumeJob, Option<Str
         done: found.done,
         created_wall_ms: found.head.created_wall_ms,
         only: found.only,
+        restored: restored.then_some(wanted.rerun_once),
     };
     Ok((command, note))
 }

@@ -38,6 +38,8 @@ pub struct Session {
     pub reported: BTreeSet<LeaseKey>,
     /// The question what it holds, until its list comes. One at a time, or nobody could tell which one a list answers.
     pub asked: Option<Asked>,
+    /// When its journal was asked about restored jobs (E2).
+    pub asked_journal_mono_ms: Option<u64>,
     /// Which list of controllers it was told; 0: none.
     pub told: u64,
 }
@@ -69,6 +71,7 @@ impl Sessions {
             offered_mono_ms: BTreeMap::new(),
             reported: BTreeSet::new(),
             asked: None,
+            asked_journal_mono_ms: None,
             told: 0,
         };
         self.by_id.insert(id, session);

@@ -63,6 +63,8 @@ pub(crate) struct Turn<'a> {
     pub recheck: BTreeSet<JobId>,
     /// Failed steps, as far as they are recorded.
     pub failures: Failures,
+    /// Queued cells of restored jobs: a journal may know how they ended (E2).
+    pub recall: BTreeSet<(JobId, usize)>,
 }
 
 impl<'a> Turn<'a> {
@@ -77,6 +79,7 @@ impl<'a> Turn<'a> {
             windows: BTreeSet::new(),
             recheck: BTreeSet::new(),
             failures: Failures::default(),
+            recall: BTreeSet::new(),
         }
     }
 
@@ -95,7 +98,9 @@ impl<'a> Turn<'a> {
     /// Ends: every round either decides a phase, and there are finitely many, or empties a slot's queue.
     fn settle_consequences(&mut self) {
         loop {
-            if let Some(job) = self.decided.pop_first() {
+            if let Some((job, position)) = self.recall.pop_first() {
+                self.consult(job, position);
+            } else if let Some(job) = self.decided.pop_first() {
                 self.phase_decided(job);
             } else if let Some(job) = self.windows.pop_first() {
                 self.fill_window(job);

@@ -20,6 +20,7 @@ mod reclaim_nodes;
 mod record_result;
 mod register_node;
 mod remove_node;
+mod report_journal;
 mod resolve_step;
 mod resume_job;
 mod submit_job;
@@ -45,6 +46,7 @@ pub use reclaim_nodes::{MAX_RECLAIMED, ReclaimNodes};
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
 pub use remove_node::RemoveNode;
+pub use report_journal::{JournalOfJob, ReportJournal};
 pub use resolve_step::{ResolveStep, Verdict};
 pub use resume_job::ResumeJob;
 pub use submit_job::SubmitJob;
@@ -93,10 +95,12 @@ pub enum Command {
     RaiseFeatureLevel(#[n(0)] RaiseFeatureLevel),
     #[n(19)]
     ReclaimNodes(#[n(0)] ReclaimNodes),
+    #[n(20)]
+    ReportJournal(#[n(0)] ReportJournal),
 }
 
 /// Commands are numbered from 0 without a gap.
-pub const LAST_COMMAND: u32 = 19;
+pub const LAST_COMMAND: u32 = 20;
 
 /// The feature level that brought a command; `None`: this program does not know it.
 #[must_use]
@@ -132,6 +136,7 @@ impl Command {
             Self::HandOut(command) => command.handle(turn),
             Self::RaiseFeatureLevel(command) => command.handle(turn),
             Self::ReclaimNodes(command) => command.handle(turn),
+            Self::ReportJournal(command) => command.handle(turn),
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Offer {
     pub node: NodeOrd,
     pub session: SessionId,
     pub lease: LeaseKey,
+    /// Of a job from before a restore: its worker was asked what it knows, and it is decided here what may run (E2).
+    pub restored: bool,
     /// Shared, because a fan-out offers one task ten thousand times.
     pub spec: Arc<JobSpec>,
 }
@@ -67,5 +69,6 @@ fn job_effect(job: &Job, node: &Node) -> Option<Effect> {
 }
 
 pub(crate) fn offer(job: &Job, node: &Node, lease: LeaseKey) -> Effect {
-    Effect::Offer(Offer { node: node.ord, session: node.session, lease, spec: Arc::clone(&job.spec) })
+    let restored = job.head.restored.is_some();
+    Effect::Offer(Offer { node: node.ord, session: node.session, lease, restored, spec: Arc::clone(&job.spec) })
 }

@@ -80,6 +80,9 @@ impl Turn<'_> {
         job.head.ended_ms = self.state.meta.now_ms;
         let stub = Stub { epoch: job.head.epoch, status: job.head.status, ended_ms: job.head.ended_ms };
         self.state.stubs.insert(id, stub);
+        if job.head.restored.is_some() {
+            self.forget_past(id);
+        }
         if !job.expected.is_empty() {
             self.effects.push(Effect::Forget { job: id, nodes: job.expected.clone() });
         }

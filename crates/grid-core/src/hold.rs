@@ -1,33 +1,41 @@
-//! Jobs that a backup brought back, and that go on only when a person says so (E2).
+//! Holds the jobs that a backup brought back until an operator confirms them (E2).
 //!
 //! ```text
 //!   unfinished --restored--> held --confirm--> as before
 //!                              |--cancel--> cancelled
-//!                              '--workers report all that was out--> ended, if nothing is left to run
+//!                              '--journals know all that is left--> ended
 //! ```
 //!
-//! What happened between the backup and now is unknown here, but in the workers' journals. So while a job is held nothing
-//! of it is offered and no timer ends it, and what workers report is taken. Leases that may run again go back into their
-//! queue, to be offered under the same name: a worker that has had one answers from its journal. Outstanding `once`
-//! leases are unresolved until then; whoever confirms the job has looked, and `on_unknown` decides about what is left.
-//! Not here: when a restore happened (`BeginTerm`), admission and deadlines (`pause`).
+//! While a job is held nothing of it is offered and no timer ends it, but what the workers' journals know is taken: results
+//! are recorded, and leases that a worker still has are adopted as running. What was outstanding in the backup returns to
+//! its queue; `recall` decides whether it may be offered again.
+//! Not here: when a restore happened (`BeginTerm`), what journals say (`recall`), admission and deadlines (`pause`).
 
 use grid_types::decl::EffectClass;
-use grid_types::job::OnUnknown;
-use grid_types::{Attempt, Event, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
+use grid_types::job::{Condition, OnUnknown};
+use grid_types::{Attempt, Event, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 
 use crate::apply::Turn;
 use crate::skip::len;
-use crate::state::{CellState, Job, Timer};
+use crate::state::{CellState, Job, RanState, Restored, Timer};
 
 impl Turn<'_> {
-    /// Every unfinished job waits for a person; `backup` is the time of what was restored.
-    pub fn hold_all(&mut self, backup: &str) {
+    /// Every unfinished job waits for an operator; `backup` is the time of what was restored.
+    pub fn hold_all(&mut self, generation: u32, backup: &str) {
+        for (ord, node) in &mut self.state.nodes {
+            for past in node.past.values_mut() {
+                // What was decided since an earlier restore may have run since this backup.
+                past.decided.clear();
+                past.is_complete = false;
+                self.changes.nodes.insert(*ord);
+            }
+        }
         let unfinished: Vec<JobId> =
             self.state.jobs.values().filter(|job| !job.head.status.is_ended()).map(|job| job.head.id).collect();
         for id in unfinished {
             if let Some(job) = self.state.jobs.get_mut(&id) {
                 job.head.held = Some(backup.to_owned());
+                job.head.restored = Some(Restored { generation, rerun_once: false });
             }
             self.state.pending.remove(&id);
             self.touch_job(id);
@@ -45,17 +53,29 @@ impl Turn<'_> {
         if !matches!(cell.state, CellState::Leased { revoked: None, .. }) {
             return;
         }
-        if job.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once) {
+        let task = job.task_of(cell);
+        let is_once = task.is_none_or(|task| task.effect == EffectClass::Once);
+        let is_wanted = job.may_go_on() || task.is_some_and(|task| task.condition == Condition::OnFailure);
+        let (lease, ord) = (job.lease_of(cell), job.expected[position]);
+        if let Some((lease, _)) = lease.filter(|_| is_once) {
+            self.note_ran(ord, lease, RanState::Outstanding);
+        }
+        if is_once && !is_wanted {
+            // It would not be offered again, and the row must not say that it was skipped.
             self.lose_lease(id, position, Reason::RestoredUnresolved);
         } else {
             self.take_back(id, position);
         }
     }
 
-    /// A person has looked: it goes on.
-    pub fn release(&mut self, id: JobId) {
+    /// An operator has looked: it goes on. `rerun_once`: also with `once` steps that may have run already.
+    pub fn release(&mut self, id: JobId, rerun_once: bool) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         job.head.held = None;
+        if let Some(restored) = &mut job.head.restored {
+            restored.rerun_once = rerun_once;
+        }
+        self.recall.extend((0..job.cells.len()).map(|position| (id, position)));
         if job.head.status == JobStatus::Pending {
             self.state.pending.insert(id);
         }
@@ -71,11 +91,11 @@ impl Turn<'_> {
         }
     }
 
-    /// A worker reports what is only about to be offered again: that offer is as good as made.
-    pub fn adopt(&mut self, id: JobId, position: usize) {
+    /// A worker has what is only about to be offered again: that offer is as good as made.
+    pub fn adopt(&mut self, id: JobId, position: usize, epoch: JobEpoch, attempt: Attempt) {
         let wall_ms = self.state.meta.wall_ms;
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        let (ord, epoch) = (job.expected[position], job.head.epoch);
+        let ord = job.expected[position];
         let step = job.step_of(&job.cells[position]);
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         let backoff = match job.cells[position].state {
@@ -88,12 +108,15 @@ impl Turn<'_> {
             _ => return,
         };
         node.held.insert(id);
+        job.head.epoch = epoch;
+        job.cells[position].attempt = attempt.0;
         job.cells[position].state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None };
         job.cells[position].entered = true;
         job.shift(step, Outcome::Pending, Outcome::Running, 1);
         if let Some(until_ms) = backoff {
             self.drop_timer(until_ms, Timer::Retry(id, ord));
         }
+        self.decide(id, ord, step);
         self.touch_cell(id, position);
     }
 }
@@ -112,7 +135,8 @@ impl Job {
     /// It is left with its worker, which answers from its journal when it comes.
     #[must_use]
     pub fn may_come(&self, node: NodeOrd, lease: LeaseKey) -> bool {
-        if self.head.status.is_ended() || lease.job_epoch != self.head.epoch {
+        let moved_on = self.head.restored.is_some() && lease.job_epoch > self.head.epoch;
+        if self.head.status.is_ended() || (lease.job_epoch != self.head.epoch && !moved_on) {
             return false;
         }
         if self.head.status == JobStatus::Pending {

@@ -124,12 +124,17 @@ fn windows_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     }
 }
 
-/// E2: nothing of a held job is out but what is to be given back, and it does not wait to be started.
+/// E2: of a held job only leases that a worker already had are out, and it does not wait to be started.
 fn held_jobs_rest(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     if job.head.held.is_none() {
         return;
     }
-    let out = job.cells.iter().filter(|cell| matches!(cell.state, CellState::Leased { revoked: None, .. })).count();
+    let out = job.expected.iter().zip(&job.cells).filter(|(node, cell)| {
+        let past = state.nodes.get(node).and_then(|node| node.past.get(&job.head.id));
+        let is_adopted = past.is_some_and(|past| past.decided.contains(&job.step_of(cell)));
+        matches!(cell.state, CellState::Leased { revoked: None, .. }) && !is_adopted
+    });
+    let out = out.count();
     if out > 0 || state.pending.contains(&job.head.id) {
         report(format!("E2: it is held, but {out} leases are out or it waits to be started"));
     }
@@ -143,7 +148,7 @@ fn derived_state_follows(state: &State, found: &mut Vec<String>) {
         Err(e) => found.push(format!("I13: a restart would fail: {e}")),
     }
     for node in state.nodes.values() {
-        let may_run = |id| state.jobs.get(id).is_none_or(|job| job.head.held.is_none());
+        let may_run = |id| state.jobs.get(id).is_none_or(|job| job.may_be_offered(node));
         if node.status.is_online() && node.has_free_slot() && node.waiting.iter().any(may_run) {
             found.push(format!("{} has a free slot and jobs that wait for one", node.id));
         }

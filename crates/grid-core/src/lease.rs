@@ -31,6 +31,9 @@ impl Turn<'_> {
             job.blocked += u32::from(job.waits_for(node));
         }
         self.wake.insert(node);
+        if job.head.restored.is_some() {
+            self.recall.insert((id, position));
+        }
         self.touch_cell(id, position);
     }
 
@@ -44,6 +47,9 @@ impl Turn<'_> {
             node.waiting.remove(&id);
             let online = node.status.is_online();
             let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) else { continue };
+            if !self.consult(id, position) {
+                continue;
+            }
             if online {
                 self.lease(id, position);
             } else {
@@ -68,6 +74,7 @@ impl Turn<'_> {
             self.effects.push(offer(job, node, lease));
         }
         job.shift(step, Outcome::Pending, Outcome::Running, 1);
+        self.decide(id, ord, step);
         self.touch_cell(id, position);
     }
 
@@ -250,6 +257,7 @@ impl Turn<'_> {
 
     /// Takes a cell out of its queue or its backoff. `for_good`: nothing follows on this node, not even a clean-up.
     pub fn drop_waiting(&mut self, id: JobId, position: usize, for_good: bool) {
+        self.give_up_if_outstanding(id, position);
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let ord = job.expected[position];
         let goes_on = job.may_go_on();

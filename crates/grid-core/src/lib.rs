@@ -24,6 +24,7 @@ mod levels;
 mod members;
 mod pause;
 mod plan;
+mod recall;
 mod report;
 mod skip;
 mod state;
@@ -44,9 +45,9 @@ pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
     Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, HandOut,
-    LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain, PruneHistory, RaiseFeatureLevel,
-    ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ResolveStep, RestoredFrom, ResumeJob,
-    Stale, SubmitJob, Verdict, level_of_command,
+    JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain, PruneHistory,
+    RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ReportJournal,
+    ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict, level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{
@@ -55,8 +56,9 @@ pub use entry::{
 pub use invariants::violations;
 pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
 pub use plan::{Planned, plan};
+pub use recall::Doubt;
 pub use state::{
-    Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Quotas,
-    Revoked, Scope, State, Stub, Tally, Trip,
+    Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past, Quotas,
+    Ran, RanEnd, RanState, Restored, Revoked, Scope, State, Stub, Tally, Trip,
 };
 pub use why::why;

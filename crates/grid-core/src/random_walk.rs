@@ -73,6 +73,19 @@ fn awaited(world: &World) -> Vec<Lease> {
     leases.filter(|(node, lease)| world.state.jobs[&lease.job].awaits(*node, *lease).is_some()).collect()
 }
 
+/// A node is asked what its journal knows, and says something.
+fn answer(world: &mut World, dice: &mut Dice, node: u32) {
+    let known = &world.state.nodes[&NodeOrd(node)];
+    let jobs = world.state.to_ask(known);
+    let named: Vec<_> = awaited(world).into_iter().filter(|_| dice.roll(2) == 0).collect();
+    let said: Vec<_> = named
+        .into_iter()
+        .map(|lease| (lease, dice.pick(&[None, Some(Outcome::Success), Some(Outcome::Failed), Some(Outcome::Unknown)])))
+        .collect();
+    let said: Vec<_> = said.into_iter().map(|(lease, outcome)| (lease, outcome.flatten())).collect();
+    world.report_journal(node, &jobs, &said).unwrap();
+}
+
 /// I7: what an agent is given is given once, if it must not run twice.
 fn hand_out(world: &mut World, dice: &mut Dice, node: u32) {
     let before: Vec<LeaseKey> = world.hand_out(node);
@@ -144,6 +157,7 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
             let generation = world.state.meta.leadership.epoch.generation + 1;
             world.restore(generation);
         }
+        22 | 23 => answer(world, dice, node),
         14 => {
             let limit = world.head().now_ms.saturating_sub(dice.roll(5_000));
             let pruned = world.prune(limit);
@@ -201,6 +215,8 @@ fn let_it_end(world: &mut World, boots: &mut u64) {
         *boots += 1;
         world.register(&format!("node-{node}"), b"the end", *boots, &boots.to_le_bytes(), false).unwrap();
         world.order_drain(node, false).unwrap();
+        let jobs = world.state.to_ask(&world.state.nodes[&NodeOrd(node)]);
+        world.report_journal(node, &jobs, &[]).unwrap();
     }
     for _ in 0..500 {
         for lease in world.revoked() {
@@ -261,7 +277,7 @@ fn w6_the_wall_clock_decides_nothing() {
             assert_eq!(calm.state.timers, wild.state.timers, "seed {seed}");
         }
         let [(calm, .., jobs, _), (wild, ..)] = &worlds;
-        assert!(calm.state.meta.wall_ms % 1_000_000 > 0 && calm.state.meta != wild.state.meta, "the clocks did differ");
+        assert_ne!(calm.state.meta, wild.state.meta, "the clocks did differ");
         for job in jobs {
             let told = |world: &World| (world.status(*job), world.reason(*job), world.rows_of(*job));
             assert_eq!(told(calm), told(wild), "seed {seed}");

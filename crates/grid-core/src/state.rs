@@ -10,6 +10,7 @@ mod hash;
 mod job;
 mod node;
 mod parts;
+mod past;
 mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +23,10 @@ use minicbor::{Decode, Encode};
 
 pub use bits::Bits;
 pub use grid_types::Revoked;
-pub use job::{Cell, CellState, Job, JobHead, Tally, Trip};
+pub use job::{Cell, CellState, Job, JobHead, Restored, Tally, Trip};
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};
+pub use past::{Past, Ran, RanEnd, RanState};
 pub use scope::Scope;
 
 /// A namespace and a key in it.
@@ -72,6 +74,10 @@ pub struct Meta {
     #[n(8)]
     #[cbor(default)]
     pub feature_level: u32,
+    /// E2: ids of new jobs begin with at least this time, which lies beyond every id that was granted before a restore.
+    #[n(9)]
+    #[cbor(default)]
+    pub job_ids_from_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]

@@ -160,7 +160,7 @@ impl Turn<'_> {
     pub fn refuse_what_it_lacks(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
         let lacks = |id: &JobId| {
-            let job = self.state.jobs.get(id)?;
+            let job = self.state.jobs.get(id).filter(|job| job.may_be_offered(node))?;
             let position = job.position(ord)?;
             let task = job.task_of(&job.cells[position])?;
             (!node.runs(&task.backend, &task.action)).then_some((*id, position))

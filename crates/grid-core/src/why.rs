@@ -5,7 +5,7 @@
 //! or for admission. Counts follow the first example, so that one line also does for ten thousand nodes.
 
 use grid_types::wait::and_more;
-use grid_types::{JobStatus, Wait};
+use grid_types::{JobStatus, NodeOrd, Wait};
 
 use crate::state::{Cell, CellState, Job, Node, State};
 
@@ -13,6 +13,16 @@ use crate::state::{Cell, CellState, Job, Node, State};
 #[must_use]
 pub fn why(state: &State, job: &Job) -> String {
     let id = job.head.id;
+    if let Some(backup) = &job.head.held {
+        return held(state, job, backup);
+    }
+    if let Some((cell, node, more)) = examples(state, job, |_, node| job.awaits_journal(node)) {
+        let (step, more) = (job.step_of(cell), and_more(more));
+        return format!(
+            "step {step} waits for {} to register after the restore: its journal knows whether it ran{more}",
+            node.id
+        );
+    }
     if let Some(wait) = first_wait(state, job) {
         return wait.text(id);
     }
@@ -84,6 +94,29 @@ fn last_wait(state: &State, job: &Job) -> Option<Wait> {
 fn away_wait(state: &State, job: &Job, (cell, node, more): (&Cell, &Node, u32)) -> Wait {
     let for_ms = state.meta.wall_ms.saturating_sub(node.changed_wall_ms);
     Wait::Node { step: job.step_of(cell), node: node.id.clone(), status: node.status, for_ms, more }
+}
+
+/// E2: what still runs although the job is held, and what the confirmation decides about.
+fn held(state: &State, job: &Job, backup: &str) -> String {
+    let id = job.head.id;
+    let is_out = |cell: &Cell, _: &Node| matches!(cell.state, CellState::Leased { .. });
+    let runs = examples(state, job, is_out).map_or_else(String::new, |(cell, node, more)| {
+        format!("step {} still runs on {}{}; ", job.step_of(cell), node.id, and_more(more))
+    });
+    let doubts = state.doubts(job);
+    let name = |node: NodeOrd| state.nodes.get(&node).map_or_else(|| node.to_string(), |node| node.id.to_string());
+    let doubtful = doubts.first().map_or_else(String::new, |first| {
+        let more = and_more(u32::try_from(doubts.len() - 1).unwrap_or(u32::MAX));
+        format!(
+            ", with --rerun-once if once-only steps that may have run already are to run again: step {} on {}{more}",
+            first.step,
+            name(first.node)
+        )
+    });
+    format!(
+        "held: restored from a backup of {backup}; {runs}look whether it should go on, then `gridc job confirm {id}`\
+         {doubtful}"
+    )
 }
 
 /// Is let in as soon as its node is back.

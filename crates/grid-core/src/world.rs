@@ -24,6 +24,7 @@ use crate::state::{Job, Quotas, State};
 mod agents;
 mod people;
 mod phases;
+mod restores;
 mod views;
 
 pub(crate) use phases::{cleanup, confirmed, leaf, pipeline, retrying, rolling, when};

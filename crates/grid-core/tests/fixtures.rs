@@ -216,14 +216,24 @@ impl Log {
         }));
         let gated = json!({"tasks": [{"backend": "test", "action": "fail", "confirm": true}], "target": "node:n1"});
         self.submit(4, &gated);
-        let confirm = ConfirmJob { namespace: namespace.clone(), job: JobId(4), phase: None, held: None };
+        let confirm =
+            ConfirmJob { namespace: namespace.clone(), job: JobId(4), phase: None, held: None, rerun_once: false };
         self.put(&Command::ConfirmJob(confirm));
         let spec = self.state.jobs[&JobId(4)].spec.clone();
         self.report(4, 1, Outcome::Failed);
         let (expected, done) = (vec![NodeOrd(1)], BTreeMap::new());
         let (job, epoch, created_wall_ms) = (JobId(4), JobEpoch(1), 1_790_000_000_000);
-        let resume =
-            ResumeJob { namespace, job, epoch, spec: (*spec).clone(), expected, done, created_wall_ms, only: None };
+        let resume = ResumeJob {
+            namespace,
+            job,
+            epoch,
+            spec: (*spec).clone(),
+            expected,
+            done,
+            created_wall_ms,
+            only: None,
+            restored: None,
+        };
         self.put(&Command::ResumeJob(resume));
         let session = self.state.nodes[&NodeOrd(2)].session;
         let (from, to) = (NodeStatus::Ready, NodeStatus::Warning);

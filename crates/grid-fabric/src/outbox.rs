@@ -188,6 +188,7 @@ fn merge(last: &mut v1::ToWorker, next: v1::ToWorker) {
     last.answers.extend(next.answers);
     last.forgets.extend(next.forgets);
     last.ask_held |= next.ask_held;
+    last.ask_journal.extend(next.ask_journal);
     last.log_request = last.log_request.take().or(next.log_request);
     if !next.controllers.is_empty() {
         last.controllers = next.controllers;

@@ -154,6 +154,10 @@ mod tests {
             leader_epoch: LeaderEpoch::default(),
             drained: false,
             agent: false,
+            met: 0,
+            asked: 0,
+            is_continuous: false,
+            past: Default::default(),
             held: Default::default(),
             waiting: Default::default(),
         });

@@ -86,8 +86,14 @@ impl Reader {
     }
 
     /// What a leader has to know of an ended job to resume it (L8), or only what failed of it. None: no such job.
-    pub fn resumable(&self, namespace: &str, id: JobId, failed_only: bool) -> Result<Option<Resumable>, StoreError> {
-        self.read(|conn| resumable::of_job(conn, namespace, id, failed_only))
+    pub fn resumable(
+        &self,
+        namespace: &str,
+        id: JobId,
+        failed_only: bool,
+        generation: u32,
+    ) -> Result<Option<Resumable>, StoreError> {
+        self.read(|conn| resumable::of_job(conn, namespace, id, failed_only, generation))
     }
 
     /// Outputs of a job by step and node, behind `after`; and where the next page begins. None: no such job.

@@ -187,6 +187,20 @@ pub struct JobStateDoc {
     /// What a person should know besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// After the confirmation of a held job: `once` steps that become unknown when they are reached, the first 1,000.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_have_run: Vec<DoubtDoc>,
+}
+
+/// A `once` step of a restored job that may have run after the backup: nobody knows (E2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct DoubtDoc {
+    pub step: u32,
+    pub node: String,
+    /// The node has not registered since the restore; its journal may still tell.
+    #[serde(default)]
+    pub awaited: bool,
 }
 
 /// One row of `…/results`.
@@ -221,6 +235,9 @@ pub struct ConfirmBody {
     /// Only a job that is held after a restore is meant, no phase.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// Of a held job: run once-only steps again that may have run after the backup.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rerun_once: bool,
 }
 
 /// `POST …/resume` and `…/retry`; the body may be left out.
@@ -262,6 +279,9 @@ pub struct WhyDoc {
     pub id: String,
     pub status: crate::outcome::JobStatus,
     pub why: String,
+    /// Of a job that is held after a restore: `once` steps that become unknown when they are reached, the first 1,000.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_have_run: Vec<DoubtDoc>,
 }
 
 /// `POST …/jobs/plan`: what a job would do, without doing it.

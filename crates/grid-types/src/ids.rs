@@ -102,6 +102,12 @@ impl JobId {
     /// 2020-01-01, so that 42 bits last until 2159.
     const ORIGIN_MS: u64 = 1_577_836_800_000;
 
+    /// The time that an id begins with, in milliseconds since 1970.
+    #[must_use]
+    pub fn minted_ms(self) -> u64 {
+        if self.0 == 0 { 0 } else { (self.0 >> 22).saturating_add(Self::ORIGIN_MS) }
+    }
+
     /// The next id: by time, random in its low bits, and above every earlier one.
     #[must_use]
     pub fn mint(wall_ms: u64, random: u32, last: Option<JobId>) -> Self {

@@ -53,7 +53,7 @@ coded! {
         23 NodeRemoved => "node removed";
         24 JournalLost => "the worker lost its journal";
         25 NoResultInTime => "no result within its timeout";
-        26 RestoredUnresolved => "restored from a backup: only the worker may know how it ended";
+        26 RestoredUnresolved => "restored from a backup: it may have run since, and no journal can tell";
         27 RevokedAfterBackup => "it was revoked after the backup that was restored";
         28 ResolvedByOperator => "resolved by an operator";
         29 BackendMissing { 0 backend: String, 1 action: String } => backend_missing(backend, action);

@@ -23,6 +23,7 @@
 
 mod entry;
 mod offers;
+mod recall;
 mod replay;
 mod reports;
 mod slots;
@@ -107,6 +108,10 @@ pub struct Book {
     held_asked: bool,
     /// Its first message is still to come.
     session_is_new: bool,
+    /// The highest job of which anything was ever dropped (W2).
+    dropped_to: JobId,
+    /// Restored jobs about which the leader wants to know (E2).
+    asked_about: BTreeSet<JobId>,
     effects: Effects,
 }
 
@@ -141,6 +146,8 @@ impl Book {
             accepted: BTreeSet::new(),
             held_asked: false,
             session_is_new: false,
+            dropped_to: JobId(0),
+            asked_about: BTreeSet::new(),
             effects: Effects::default(),
         }
     }
@@ -196,7 +203,13 @@ impl Book {
         }
         self.held_asked = true;
         self.session_is_new = true;
+        self.asked_about.clear();
         true
+    }
+
+    /// E2: the leader was restored from a backup and asks what the journal knows about these jobs.
+    pub fn ask_about(&mut self, jobs: &[u64]) {
+        self.asked_about.extend(jobs.iter().map(|job| JobId(*job)));
     }
 
     /// From now on offers are ignored; what is held goes on.

@@ -51,6 +51,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         if !self.book.begin_session(session, LeaderEpoch::from_wire(reply.leader_epoch)) {
             return Ok(broken(format!("{leader} leads epoch {}, which is over", reply.leader_epoch)));
         }
+        self.book.ask_about(&reply.ask_journal);
         self.outputs.set_tail_bytes(reply.output_tail_bytes);
         self.commit()?;
         let (uplink, downlink) = match self.open(&link).await? {

@@ -129,6 +129,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             boot: self.folder.boot(),
             nonce: self.nonce.to_vec(),
             cluster_id: self.folder.cluster_id().to_owned(),
+            leader_epoch: self.book.epoch().wire(),
         }
     }
 

@@ -11,13 +11,34 @@ use crate::out::{self, tell};
 use crate::text::one_line;
 use crate::watch::Until;
 
-pub async fn confirm(global: &Global, id: &str, phase: Option<u32>) -> Result<u8, Failure> {
-    let (client, job) = (crate::connect(global)?, job_id(id)?);
-    print_state(global, &client.confirm(global.namespace.as_str(), job, phase).await?)
+pub async fn confirm(global: &Global, id: &str, phase: Option<u32>, rerun_once: bool) -> Result<u8, Failure> {
+    let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(id)?);
+    let done = if rerun_once {
+        client.release(namespace, job, true).await?
+    } else {
+        client.confirm(namespace, job, phase).await?
+    };
+    tell_doubts(&done);
+    print_state(global, &done)
+}
+
+/// E2: what may have run after the backup, a line for each, and what to do about it.
+fn tell_doubts(done: &JobStateDoc) {
+    const SHOWN: usize = 20;
+    for doubt in done.may_have_run.iter().take(SHOWN) {
+        let awaited = if doubt.awaited { " (the node has not registered since the restore)" } else { "" };
+        tell(&format!("may have run: step {} on {}{awaited}", doubt.step, one_line(&doubt.node)));
+    }
+    if done.may_have_run.len() > SHOWN {
+        tell(&format!("may have run: {} more, see -o json", done.may_have_run.len() - SHOWN));
+    }
+    if let Some(note) = &done.note {
+        tell(&format!("hint: {}", one_line(note)));
+    }
 }
 
 /// Each by its own word: one that has ended meanwhile does not keep the others waiting.
-pub async fn confirm_held(global: &Global) -> Result<u8, Failure> {
+pub async fn confirm_held(global: &Global, rerun_once: bool) -> Result<u8, Failure> {
     const PAGE: u32 = 1_000;
     let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
     let mut held = Vec::new();
@@ -38,8 +59,11 @@ pub async fn confirm_held(global: &Global) -> Result<u8, Failure> {
     // Oldest first, as they were submitted.
     held.sort_unstable();
     for id in held {
-        match client.release(namespace, job_id(&id)?).await {
-            Ok(done) => drop(print_state(global, &done)?),
+        match client.release(namespace, job_id(&id)?, rerun_once).await {
+            Ok(done) => {
+                tell_doubts(&done);
+                print_state(global, &done)?;
+            }
             Err(error) if matches!(error.code(), Some(Code::Conflict | Code::NotFound)) => {
                 tell(&format!("{}: {}", one_line(&id), one_line(&error.to_string())));
             }

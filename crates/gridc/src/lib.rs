@@ -107,8 +107,10 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Plan { file }) => plan::plan(global, &file).await,
         Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args, false).await,
         Verb::Job(JobVerb::Retry(args)) => decide::resume(global, &args, true).await,
-        Verb::Job(JobVerb::Confirm { id: Some(id), phase, .. }) => decide::confirm(global, &id, phase).await,
-        Verb::Job(JobVerb::Confirm { id: None, .. }) => decide::confirm_held(global).await,
+        Verb::Job(JobVerb::Confirm { id: Some(id), phase, rerun_once, .. }) => {
+            decide::confirm(global, &id, phase, rerun_once).await
+        }
+        Verb::Job(JobVerb::Confirm { id: None, rerun_once, .. }) => decide::confirm_held(global, rerun_once).await,
         Verb::Job(JobVerb::Resolve { id, step, node, verdict }) => {
             decide::resolve(global, &id, StepIndex(step), &node, verdict).await
         }

@@ -268,13 +268,13 @@ impl Control for Fake {
 
     async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {
         self.called(format!("cancel {namespace} {job}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Cancelled, note: None })
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Cancelled, note: None, may_have_run: Vec::new() })
     }
 
     async fn resume(&self, namespace: &str, job: JobId, wanted: Rerun) -> Result<JobStateDoc, Refusal> {
         let verb = if wanted.failed_only { "retry" } else { "resume" };
         self.called(format!("{verb} {namespace} {job} {}", wanted.rerun_once))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Pending, note: None })
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Pending, note: None, may_have_run: Vec::new() })
     }
 
     async fn confirm(
@@ -283,10 +283,12 @@ impl Control for Fake {
         job: JobId,
         phase: Option<u32>,
         held: bool,
+        rerun_once: bool,
     ) -> Result<JobStateDoc, Refusal> {
         let held = if held { " held" } else { "" };
-        self.called(format!("confirm {namespace} {job} {phase:?}{held}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None })
+        let rerun = if rerun_once { " rerun" } else { "" };
+        self.called(format!("confirm {namespace} {job} {phase:?}{held}{rerun}"))?;
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None, may_have_run: Vec::new() })
     }
 
     async fn resolve(
@@ -298,13 +300,13 @@ impl Control for Fake {
         verdict: Resolution,
     ) -> Result<JobStateDoc, Refusal> {
         self.called(format!("resolve {namespace} {job} {step} {node} {verdict:?}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None })
+        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None, may_have_run: Vec::new() })
     }
 
     async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Refusal> {
         self.called(format!("why {namespace} {job}"))?;
         let why = "phase 1 waits for a person".to_owned();
-        Ok(WhyDoc { id: job.to_string(), status: JobStatus::Running, why })
+        Ok(WhyDoc { id: job.to_string(), status: JobStatus::Running, why, may_have_run: Vec::new() })
     }
 
     async fn job(&self, namespace: &str, id: JobId) -> Result<JobDoc, Refusal> {

@@ -4,7 +4,7 @@
 //! it and holds every unfinished job. Its epochs are then above everything that workers have seen. They begin with the
 //! time in seconds instead of 1: one backup may be restored twice, and workers must take the second for the newer one.
 
-use grid_types::{Event, LeaderEpoch, Name};
+use grid_types::{Event, JobId, LeaderEpoch, Name};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -47,6 +47,10 @@ pub struct RestoredFrom {
 
 /// 2020-01-01: seconds from there fit an epoch until 2156.
 const EPOCHS_SINCE_MS: u64 = 1_577_836_800_000;
+/// A day: clocks of controllers differ by less.
+const JOB_ID_STRIDE_MS: u64 = 24 * 3_600 * 1_000;
+/// No cluster grants a million sessions a second.
+const SESSION_STRIDE_BITS: u32 = 20;
 
 impl BeginTerm {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
@@ -74,9 +78,25 @@ impl BeginTerm {
         }
         turn.record_event(Event::TermBegun { leader: self.leader.clone(), epoch });
         if let Some(restored) = raised {
-            turn.hold_all(&restored.backup);
+            turn.move_ids();
+            turn.hold_all(epoch.generation, &restored.backup);
         }
         Ok(Reply::TermBegun { epoch })
+    }
+}
+
+impl Turn<'_> {
+    /// E2: moves session and job ids beyond anything that was granted after the backup. Nobody knows how far that went;
+    /// both follow the clock, with room for clocks that differ.
+    fn move_ids(&mut self) {
+        let newest = self.state.jobs.last_key_value().map(|(id, _)| *id);
+        let newest = newest.max(self.state.stubs.last_key_value().map(|(id, _)| *id));
+        let newest_ms = newest.map_or(0, JobId::minted_ms);
+        let meta = &mut self.state.meta;
+        let from_ms = meta.wall_ms.max(newest_ms).max(meta.job_ids_from_ms);
+        meta.job_ids_from_ms = from_ms.saturating_add(JOB_ID_STRIDE_MS);
+        let by_clock = u64::from(meta.leadership.epoch.n) << SESSION_STRIDE_BITS;
+        meta.next_session = meta.next_session.max(by_clock).saturating_add(1 << SESSION_STRIDE_BITS);
     }
 }
 

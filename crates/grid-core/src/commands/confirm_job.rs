@@ -18,6 +18,10 @@ pub struct ConfirmJob {
     /// Only a job that is held is meant, no phase (E2).
     #[n(3)]
     pub held: Option<bool>,
+    /// Of a held job: `once` steps that may have run already are to run again.
+    #[n(4)]
+    #[cbor(default)]
+    pub rerun_once: bool,
 }
 
 impl ConfirmJob {
@@ -55,7 +59,7 @@ impl ConfirmJob {
             );
             return Err(Rejection::NotWaiting(what));
         }
-        turn.release(self.job);
+        turn.release(self.job, self.rerun_once);
         turn.record_job_event(self.job, Event::JobReleased);
         let status = turn.state.jobs.get(&self.job).map_or(JobStatus::Running, |job| job.head.status);
         Ok(Reply::Moved { job: self.job, status })

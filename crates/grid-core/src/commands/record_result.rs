@@ -10,7 +10,7 @@ use minicbor::{Decode, Encode};
 use super::{Answer, Rejection, Reply, Stale};
 use crate::apply::Turn;
 use crate::report::Report;
-use crate::state::Job;
+use crate::state::{Job, RanEnd, RanState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RecordResult {
@@ -46,15 +46,19 @@ impl RecordResult {
         let Some(job) = turn.state.jobs.get(&id) else {
             return Ok(Reply::Answered(Answer::Superseded(self.stale_of_ended(turn, id))));
         };
-        if self.settles_unknown(job) {
+        if job.settles_unknown(self.node, self.lease, self.outcome) {
             turn.settle_unknown(id, self.node, self.lease, self.report());
             return Ok(Reply::Answered(Answer::Committed));
         }
-        if self.lease.job_epoch != job.head.epoch {
+        let (epoch, may_come) = (job.head.epoch, job.may_come(self.node, self.lease));
+        let position = job.awaits(self.node, self.lease).filter(|_| job.head.restored.is_some());
+        if let Some(position) = position {
+            turn.adopt(id, position, self.lease.job_epoch, self.lease.attempt);
+        } else if may_come && self.is_noted(turn) {
+            // The job gets there later. The worker keeps the output, which is not stored here.
+            return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
+        } else if self.lease.job_epoch != epoch {
             return Ok(Reply::Answered(Answer::Superseded(Stale::Job)));
-        }
-        if let Some(position) = job.awaits(self.node, self.lease).filter(|_| job.head.held.is_some()) {
-            turn.adopt(id, position);
         }
         let Some(job) = turn.state.jobs.get(&id) else {
             return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
@@ -73,21 +77,18 @@ impl RecordResult {
         }
     }
 
+    /// E2: it is of a time after the backup, and recorded when the restored job gets there.
+    fn is_noted(&self, turn: &mut Turn<'_>) -> bool {
+        let Report { outcome, error, duration_ms, started_wall_ms, output_bytes, .. } = self.report();
+        let end = RanEnd { outcome, error, duration_ms, started_wall_ms, output_bytes };
+        turn.note_ran(self.node, self.lease, RanState::Ended(end))
+    }
+
     fn stale_of_ended(&self, turn: &Turn<'_>, id: JobId) -> Stale {
         match turn.state.stubs.get(&id) {
             Some(stub) if stub.epoch != self.lease.job_epoch => Stale::Job,
             _ => Stale::Settled,
         }
-    }
-
-    fn settles_unknown(&self, job: &Job) -> bool {
-        let known = job.head.unknown.get(&(self.lease.step, self.node));
-        // Of this run: an earlier one counted its attempts from 1, too.
-        let of_this_run = self.lease.job_epoch >= job.head.run_epoch;
-        known == Some(&self.lease.attempt)
-            && of_this_run
-            && self.outcome != Outcome::Unknown
-            && !job.head.status.is_ended()
     }
 
     fn report(&self) -> Report {
@@ -113,7 +114,17 @@ impl RecordResult {
     }
 }
 
-fn truncate(text: &mut String, most: usize) {
+impl Job {
+    /// W8: whether a report says after all how an `unknown` step ended.
+    pub(super) fn settles_unknown(&self, node: NodeOrd, lease: LeaseKey, outcome: Outcome) -> bool {
+        let known = self.head.unknown.get(&(lease.step, node));
+        // Of this run: an earlier one counted its attempts from 1, too.
+        let of_this_run = lease.job_epoch >= self.head.run_epoch;
+        known == Some(&lease.attempt) && of_this_run && outcome != Outcome::Unknown && !self.head.status.is_ended()
+    }
+}
+
+pub(super) fn truncate(text: &mut String, most: usize) {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

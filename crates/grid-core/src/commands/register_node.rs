@@ -11,7 +11,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::Node;
+use crate::state::{Node, State};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RegisterNode {
@@ -36,6 +36,12 @@ pub struct RegisterNode {
     pub agent: bool,
 }
 
+/// What a registration after a restore means for the node's journal.
+struct Journal {
+    asked: u32,
+    is_continuous: bool,
+}
+
 impl RegisterNode {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         self.check_agents(turn)?;
@@ -58,10 +64,13 @@ impl RegisterNode {
             NodeOrd(meta.next_ord)
         });
         let wall_ms = turn.state.meta.wall_ms;
-        let (held, waiting, registered_wall_ms, was, drained) = match turn.state.nodes.remove(&ord) {
-            Some(old) if old.status == NodeStatus::Removed => (old.held, old.waiting, wall_ms, old.status, false),
-            Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status, old.drained),
-            None => (Default::default(), Default::default(), wall_ms, NodeStatus::Ready, false),
+        let journal = self.journal(turn.state, turn.state.nodes.get(&ord));
+        let (held, waiting, registered_wall_ms, was, drained, past) = match turn.state.nodes.remove(&ord) {
+            Some(old) if old.status == NodeStatus::Removed => {
+                (old.held, old.waiting, wall_ms, old.status, false, old.past)
+            }
+            Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status, old.drained, old.past),
+            None => (Default::default(), Default::default(), wall_ms, NodeStatus::Ready, false, Default::default()),
         };
         let node = Node {
             ord,
@@ -79,6 +88,10 @@ impl RegisterNode {
             leader_epoch: turn.state.meta.leadership.epoch,
             drained,
             agent: self.agent,
+            met: turn.state.meta.leadership.epoch.generation,
+            asked: journal.asked,
+            is_continuous: journal.is_continuous,
+            past,
             held,
             waiting,
         };
@@ -106,6 +119,22 @@ impl RegisterNode {
             return Err(Rejection::TooManyAgents { limit: u32::try_from(MAX_AGENTS).unwrap_or(u32::MAX) });
         }
         Ok(())
+    }
+
+    /// E2: whether the journal has to be asked after a restore, and whether it is the one that the backup knows.
+    fn journal(&self, state: &State, known: Option<&Node>) -> Journal {
+        let generation = state.meta.leadership.epoch.generation;
+        let same_process = known.is_some_and(|node| {
+            let same = (&node.journal_id, &node.nonce) == (&self.journal_id, &self.nonce);
+            same && node.status != NodeStatus::Removed && !node.agent && !self.agent
+        });
+        let was_continuous = known.is_none_or(|node| node.met < generation || node.is_continuous);
+        let nothing_to_ask = || !state.jobs.values().any(|job| job.head.restored.is_some());
+        let is_asked = self.agent || nothing_to_ask();
+        Journal {
+            asked: if is_asked { generation } else { known.map_or(0, |node| node.asked) },
+            is_continuous: same_process && was_continuous,
+        }
     }
 
     fn check(&self, node: &Node) -> Result<(), Rejection> {

@@ -13,7 +13,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::{Bits, Job, JobHead, Scope};
+use crate::state::{Bits, Job, JobHead, Restored, Scope};
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ResumeJob {
@@ -36,6 +36,10 @@ pub struct ResumeJob {
     /// Positions in `expected` that take part; none: all of them.
     #[n(7)]
     pub only: Option<Bits>,
+    /// It is from before a restore: what ran of it after the backup is not known here. `Some(true)`: an operator allowed
+    /// `once` steps that may have run already to run again (E2).
+    #[n(8)]
+    pub restored: Option<bool>,
 }
 
 impl ResumeJob {
@@ -43,8 +47,10 @@ impl ResumeJob {
         self.check(turn)?;
         let epoch = self.epoch.next();
         let state = &mut turn.state;
+        let generation = state.meta.leadership.epoch.generation;
         let head = JobHead {
             created_wall_ms: self.created_wall_ms,
+            restored: self.restored.map(|rerun_once| Restored { generation, rerun_once }),
             ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)
         };
         let mut job = Job::new(head, Arc::new(self.spec.clone()));

@@ -86,16 +86,18 @@ fn e2_nothing_is_offered_started_or_ended_until_it_is_confirmed() {
 }
 
 #[test]
-fn e2_outstanding_once_leases_are_unknown_and_their_journal_settles_them() {
+fn e2_outstanding_once_leases_wait_for_their_journal_which_settles_them() {
     let mut world = World::with_nodes(2);
     let job = world.submit("all", vec![once(), echo()]);
     let leases = world.offered();
     world.restore(1);
-    assert_eq!(world.count(job, 0, Outcome::Unknown), 2);
+    assert_eq!(world.count(job, 0, Outcome::Pending), 2, "nobody knows yet");
     committed(&world.report(leases[0], Outcome::Success));
     committed(&world.report(leases[1], Outcome::Success));
     assert_eq!((world.count(job, 0, Outcome::Success), world.status(job)), (2, JobStatus::Running));
-    assert!(world.offered().is_empty(), "what follows waits for the person");
+    assert!(world.offered().is_empty(), "what follows waits for the operator");
+    world.return_whole(1, &[job], &[]);
+    world.return_whole(2, &[job], &[]);
     world.confirm(job, None).unwrap();
     world.finish_all();
     assert_eq!(world.status(job), JobStatus::Completed, "nothing was lost by the restore");
@@ -111,6 +113,8 @@ fn e2_a_once_lease_that_nobody_knows_fails_or_waits_when_the_job_is_confirmed() 
         });
         let job = world.submit("all", vec![once(), echo()]);
         world.restore(1);
+        world.come_back_as(1, b"lost", b"restarted");
+        world.report_journal(1, &[job], &[]).unwrap();
         world.confirm(job, None).unwrap();
         assert!(world.offered().is_empty(), "W8: never again by itself");
         if on_unknown == OnUnknown::Fail {
@@ -162,10 +166,16 @@ fn e2_leases_of_the_time_after_the_backup_stay_with_their_worker() {
     world.restore(1);
     let may_come = |world: &World, lease| world.job(job).may_come(first.0, lease);
     assert!(may_come(&world, first.1) && may_come(&world, second.1));
-    assert!(!may_come(&world, LeaseKey { job_epoch: second.1.job_epoch.next(), ..second.1 }), "another run");
+    assert!(may_come(&world, LeaseKey { job_epoch: second.1.job_epoch.next(), ..second.1 }), "a later run");
+    let new = world.submit("all", vec![echo()]);
+    let (node, lease) = world.offered().into_iter().find(|(_, lease)| lease.job == new).unwrap();
+    let later = LeaseKey { job_epoch: lease.job_epoch.next(), ..lease };
+    assert!(!world.job(new).may_come(node, later), "the epochs of a new job are its own");
+    world.succeed((node, lease));
+    world.return_whole(1, &[job, gated], &[]);
     assert!(world.job(gated).may_come(first.0, LeaseKey { job: gated, ..first.1 }));
     world.confirm(job, None).unwrap();
-    assert!(!may_come(&world, first.1), "it is out");
+    assert!(!may_come(&world, first.1), "it is outstanding");
     assert!(may_come(&world, second.1));
     world.succeed(first);
     assert_eq!(world.offered(), [second], "and so it comes");

@@ -115,6 +115,18 @@ pub struct JobHead {
     /// It was restored from a backup of this time and waits for a person (E2).
     #[n(25)]
     pub held: Option<String>,
+    /// It is from before the restore that began this generation: what ran of it since the backup, only journals know (E2).
+    #[n(28)]
+    pub restored: Option<Restored>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Restored {
+    #[n(0)]
+    pub generation: u32,
+    /// An operator allowed `once` steps that may have run already to run again.
+    #[n(1)]
+    pub rerun_once: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -240,6 +252,7 @@ impl JobHead {
             ended_ms: 0,
             held: None,
             failure_events: 0,
+            restored: None,
         }
     }
 }
@@ -274,7 +287,7 @@ impl Job {
 
     /// Whether what is queued there may become a lease, or be passed over.
     pub(crate) fn may_be_offered(&self, node: &Node) -> bool {
-        self.head.held.is_none() && !self.waits_for(node)
+        self.head.held.is_none() && !self.waits_for(node) && !self.awaits_journal(node)
     }
 
     #[must_use]

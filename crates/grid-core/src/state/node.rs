@@ -1,10 +1,12 @@
 //! A node as the state machine knows it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{JobId, LeaderEpoch, NodeId, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
+
+use super::Past;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Node {
@@ -49,6 +51,23 @@ pub struct Node {
     #[n(14)]
     #[cbor(default)]
     pub lapsed: bool,
+    /// The generation in which it first registered, as far as a restore is concerned (E2).
+    #[n(15)]
+    #[cbor(default)]
+    pub met: u32,
+    /// The generation in which its journal was last asked about restored jobs.
+    #[n(16)]
+    #[cbor(default)]
+    pub asked: u32,
+    /// The process that registers in this generation is the one that the backup knows, with the same journal. Nothing can
+    /// have been lost or put back in between.
+    #[n(17)]
+    #[cbor(default)]
+    pub is_continuous: bool,
+    /// What its journal said about jobs that a restore brought back.
+    #[n(18)]
+    #[cbor(default)]
+    pub past: BTreeMap<JobId, Past>,
     /// Derived: jobs that have a lease out here. At most one lease of a job at once (W7).
     #[cbor(skip)]
     pub held: BTreeSet<JobId>,

@@ -12,12 +12,18 @@ use crate::state::Bits;
 
 impl World {
     pub fn confirm(&mut self, job: JobId, phase: Option<u32>) -> Result<Reply, Rejection> {
-        self.one(Command::ConfirmJob(ConfirmJob { namespace: "default".parse().unwrap(), job, phase, held: None }))
+        self.one(Command::ConfirmJob(ConfirmJob {
+            namespace: "default".parse().unwrap(),
+            job,
+            phase,
+            held: None,
+            rerun_once: false,
+        }))
     }
 
     pub fn confirm_held(&mut self, job: JobId) -> Result<Reply, Rejection> {
         let (namespace, phase, held) = ("default".parse().unwrap(), None, Some(true));
-        self.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase, held }))
+        self.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase, held, rerun_once: false }))
     }
 
     pub fn resolve(&mut self, job: JobId, step: u32, node: u32, verdict: Verdict) -> Result<Reply, Rejection> {
@@ -43,6 +49,7 @@ impl World {
             done,
             created_wall_ms: ended.head.created_wall_ms,
             only: None,
+            restored: None,
         })
     }
 

@@ -195,8 +195,13 @@ impl Player {
     pub fn confirm_gate(&mut self) {
         let Some(job) = self.some_job() else { return };
         self.rig.note(format!("a person confirms {job}"));
-        let command =
-            Command::ConfirmJob(ConfirmJob { namespace: "default".parse().unwrap(), job, phase: None, held: None });
+        let command = Command::ConfirmJob(ConfirmJob {
+            namespace: "default".parse().unwrap(),
+            job,
+            phase: None,
+            held: None,
+            rerun_once: false,
+        });
         let model = self.rig.model.jobs.get_mut(&job).unwrap();
         if !model.gate {
             let head = self.rig.head();

@@ -33,6 +33,7 @@ pub fn resume_command(rig: &Rig, id: JobId) -> Command {
         done,
         created_wall_ms: job.head.created_wall_ms,
         only: None,
+        restored: None,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use grid_core::{Bits, JobHead};
 use grid_types::decl::EffectClass;
 use grid_types::job::JobSpec;
-use grid_types::{JobId, NodeOrd, Outcome, StepIndex};
+use grid_types::{JobId, LeaderEpoch, NodeOrd, Outcome, StepIndex};
 use rusqlite::{Connection, params};
 
 use super::job::JobRow;
@@ -49,6 +49,7 @@ pub(super) fn of_job(
     namespace: &str,
     id: JobId,
     failed_only: bool,
+    generation: u32,
 ) -> Result<Option<Resumable>, Fault> {
     let Some(job) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
     let cleanup: Vec<bool> =
@@ -70,7 +71,7 @@ pub(super) fn of_job(
         })?;
     }
     let only = failed_only.then_some(failed);
-    let doubtful = doubtful(conn, &job, &done, only.as_ref())?;
+    let doubtful = doubtful(conn, &job, &done, only.as_ref(), generation)?;
     let JobRow { head, spec, expected, live, .. } = job;
     Ok(Some(Resumable { head, live, spec, expected, done, only, doubtful }))
 }
@@ -100,25 +101,39 @@ fn flag(of_steps: &[bool], step: StepIndex) -> bool {
 }
 
 /// Newest result of each (step, node) that is neither a success nor a definite failure, of steps that must not run twice.
+/// E2: of a job from before a restore also every such step without a result of this generation, unless it is a clean-up:
+/// that one becomes unknown if it is reached.
 fn doubtful(
     conn: &Connection,
     job: &JobRow,
     done: &BTreeMap<StepIndex, Bits>,
     only: Option<&Bits>,
+    generation: u32,
 ) -> Result<Vec<(StepIndex, String)>, Fault> {
     let once: Vec<bool> = job.spec.steps().map(|(_, task)| task.effect == EffectClass::Once).collect();
     let names: BTreeMap<NodeOrd, String> =
         Roster::new(conn, &job.expected)?.after("", usize::MAX)?.into_iter().map(|(name, ord)| (ord, name)).collect();
     let mut newest: BTreeMap<(StepIndex, NodeOrd), bool> = BTreeMap::new();
-    let mut rows = conn
-        .prepare_cached("SELECT step, node, outcome, started_ms FROM results WHERE job = ?1 ORDER BY job_epoch, id")?;
+    let restored = job.head.restored.is_some() || job.head.leader_epoch.generation < generation;
+    if restored {
+        let steps = (0u32..).map(StepIndex).zip(&once);
+        let steps = steps.filter(|(step, once)| **once && !job.spec.is_cleanup(*step)).map(|(step, _)| step);
+        newest.extend(steps.flat_map(|step| job.expected.iter().map(move |node| ((step, *node), true))));
+    }
+    let mut rows = conn.prepare_cached(
+        "SELECT step, node, outcome, started_ms, leader_epoch FROM results WHERE job = ?1 ORDER BY job_epoch, id",
+    )?;
     let mut rows = rows.query([key(job.head.id)])?;
     while let Some(row) = rows.next()? {
         let (step, node) = (StepIndex(row.get(0)?), NodeOrd(row.get(1)?));
         if !flag(&once, step) {
             continue;
         }
-        let (outcome, started_ms): (i64, i64) = (row.get(2)?, row.get(3)?);
+        let (outcome, started_ms, epoch): (i64, i64, i64) = (row.get(2)?, row.get(3)?, row.get(4)?);
+        let of_generation = LeaderEpoch::from_wire(u64::try_from(epoch).unwrap_or(0)).generation;
+        if restored && of_generation < generation {
+            continue;
+        }
         let open = [Outcome::Unknown, Outcome::TimedOut, Outcome::Cancelled].iter().any(|o| *o as i64 == outcome);
         newest.insert((step, node), open && started_ms > 0);
     }

@@ -45,7 +45,7 @@ fn nothing_is_left_of_a_forgotten_job_and_the_others_stay_whole() {
     prune(&mut world, vec![old]);
     let reader = world.reader();
     assert_eq!(reader.job("default", old).unwrap(), None);
-    assert_eq!(reader.resumable("default", old, false).unwrap(), None);
+    assert_eq!(reader.resumable("default", old, false, 0).unwrap(), None);
     assert_eq!(reader.jobs("default", 10, None, None).unwrap().items.len(), 1);
     assert_eq!(reader.totals().unwrap().jobs["failed"], 1);
     assert_eq!(world.doc(young), before);

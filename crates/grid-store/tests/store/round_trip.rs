@@ -93,7 +93,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
                 // What a leader reads of it is what is stored.
                 world.store();
                 let failed_only = random.one_in(2);
-                let found = world.reader().resumable("default", job, failed_only).unwrap().unwrap();
+                let found = world.reader().resumable("default", job, failed_only, 0).unwrap().unwrap();
                 let command = ResumeJob {
                     namespace: found.head.namespace,
                     job,
@@ -103,6 +103,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
                     done: found.done,
                     created_wall_ms: found.head.created_wall_ms,
                     only: found.only,
+                    restored: None,
                 };
                 let _ = world.one(Command::ResumeJob(command));
             }
@@ -117,7 +118,9 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
             let waiting: Vec<_> = world.state.jobs.values().filter(waits).collect();
             if let Some(job) = random.pick(&waiting.iter().map(|job| job.head.id).collect::<Vec<_>>()) {
                 let namespace = "default".parse().unwrap();
-                world.one(Command::ConfirmJob(ConfirmJob { namespace, job, phase: None, held: None })).unwrap();
+                world
+                    .one(Command::ConfirmJob(ConfirmJob { namespace, job, phase: None, held: None, rerun_once: false }))
+                    .unwrap();
             }
         }
         26 | 27 => {

@@ -50,6 +50,7 @@ impl Book {
             self.offered(offer, now);
         }
         self.held_asked |= message.ask_held;
+        self.ask_about(&message.ask_journal);
         Heard::Go
     }
 
@@ -146,7 +147,10 @@ impl Book {
             }
             return;
         }
-        if self.tombstone_of(&lease).is_some() {
+        if offer.restored {
+            // The leader has asked about the job and decided; what the journal says of other leases does not count.
+            self.take(lease, offer, now);
+        } else if self.tombstone_of(&lease).is_some() {
             // It may have run here; nobody knows any more. An answer at least ends it.
             self.over_at_once(lease, forgotten(now));
         } else if self.newest_epoch(lease.job) > Some(lease.job_epoch) {

@@ -1,7 +1,5 @@
 //! The book across restarts: from the journal's records and back, and how much of the past is kept.
 
-use std::collections::BTreeMap;
-
 use grid_types::decl::EffectClass;
 use grid_types::{JobId, LeaseKey};
 
@@ -55,6 +53,7 @@ impl Book {
                 }
                 self.bury(job, Tombstone { epoch, at_ms, since_mono_ms: None });
             }
+            Record::Dropped { up_to } => self.dropped_to = self.dropped_to.max(up_to),
         }
     }
 
@@ -93,7 +92,8 @@ impl Book {
 
     /// The whole book as records, for compaction.
     pub fn snapshot(&self) -> impl Iterator<Item = Record> {
-        let epoch = std::iter::once(Record::Epoch(self.epoch));
+        let dropped = Some(self.dropped_to).filter(|job| job.0 > 0).map(|up_to| Record::Dropped { up_to });
+        let epoch = std::iter::once(Record::Epoch(self.epoch)).chain(dropped);
         let tombstones = self.tombstones.iter().map(|(job, tombstone)| Record::Forgotten {
             job: *job,
             epoch: tombstone.epoch,
@@ -109,10 +109,22 @@ impl Book {
     /// W2: tombstones last a day, a whole one again after a restart: only the monotonic clock is believed (W6), and it does
     /// not outlive the process. Their number is bounded anyway. Call now and then.
     pub fn expire(&mut self, mono_ms: u64) {
-        self.tombstones.retain(|_, tombstone| {
+        let mut dropped = None;
+        self.tombstones.retain(|job, tombstone| {
             let since = *tombstone.since_mono_ms.get_or_insert(mono_ms);
-            mono_ms.saturating_sub(since) < TOMBSTONE_MS
+            let is_kept = mono_ms.saturating_sub(since) < TOMBSTONE_MS;
+            dropped = dropped.max((!is_kept).then_some(*job));
+            is_kept
         });
+        self.note_dropped(dropped);
+    }
+
+    /// W2: after a restore a lease that is not in the journal counts as never run only above this mark.
+    fn note_dropped(&mut self, job: Option<JobId>) {
+        if let Some(up_to) = job.filter(|job| *job > self.dropped_to) {
+            self.dropped_to = up_to;
+            self.write(Record::Dropped { up_to });
+        }
     }
 
     pub(super) fn bury(&mut self, job: JobId, tombstone: Tombstone) {
@@ -122,16 +134,14 @@ impl Book {
 
     pub(super) fn bound_memory(&mut self) {
         // Job ids rise with time, so the first keys are the oldest.
+        let mut dropped = None;
         while self.settled.len() > MAX_SETTLED {
-            self.settled.pop_first();
+            dropped = dropped.max(self.settled.pop_first().map(|(lease, _)| lease.job));
         }
-        bound(&mut self.tombstones);
-    }
-}
-
-fn bound<V>(map: &mut BTreeMap<JobId, V>) {
-    while map.len() > MAX_SETTLED {
-        map.pop_first();
+        while self.tombstones.len() > MAX_SETTLED {
+            dropped = dropped.max(self.tombstones.pop_first().map(|(job, _)| job));
+        }
+        self.note_dropped(dropped);
     }
 }
 

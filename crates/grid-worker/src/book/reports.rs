@@ -21,6 +21,7 @@ impl Book {
     #[must_use]
     pub fn has_outgoing(&self, now: Now) -> bool {
         self.held_asked
+            || !self.asked_about.is_empty()
             || !self.due.is_empty()
             || !self.accepted.is_empty()
             || self.again_at.first().is_some_and(|(at, _)| *at <= now.mono_ms)
@@ -51,6 +52,7 @@ impl Book {
         if beat || message.held.is_some() {
             message.beat = Some(self.beat());
         }
+        message.journal = self.recall();
         let mut bytes = message.encoded_len();
         while let Some(lease) = self.due.pop_first() {
             let Some(entry) = self.leases.get_mut(&lease) else { continue };

@@ -3,6 +3,7 @@
 mod answers;
 mod crashes;
 mod offers;
+mod recall;
 mod restart;
 
 use grid_proto::v1;

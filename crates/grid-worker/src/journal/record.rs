@@ -60,6 +60,12 @@ pub enum Record {
         #[n(2)]
         at_ms: u64,
     },
+    /// Of jobs up to this one something was dropped for good (W2): what is not named may have run.
+    #[n(7)]
+    Dropped {
+        #[n(0)]
+        up_to: JobId,
+    },
 }
 
 /// A process group, told apart from a later one with the same number.

@@ -68,6 +68,7 @@ impl Hub for Leader {
             cluster_id: seen.cluster_id.clone(),
             heartbeat_ms: seen.heartbeat_ms,
             output_tail_bytes: 16 * 1024,
+            ask_journal: Vec::new(),
         })
     }
 

@@ -38,6 +38,7 @@ mod real_apt;
 mod refusals;
 mod restarts;
 mod restore;
+mod restore_once;
 mod retries;
 mod retry_failed;
 mod seed_jobs;

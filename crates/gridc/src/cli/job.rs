@@ -118,10 +118,13 @@ with it, a job that waits for another phase is left alone. A job that does not w
 (exit 5).
 After a restore from a backup every job that had not ended is held until it is confirmed: look at
 `gridc job why` and at the machines first. --all-held confirms all of them, and no phase.
+A once-only step that may have run after the backup becomes unknown when the job reaches it, unless a
+worker's journal says that it did not run. Such steps are listed; --rerun-once runs them again.
 
 Examples:
   gridc job confirm job-0c5t9v3k2m7qa
   gridc job confirm job-0c5t9v3k2m7qa --phase 1
+  gridc job confirm job-0c5t9v3k2m7qa --rerun-once
   gridc job confirm --all-held")]
     Confirm {
         /// Id of the job
@@ -133,6 +136,9 @@ Examples:
         /// Every job of the namespace that is held after a restore
         #[arg(long, conflicts_with_all = ["id", "phase"])]
         all_held: bool,
+        /// Of a job that is held after a restore: run once-only steps again that may have run after the backup
+        #[arg(long, conflicts_with = "phase")]
+        rerun_once: bool,
     },
     /// Say how a step ended on a node that nobody knows
     #[command(after_help = "\

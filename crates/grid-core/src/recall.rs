@@ -1,0 +1,269 @@
+//! Decides what may be offered of a job that a restore brought back (E2).
+//!
+//! ```text
+//!   the node's journal …                          once                            pure, idempotent
+//!   was not asked yet, the node is online         waits for the answer            offered
+//!   was not asked, the node is offline            unknown                         as always
+//!   holds the lease                               adopted as running              adopted as running
+//!   says that it succeeded                        recorded                        recorded
+//!   is complete and says that it failed           recorded                        recorded
+//!   is complete and does not name it              offered: it never ran           offered
+//!   anything else                                 unknown; offered if an          offered
+//!                                                 operator said `rerun_once`
+//! ```
+//!
+//! "Complete" means: the process that answers is the one that the backup knows, with the same journal, it has dropped
+//! nothing of this job or a later one, and it has not forgotten the job. The process matters because a folder that was put
+//! back from an older copy has the right journal id and lacks what ran since the copy.
+//! While a job is held only what journals know is recorded; nothing is offered and nothing becomes unknown.
+//! Not here: holding and releasing (`hold`), the command that carries the answer (`ReportJournal`).
+
+use grid_types::decl::EffectClass;
+use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
+
+use crate::apply::Turn;
+use crate::report::{Facts, Report};
+use crate::state::{CellState, Job, Node, Past, Ran, RanEnd, RanState, State};
+
+/// What is to be done about a step that is reached on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Recall {
+    Offer,
+    /// The node has yet to say what its journal knows.
+    Wait,
+    Adopt(JobEpoch, Attempt),
+    Settle(Attempt, RanEnd),
+    Unknown,
+}
+
+/// A `once` step that becomes `unknown` when it is reached, unless an operator allows to run it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Doubt {
+    pub step: StepIndex,
+    pub node: NodeOrd,
+    /// Its node has not registered since the restore and may still know.
+    pub is_awaited: bool,
+}
+
+impl Job {
+    pub(crate) fn recall(&self, node: &Node, step: StepIndex) -> Recall {
+        let Some(restored) = self.head.restored else { return Recall::Offer };
+        let past = node.past.get(&self.head.id);
+        if past.is_some_and(|past| past.decided.contains(&step)) {
+            return Recall::Offer;
+        }
+        let in_doubt = match (self.is_once(step), restored.rerun_once) {
+            (true, false) => Recall::Unknown,
+            (true, true) | (false, _) => Recall::Offer,
+        };
+        if node.asked < restored.generation {
+            return if self.is_once(step) && node.status.is_online() { Recall::Wait } else { in_doubt };
+        }
+        let is_complete = past.is_some_and(|past| past.is_complete);
+        let known = past.and_then(|past| past.ran.get(&step)).filter(|ran| ran.epoch >= self.head.run_epoch);
+        let Some(Ran { epoch, attempt, state }) = known else {
+            return if is_complete { Recall::Offer } else { in_doubt };
+        };
+        match state {
+            RanState::Held if self.can_adopt(*epoch) => Recall::Adopt(*epoch, *attempt),
+            // It runs there under an epoch that cannot be taken over: nothing may run beside it.
+            RanState::Held if self.is_once(step) => Recall::Unknown,
+            RanState::Ended(end) if end.outcome == Outcome::Success => Recall::Settle(*attempt, end.clone()),
+            RanState::Ended(end) if is_complete && matches!(end.outcome, Outcome::Failed | Outcome::TimedOut) => {
+                Recall::Settle(*attempt, end.clone())
+            }
+            RanState::Outstanding | RanState::Held | RanState::Ended(_) => in_doubt,
+        }
+    }
+
+    /// Whether what is queued there waits for the node's journal.
+    pub(crate) fn awaits_journal(&self, node: &Node) -> bool {
+        let queued = self.head.restored.and_then(|_| self.cells.get(self.position(node.ord)?));
+        let queued = queued.filter(|cell| cell.state == CellState::Queued);
+        queued.is_some_and(|cell| self.recall(node, self.step_of(cell)) == Recall::Wait)
+    }
+
+    fn is_once(&self, step: StepIndex) -> bool {
+        let task = usize::try_from(step.0).ok().and_then(|step| self.spec.steps().nth(step));
+        task.is_none_or(|(_, task)| task.effect == EffectClass::Once)
+    }
+
+    /// A job that moved to another epoch after the backup follows it there, unless leases of its own epoch are out.
+    fn can_adopt(&self, epoch: JobEpoch) -> bool {
+        let out = || self.cells.iter().any(|cell| matches!(cell.state, CellState::Leased { revoked: None, .. }));
+        epoch == self.head.epoch || (epoch > self.head.epoch && !out())
+    }
+
+    /// Steps that are not settled yet on a node.
+    fn is_open(&self, step: StepIndex, position: Option<usize>) -> bool {
+        let Some(position) = position else { return true };
+        let first = self.first_step();
+        let next = StepIndex(first.0 + self.current_phase().map_or(0, crate::skip::len));
+        let cell = &self.cells[position];
+        let here = match cell.state {
+            CellState::Idle => self.head.gate.is_some() || self.open == 0,
+            _ => step >= self.step_of(cell),
+        };
+        let reached = step >= next || (step >= first && here);
+        reached && self.takes_part(position) && !self.is_done(step, position)
+    }
+}
+
+impl State {
+    /// E2: the `once` steps of a restored job that would become `unknown`, in order of step and node.
+    #[must_use]
+    pub fn doubts(&self, job: &Job) -> Vec<Doubt> {
+        if job.head.restored.is_none() || job.head.status.is_ended() {
+            return Vec::new();
+        }
+        let nodes = if job.expected.is_empty() { self.resolve(&job.spec) } else { job.expected.clone() };
+        let steps = (0u32..).map(StepIndex).zip(job.spec.steps());
+        let once = steps.filter(|(_, (_, task))| task.effect == EffectClass::Once).map(|(step, _)| step);
+        let mut doubts = Vec::new();
+        for step in once {
+            for node in nodes.iter().filter_map(|ord| self.nodes.get(ord)) {
+                if !job.is_open(step, job.position(node.ord)) {
+                    continue;
+                }
+                match job.recall(node, step) {
+                    Recall::Wait => doubts.push(Doubt { step, node: node.ord, is_awaited: true }),
+                    Recall::Unknown => doubts.push(Doubt { step, node: node.ord, is_awaited: false }),
+                    Recall::Offer | Recall::Adopt(..) | Recall::Settle(..) => {}
+                }
+            }
+        }
+        doubts
+    }
+
+    /// Restored jobs about which a node's journal is to be asked, in this generation.
+    #[must_use]
+    pub fn to_ask(&self, node: &Node) -> Vec<JobId> {
+        let concerns = |job: &&Job| job.expected.is_empty() || job.position(node.ord).is_some();
+        let restored = self.jobs.values().filter(|job| {
+            job.head.restored.is_some_and(|restored| node.asked < restored.generation) && !job.head.status.is_ended()
+        });
+        restored.filter(concerns).map(|job| job.head.id).collect()
+    }
+}
+
+impl Turn<'_> {
+    /// Acts on what is known about a queued cell of a restored job. Returns whether it is to be offered now.
+    pub fn consult(&mut self, id: JobId, position: usize) -> bool {
+        let Some(job) = self.state.jobs.get(&id).filter(|job| job.cells[position].state == CellState::Queued) else {
+            return false;
+        };
+        let Some(node) = self.state.nodes.get(&job.expected[position]) else { return false };
+        let (step, is_held) = (job.step_of(&job.cells[position]), job.head.held.is_some());
+        match job.recall(node, step) {
+            Recall::Offer if is_held => false,
+            Recall::Offer => {
+                self.name_anew(id, position);
+                true
+            }
+            Recall::Wait => false,
+            Recall::Adopt(epoch, attempt) => {
+                self.adopt(id, position, epoch, attempt);
+                false
+            }
+            Recall::Settle(attempt, end) => {
+                let epoch = job.head.epoch;
+                self.adopt(id, position, epoch, attempt);
+                self.settle(id, position, end.report());
+                false
+            }
+            Recall::Unknown if is_held => false,
+            Recall::Unknown => {
+                self.give_up(id, position);
+                false
+            }
+        }
+    }
+
+    /// A lease that may have had this name before gets another one: its worker would answer for the old one.
+    fn name_anew(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let step = job.step_of(&job.cells[position]);
+        let past = self.state.nodes.get(&job.expected[position]).and_then(|node| node.past.get(&id));
+        let known = past.filter(|past| !past.decided.contains(&step)).and_then(|past| past.ran.get(&step));
+        let Some(ran) = known.filter(|ran| ran.epoch == job.head.epoch) else { return };
+        if ran.attempt.0 >= job.cells[position].attempt {
+            job.cells[position].attempt = ran.attempt.0 + 1;
+            self.touch_cell(id, position);
+        }
+    }
+
+    /// It may have run, and nobody can tell.
+    fn give_up(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let (epoch, attempt) = (job.head.epoch, Attempt(job.cells[position].attempt));
+        self.adopt(id, position, epoch, attempt);
+        self.lose_lease(id, position, Reason::RestoredUnresolved);
+    }
+
+    /// A cell that is dropped while its lease may have run ends `unknown`, not skipped.
+    pub fn give_up_if_outstanding(&mut self, id: JobId, position: usize) {
+        let outstanding = self.state.jobs.get(&id).filter(|job| job.head.restored.is_some()).is_some_and(|job| {
+            let cell = &job.cells[position];
+            let past = self.state.nodes.get(&job.expected[position]).and_then(|node| node.past.get(&id));
+            let step = job.step_of(cell);
+            let is_named = |past: &Past| past.ran.contains_key(&step) && !past.decided.contains(&step);
+            cell.state == CellState::Queued && job.is_once(step) && past.is_some_and(is_named)
+        });
+        if outstanding {
+            self.give_up(id, position);
+        }
+    }
+
+    /// From now on attempts of this step belong to this generation.
+    pub fn decide(&mut self, id: JobId, ord: NodeOrd, step: StepIndex) {
+        if self.state.jobs.get(&id).is_none_or(|job| job.head.restored.is_none()) {
+            return;
+        }
+        if let Some(node) = self.state.nodes.get_mut(&ord) {
+            node.past.entry(id).or_default().decided.insert(step);
+            self.changes.nodes.insert(ord);
+        }
+    }
+
+    /// Takes down what a journal knows of a lease that is not the current one of its cell. Returns whether it matters.
+    pub fn note_ran(&mut self, ord: NodeOrd, lease: LeaseKey, state: RanState) -> bool {
+        let Some(job) = self.state.jobs.get(&lease.job) else { return false };
+        if job.head.restored.is_none() || lease.job_epoch < job.head.run_epoch {
+            return false;
+        }
+        let Some(node) = self.state.nodes.get_mut(&ord) else { return false };
+        let past = node.past.entry(lease.job).or_default();
+        if past.decided.contains(&lease.step) {
+            return false;
+        }
+        past.note(lease.step, Ran { epoch: lease.job_epoch, attempt: lease.attempt, state });
+        self.changes.nodes.insert(ord);
+        true
+    }
+
+    /// The job has ended: what its nodes said about it is not needed any more.
+    pub fn forget_past(&mut self, id: JobId) {
+        for (ord, node) in &mut self.state.nodes {
+            if node.past.remove(&id).is_some() {
+                self.changes.nodes.insert(*ord);
+            }
+        }
+    }
+}
+
+impl RanEnd {
+    pub(crate) fn report(&self) -> Report {
+        let facts = Facts {
+            duration_ms: self.duration_ms,
+            started_wall_ms: self.started_wall_ms,
+            output_tail: Vec::new(),
+            output_bytes: self.output_bytes,
+        };
+        Report { error: self.error.clone(), ..Report::said(self.outcome, None, facts) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod walk;

@@ -1,0 +1,74 @@
+//! What a node's journal said about a job that a restore brought back (E2).
+//!
+//! A backup does not know what happened after it was taken. The workers' journals do, as far as they are whole. A node is
+//! asked once per generation, and its answer is kept here until the job ends: the journal may be lost later, the answer is
+//! not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use grid_types::{Attempt, JobEpoch, Outcome, StepIndex};
+use minicbor::{Decode, Encode};
+
+/// The answer of one node about one job.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Past {
+    /// A lease that is not named here has certainly not run on this node.
+    #[n(0)]
+    pub is_complete: bool,
+    /// After this restore or an earlier one the journal could not tell. A later backup contains no more about it.
+    #[n(3)]
+    pub is_doubtful: bool,
+    /// The newest known lease of each step.
+    #[n(1)]
+    pub ran: BTreeMap<StepIndex, Ran>,
+    /// Steps that were decided since the restore. Their later attempts belong to this generation and need no journal.
+    #[n(2)]
+    pub decided: BTreeSet<StepIndex>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Ran {
+    #[n(0)]
+    pub epoch: JobEpoch,
+    #[n(1)]
+    pub attempt: Attempt,
+    #[n(2)]
+    pub state: RanState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum RanState {
+    /// It was outstanding in the backup, and no journal has said more.
+    #[n(0)]
+    Outstanding,
+    /// The worker has it: it runs, or its result is still to be reported.
+    #[n(1)]
+    Held,
+    #[n(2)]
+    Ended(#[n(0)] RanEnd),
+}
+
+/// How a lease ended, by the worker's journal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RanEnd {
+    #[n(0)]
+    pub outcome: Outcome,
+    #[n(1)]
+    pub error: Option<String>,
+    #[n(2)]
+    pub duration_ms: u64,
+    #[n(3)]
+    pub started_wall_ms: u64,
+    #[n(4)]
+    pub output_bytes: u64,
+}
+
+impl Past {
+    /// Keeps the newest lease of a step. A later report about the same lease replaces an earlier one.
+    pub(crate) fn note(&mut self, step: StepIndex, ran: Ran) {
+        let is_older = self.ran.get(&step).is_some_and(|known| (known.epoch, known.attempt) > (ran.epoch, ran.attempt));
+        if !is_older {
+            self.ran.insert(step, ran);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Tells a restored controller what the journal knows about jobs that its backup brought back (E2).
+//!
+//! Everything that is known of an asked job is named: leases that the worker has, leases that were settled, and that the
+//! job was forgotten. A lease that was revoked before it started is not named, because nothing of it ran. What was dropped
+//! for good is behind the mark `dropped_to`.
+
+use grid_proto::v1;
+use grid_types::{JobId, LeaseKey};
+use prost::Message;
+
+use super::Book;
+use super::entry::Settled;
+use super::offers::of_job;
+
+/// Of one message; a quarter of what a controller accepts.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+impl Book {
+    /// The next part of the answer, if anything was asked. Every asked job is in it, also one of which nothing is known.
+    pub(super) fn recall(&mut self) -> Option<v1::JournalReport> {
+        if self.asked_about.is_empty() {
+            return None;
+        }
+        let mut report =
+            v1::JournalReport { dropped_to: self.dropped_to.0, newest: self.newest_job().0, ..Default::default() };
+        let mut bytes = 0;
+        while let Some(job) = self.asked_about.pop_first() {
+            let of_job = self.journal_of(job);
+            bytes += of_job.encoded_len();
+            report.jobs.push(of_job);
+            if bytes >= PAGE_BYTES {
+                break;
+            }
+        }
+        report.is_last = self.asked_about.is_empty();
+        Some(report)
+    }
+
+    fn journal_of(&self, job: JobId) -> v1::JobJournal {
+        let held = self
+            .leases
+            .range(of_job(job))
+            .map(|(lease, _)| v1::JournalLease { lease: Some((*lease).into()), ..Default::default() });
+        let settled = self.settled.range(of_job(job)).filter_map(|(lease, settled)| ended(lease, settled));
+        v1::JobJournal {
+            job_id: job.0,
+            forgotten_epoch: self.tombstones.get(&job).map_or(0, |tombstone| tombstone.epoch.0),
+            leases: held.chain(settled).collect(),
+        }
+    }
+
+    fn newest_job(&self) -> JobId {
+        let held = self.leases.last_key_value().map(|(lease, _)| lease.job);
+        let settled = self.settled.last_key_value().map(|(lease, _)| lease.job);
+        let buried = self.tombstones.last_key_value().map(|(job, _)| *job);
+        held.max(settled).max(buried).unwrap_or(JobId(0)).max(self.dropped_to)
+    }
+}
+
+fn ended(lease: &LeaseKey, settled: &Settled) -> Option<v1::JournalLease> {
+    let ended = settled.ended.as_ref()?;
+    Some(v1::JournalLease {
+        lease: Some((*lease).into()),
+        ended: v1::LeaseStatus::from(ended.status).into(),
+        error: ended.error.clone(),
+        duration_ms: ended.duration_ms,
+        started_at_ms: ended.started_at_ms,
+        output_bytes: ended.output_bytes,
+    })
+}

@@ -1,0 +1,253 @@
+//! E2: a restore never runs a finished `once` step again, whatever became of the workers' journals.
+//!
+//! Each scenario runs on one controller and on three: the backup is restored into an empty folder at the address of the
+//! first controller, and the others join it with empty folders.
+
+use std::path::{Path, PathBuf};
+
+use grid_testkit::spec::{job, record, record_slowly, with};
+use grid_testkit::{Api, Gridc, Job, LIMIT, Record, ServerOptions, Trio, ensure, wait_until};
+use serde_json::{Value, json};
+
+/// A cluster that loses all of its controllers and is restored.
+struct Site {
+    trio: Trio,
+    restores: usize,
+}
+
+impl Site {
+    fn start(controllers: usize, workers: &[(&str, &str)]) -> Self {
+        let mut trio = Trio::start_alone();
+        for id in ["c2", "c3"].iter().take(controllers - 1) {
+            trio.add_server(id);
+        }
+        for (id, flags) in workers {
+            let worker = trio.worker_options(id).flags(flags).start();
+            trio.workers.insert((*id).to_owned(), worker);
+        }
+        Self { trio, restores: 0 }
+    }
+
+    fn gridc(&self) -> Gridc {
+        self.trio.gridc()
+    }
+
+    fn api(&self) -> Api {
+        self.trio.api(&self.trio.wait_leader())
+    }
+
+    fn backup(&self) -> PathBuf {
+        let file = self.trio.path("grid.backup");
+        self.gridc().run(&["cluster", "backup", "--force", "-o", file.to_str().expect("a plain path")]).exits(0);
+        file
+    }
+
+    fn lose_controllers(&mut self) {
+        for server in self.trio.servers.values_mut() {
+            server.kill9();
+        }
+    }
+
+    fn restore(&mut self, backup: &Path) {
+        self.restores += 1;
+        let ids: Vec<String> = self.trio.servers.keys().cloned().collect();
+        let first = self.trio.api("c1");
+        for id in &ids {
+            let ports = self.trio.server(id).ports();
+            let folder = self.trio.path(&format!("{id}-restored-{}", self.restores));
+            let options = ServerOptions::new(id, folder);
+            let options =
+                if id == "c1" { options.restore(backup) } else { options.join(&self.trio.servers["c1"].url()) };
+            let mut server = options.spawn_at(ports);
+            server.wait_ready();
+            self.trio.servers.insert(id.clone(), server);
+        }
+        wait_until("it leads", LIMIT, || {
+            let role = first.try_get("/role")?.json();
+            ensure(role["role"] == "LEADER", role.to_string())
+        });
+    }
+
+    fn damage(&mut self, worker: &str, how: &str, copy: &Path) {
+        let worker = self.trio.workers.get_mut(worker).expect("a worker");
+        worker.kill9_tree();
+        let data = worker.data_dir();
+        let journal = data.join("journal");
+        match how {
+            "truncated" => {
+                let bytes = std::fs::read(&journal).expect("a journal");
+                std::fs::write(&journal, &bytes[..bytes.len() / 2]).expect("cut");
+            }
+            "lost" => std::fs::remove_file(&journal).expect("removed"),
+            "older" => {
+                std::fs::remove_dir_all(&data).expect("removed");
+                copy_folder(copy, &data);
+            }
+            "intact" => {}
+            other => panic!("{other}"),
+        }
+    }
+
+    fn restart(&mut self, worker: &str) {
+        self.trio.workers.get_mut(worker).expect("a worker").restart();
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("listed").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+fn gated(record_to: &Record) -> Value {
+    with(record(record_to), json!({"confirm": true}))
+}
+
+/// A phase that waits for its confirmation is confirmed.
+fn confirm_phase(site: &Site, id: &str, phase: &str) {
+    wait_until("its gate asks", LIMIT, || {
+        let ran = site.gridc().run(&["job", "confirm", id, "--phase", phase]);
+        ensure(ran.code == 0, format!("{ran:?}"))
+    });
+}
+
+const DAMAGES: [(&str, &str); 4] =
+    [("web-01", "truncated"), ("web-02", "lost"), ("web-03", "older"), ("web-04", "intact")];
+
+fn a_damaged_journal_runs_nothing_again(controllers: usize) {
+    let workers: Vec<(&str, &str)> = DAMAGES.iter().map(|(id, _)| (*id, "--slots 9")).chain([("web-05", "")]).collect();
+    let mut site = Site::start(controllers, &workers);
+    let lines = site.trio.record("lines");
+    let api = site.api();
+    let everywhere = |tasks: Vec<Value>| with(job("all", tasks), json!({"strategy": "continue"}));
+    // The backup has them before their first step, and with a step that is out.
+    let later = api.submit(&everywhere(vec![gated(&lines)]));
+    let again = api.submit(&everywhere(vec![gated(&lines)]));
+    let running = api.submit(&everywhere(vec![record_slowly(&lines, "2s"), gated(&lines)]));
+    // One that ended before, and is resumed after the backup.
+    let ended = api.submit(&everywhere(vec![gated(&lines)]));
+    assert_eq!(api.cancel(&ended).status, 200);
+    lines.wait_of(&running, 5);
+    let file = site.backup();
+    let copy = site.trio.path("web-03-copy");
+    copy_folder(&site.trio.workers["web-03"].data_dir(), &copy);
+
+    site.gridc().run(&["job", "resume", &ended]).exits(0);
+    for id in [&later, &again, &ended] {
+        confirm_phase(&site, id, "0");
+        lines.wait_of(id, 5);
+    }
+    confirm_phase(&site, &running, "1");
+    for id in [&later, &again, &ended, &running] {
+        assert_eq!(api.wait_ended(id).status(), "completed");
+    }
+    site.lose_controllers();
+    for (worker, how) in DAMAGES {
+        site.damage(worker, how, &copy);
+    }
+    site.restore(&file);
+    for (worker, _) in DAMAGES {
+        site.restart(worker);
+    }
+    let api = site.api();
+    let confirmed = wait_until("every journal was asked", LIMIT, || {
+        let why = site.gridc().run(&["job", "why", &later, "-o", "json"]).exits(0).json();
+        let doubts = why["may_have_run"].as_array().cloned().unwrap_or_default();
+        ensure(doubts.iter().all(|doubt| doubt["awaited"] == false), format!("{why}"))?;
+        Ok::<_, String>(why)
+    });
+    let doubts = confirmed["may_have_run"].as_array().map_or(0, Vec::len);
+    assert!((3..=5).contains(&doubts), "{confirmed}");
+    let told = site.gridc().run(&["job", "confirm", &later]).exits(0);
+    assert!(told.stderr.contains("may have run: step 0 on web-01") && told.stderr.contains("--rerun-once"), "{told:?}");
+    confirm_phase(&site, &later, "0");
+    site.gridc().run(&["job", "confirm", &running]).exits(0);
+    confirm_phase(&site, &running, "1");
+    for id in [&later, &running] {
+        let done = api.wait_ended(id);
+        for (worker, how) in DAMAGES.iter().filter(|(_, how)| *how != "intact") {
+            assert_eq!(done.outcome(0, worker), "unknown", "{how}: {done}");
+        }
+        // Depends on whether they were told to forget the job before the controllers were lost.
+        for worker in ["web-04", "web-05"] {
+            assert!(["unknown", "success"].contains(&done.outcome(0, worker)), "{done}");
+        }
+    }
+    let refused = site.gridc().run(&["job", "resume", &ended]).exits(5);
+    assert!(refused.stderr.contains("step 0 on web-01") && refused.stderr.contains("--rerun-once"), "{refused:?}");
+    assert_eq!(lines.duplicates(), [], "nothing once-only ran twice");
+
+    site.gridc().run(&["job", "confirm", &again, "--rerun-once"]).exits(0);
+    confirm_phase(&site, &again, "0");
+    let done = api.wait_ended(&again);
+    assert_eq!((done.status(), done.count("success")), ("completed", 5), "{done}");
+    assert_eq!(lines.of(&again).len(), 10, "an operator wanted it");
+    site.gridc().run(&["job", "resume", &ended, "--rerun-once"]).exits(0);
+    confirm_phase(&site, &ended, "0");
+    assert_eq!(api.wait_ended(&ended).status(), "completed");
+    assert_eq!((lines.of(&later).len(), lines.of(&ended).len()), (5, 10));
+    let new = api.submit(&everywhere(vec![record(&lines)]));
+    assert_eq!(api.wait_ended(&new).status(), "completed");
+}
+
+#[test]
+fn e2_a_damaged_journal_runs_nothing_again_on_one_controller() {
+    a_damaged_journal_runs_nothing_again(1);
+}
+
+#[test]
+fn e2_a_damaged_journal_runs_nothing_again_on_three_controllers() {
+    a_damaged_journal_runs_nothing_again(3);
+}
+
+fn what_runs_is_adopted_and_what_ended_is_recorded(controllers: usize) {
+    let mut site = Site::start(controllers, &[("web-01", "--slots 9"), ("web-02", "--slots 9")]);
+    let lines = site.trio.record("lines");
+    let api = site.api();
+    let long = api.submit(&job("all", [record_slowly(&lines, "20s"), record(&lines)]));
+    // Its steps end after the backup, while another phase keeps the job: journals know them.
+    let ended = api.submit(&job("all", [record_slowly(&lines, "1s"), record(&lines), gated(&lines)]));
+    lines.wait_of(&long, 2);
+    lines.wait_of(&ended, 2);
+    let file = site.backup();
+    lines.wait_of(&ended, 4);
+    api.wait_job(&ended, "at its gate", |j| j.count("success") == 4);
+    site.lose_controllers();
+    site.restore(&file);
+    let api = site.api();
+    api.wait_job(&ended, "recorded from the journals", |j| j.count("success") == 4);
+    let why = wait_until("both are adopted", LIMIT, || {
+        let why = site.gridc().run(&["job", "why", &long]).exits(0).stdout;
+        ensure(why.contains("step 0 still runs on web-01 (and 1 more)"), why.clone())?;
+        Ok::<_, String>(why)
+    });
+    assert!(why.starts_with("held: restored from a backup of 20"), "{why}");
+    let told = site.gridc().run(&["job", "confirm", &long]).exits(0);
+    assert_eq!(told.stderr, "", "nothing is in doubt");
+    let running = api.job(&long);
+    assert_eq!((running.status(), running.count("running")), ("running", 2), "{running}");
+    site.gridc().run(&["job", "confirm", &ended]).exits(0);
+    confirm_phase(&site, &ended, "2");
+    let all = |id: &str| -> Job { api.wait_ended(id) };
+    let (long_doc, ended_doc) = (all(&long), all(&ended));
+    assert_eq!((long_doc.status(), long_doc.count("success")), ("completed", 4), "{long_doc}");
+    assert_eq!((ended_doc.status(), ended_doc.count("success")), ("completed", 6), "{ended_doc}");
+    assert_eq!(lines.duplicates(), []);
+    assert_eq!((lines.of(&long).len(), lines.of(&ended).len()), (4, 6));
+}
+
+#[test]
+fn e2_what_runs_is_adopted_and_what_ended_is_recorded_on_one_controller() {
+    what_runs_is_adopted_and_what_ended_is_recorded(1);
+}
+
+#[test]
+fn e2_what_runs_is_adopted_and_what_ended_is_recorded_on_three_controllers() {
+    what_runs_is_adopted_and_what_ended_is_recorded(3);
+}
