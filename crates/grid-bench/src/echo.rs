@@ -101,7 +101,7 @@ fn message(number: u64) -> v1::ToWorker {
         timeout_ms: 300_000,
         ..v1::Offer::default()
     };
-    let forgets = vec![v1::Forget { job_id: number - 1 }];
+    let forgets = vec![v1::Forget { job_id: number - 1, job_epoch: 1 }];
     v1::ToWorker { leader_epoch: 1, offers: vec![offer], forgets, ..v1::ToWorker::default() }
 }
 

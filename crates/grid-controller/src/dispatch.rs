@@ -13,7 +13,7 @@ use std::time::Duration;
 use grid_core::{Answer, Effect, Offer, Stale};
 use grid_fabric::Outbox;
 use grid_proto::v1;
-use grid_types::NodeOrd;
+use grid_types::{JobEpoch, JobId, NodeOrd};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -48,13 +48,16 @@ pub async fn dispatch(shared: Arc<Shared>, mut outgoing: mpsc::UnboundedReceiver
             deposed.notify_one();
         }
         let now_mono_ms = shared.clock.mono_ms();
-        arm(&shared, &batch, now_mono_ms);
+        // Asked once: what is not sent must not be counted as sent.
+        let is_open = shared.open_term().is_some();
+        let gives_out = is_open && shared.gate.is_open();
+        arm(&shared, &batch, gives_out, now_mono_ms);
         // E5: cut off for a moment, it gives out nothing; the next beats tell what that left out. An answer tells what is
         // stored already, whoever leads now.
-        if shared.open_term().is_none() {
+        if !is_open {
             batch.effects.clear();
         }
-        patient.extend(send(&shared, batch, now_mono_ms));
+        patient.extend(send(&shared, batch, gives_out, now_mono_ms));
     }
 }
 
@@ -90,7 +93,7 @@ impl Patient {
 }
 
 /// Returns the sessions for which something was queued that may wait.
-fn send(shared: &Shared, batch: Outgoing, now_mono_ms: u64) -> Vec<Outbox> {
+fn send(shared: &Shared, batch: Outgoing, gives_out: bool, now_mono_ms: u64) -> Vec<Outbox> {
     shared.agents.ring(batch.effects.iter().filter_map(told_to));
     let mut messages = answer_messages(shared, &batch.answers);
     let mut sessions = shared.sessions();
@@ -99,7 +102,6 @@ fn send(shared: &Shared, batch: Outgoing, now_mono_ms: u64) -> Vec<Outbox> {
             session.put_down(answered.lease);
         }
     }
-    let gives_out = shared.gate.is_open();
     for effect in batch.effects {
         match effect {
             // E8: it is in the state, and comes up when the gate opens.
@@ -112,15 +114,16 @@ fn send(shared: &Shared, batch: Outgoing, now_mono_ms: u64) -> Vec<Outbox> {
                 add_offer(&mut messages, &offer);
             }
             Effect::Revoke { node, lease } => messages.entry(node).or_default().revokes.push(lease.into()),
-            Effect::Forget { job, nodes } => {
+            Effect::Forget { job, epoch, nodes } => {
                 for node in nodes {
                     if let Some(session) = sessions.of_node(node) {
                         session.forget_offers(job);
-                        messages.entry(node).or_default().forgets.push(v1::Forget { job_id: job.0 });
+                        messages.entry(node).or_default().forgets.push(forget(job, epoch));
                     }
                 }
             }
-            Effect::Deposed => {}
+            // The worker is answered by whoever proposed it (`hub`).
+            Effect::Begun { .. } | Effect::Deposed => {}
         }
     }
     let mut patient = Vec::new();
@@ -140,7 +143,7 @@ fn told_to(effect: &Effect) -> Option<NodeOrd> {
     match effect {
         Effect::Offer(offer) => Some(offer.node),
         Effect::Revoke { node, .. } => Some(*node),
-        Effect::Forget { .. } | Effect::Deposed => None,
+        Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => None,
     }
 }
 
@@ -156,10 +159,16 @@ fn answer_messages(shared: &Shared, answers: &[Answered]) -> Messages {
         message.answers.push(v1::Answer { lease: Some(lease.into()), kind: kind_of(answered.answer).into() });
         // The job has ended, and its own Forget may have gone out before this answer.
         if !state.jobs.contains_key(&job) && message.forgets.last().is_none_or(|forget| forget.job_id != job.0) {
-            message.forgets.push(v1::Forget { job_id: job.0 });
+            let epoch = state.stubs.get(&job).map_or(lease.job_epoch, |stub| stub.epoch);
+            message.forgets.push(forget(job, epoch));
         }
     }
     messages
+}
+
+/// Names the epoch in which the job ended: if it is resumed before this arrives, its new leases are not meant.
+pub fn forget(job: JobId, epoch: JobEpoch) -> v1::Forget {
+    v1::Forget { job_id: job.0, job_epoch: epoch.0 }
 }
 
 fn kind_of(answer: Answer) -> v1::AnswerKind {
@@ -172,14 +181,19 @@ fn kind_of(answer: Answer) -> v1::AnswerKind {
 }
 
 /// Every lease that is out has an end (W6), whether its worker is there or not.
-fn arm(shared: &Shared, batch: &Outgoing, now_mono_ms: u64) {
+fn arm(shared: &Shared, batch: &Outgoing, gives_out: bool, now_mono_ms: u64) {
     let mut soft = shared.soft();
     for answered in &batch.answers {
         soft.backstop.ended(answered.node, answered.lease);
     }
     for effect in &batch.effects {
         match effect {
+            // E8: what is not sent has no deadline yet.
+            Effect::Offer(_) if !gives_out => soft.backstop.withheld(),
             Effect::Offer(offer) => soft.backstop.sent(offer, now_mono_ms),
+            Effect::Begun { node, lease, timeout_ms } => {
+                soft.backstop.begun(*node, *lease, *timeout_ms, now_mono_ms);
+            }
             Effect::Revoke { node, lease } => soft.backstop.revoked(*node, *lease, now_mono_ms),
             Effect::Forget { .. } | Effect::Deposed => {}
         }

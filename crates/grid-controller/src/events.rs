@@ -260,6 +260,7 @@ mod tests {
                 nonce: vec![2; 16],
                 known_session_lives: false,
                 agent: false,
+                held: Vec::new(),
             }));
         }
     }

@@ -117,12 +117,9 @@ async fn leave(shared: &Shared, gone: &LocalWorker) {
     }
 }
 
-/// What was decided while the gate was held goes out now, and has its whole time from now on (W6).
+/// What was decided while the gate was held goes out now; the ticker gives it its time from now on (E8).
 fn give_out(shared: &Shared) {
     info!("the worker on this machine has ended: work is given out");
-    let state = shared.state();
-    shared.soft().backstop.new_term(&state, shared.clock.mono_ms());
-    drop(state);
     shared.sessions().ask_all_what_they_hold(shared.clock.mono_ms());
 }
 

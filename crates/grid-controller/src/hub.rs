@@ -1,21 +1,27 @@
 //! The controller's answers to its workers: registration through the log, and the messages of their sessions.
 
+mod begins;
+mod reports;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use grid_core::{Command, ConfirmRevoke, DrainNode, LeaveNode, RecordResult, RegisterNode, Rejection, Reply};
+use grid_core::{Command, DrainNode, LeaveNode, RegisterNode, Rejection, Reply};
 use grid_fabric::{FabricRefusal, Hub, Outbox, closing};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::node::{NodeFacts, NodeStatus};
-use grid_types::{Code, JobId, LeaseKey, NodeId, NodeOrd, Outcome, SessionId};
+use grid_types::{Code, JobEpoch, JobId, LeaseKey, NodeId, NodeOrd, SessionId};
 
+use crate::dispatch::forget;
 use crate::journals;
 use crate::machine::reported;
 use crate::proposer::{NoReply, TOGETHER};
 use crate::reconcile::{agrees, reconcile};
 use crate::shared::Shared;
+pub(crate) use reports::end_of;
+use reports::{result_command, revoke_command};
 
 pub struct FabricHub {
     shared: Arc<Shared>,
@@ -81,8 +87,9 @@ impl FabricHub {
         let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
         let lives = |node| self.shared.sessions().lives(node, now, limit) || self.shared.agents.lives(node, now, limit);
         let known_session_lives = node.is_some_and(lives);
-        let (journal_id, nonce) = (request.journal_id, request.nonce);
-        Ok(RegisterNode { id, facts, journal_id, boot: request.boot, nonce, known_session_lives, agent: false })
+        let held = request.held.into_iter().map(LeaseKey::from).collect();
+        let (journal_id, boot, nonce) = (request.journal_id, request.boot, request.nonce);
+        Ok(RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives, agent: false, held })
     }
 
     fn node_ord(&self, node: &str) -> Result<NodeOrd, FabricRefusal> {
@@ -156,8 +163,10 @@ impl FabricHub {
     /// A `Forget` may have been sent while the worker was away.
     fn forget_ended(&self, session: SessionId, jobs: &[u64]) {
         let state = self.shared.state();
-        let ended = jobs.iter().filter(|job| !state.jobs.contains_key(&JobId(**job)));
-        let forgets: Vec<_> = ended.map(|job| v1::Forget { job_id: *job }).collect();
+        let ended = jobs.iter().map(|job| JobId(*job)).filter(|job| !state.jobs.contains_key(job));
+        // One of which not even a stub is left cannot be resumed: all of it may go.
+        let epoch = |job: &JobId| state.stubs.get(job).map_or(JobEpoch(u32::MAX), |stub| stub.epoch);
+        let forgets: Vec<_> = ended.map(|job| forget(job, epoch(&job))).collect();
         drop(state);
         if !forgets.is_empty()
             && let Some(session) = self.shared.sessions().get_mut(session)
@@ -243,11 +252,12 @@ impl Hub for FabricHub {
         self.shared.sessions().begin(session, node, term.epoch.wire(), mono_ms, wall_ms);
         let ask_journal = self.to_ask(node, session);
         {
+            let paused = !self.shared.gives_out();
             let state = self.shared.state();
             let mut soft = self.shared.soft();
             soft.liveness.heard(node, session);
             if let Some(known) = state.nodes.get(&node) {
-                soft.backstop.new_session(&state, known, mono_ms);
+                soft.backstop.new_session(&state, known, paused, mono_ms);
             }
         }
         Ok(v1::RegisterNodeReply {
@@ -309,6 +319,7 @@ impl Hub for FabricHub {
         for some in reports.chunks(TOGETHER) {
             self.record(session, some).await;
         }
+        self.begin(node, session, message.begins).await;
         if let Some(held) = message.held {
             self.forget_ended(session, &held.settled_jobs);
             let held = held.leases.into_iter().map(LeaseKey::from).collect();
@@ -342,38 +353,4 @@ impl Hub for FabricHub {
 /// Nothing it says counts until it registers again.
 fn is_gone(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed)
-}
-
-fn result_command(node: NodeOrd, session: SessionId, result: v1::LeaseResult) -> Option<RecordResult> {
-    let outcome = result.status().outcome()?;
-    Some(RecordResult {
-        node,
-        session,
-        lease: result.lease?.into(),
-        outcome,
-        error: (!result.error.is_empty()).then_some(result.error),
-        output_tail: end_of(result.output_tail),
-        output_bytes: result.output_bytes,
-        duration_ms: result.duration_ms,
-        started_wall_ms: result.started_at_ms,
-    })
-}
-
-fn revoke_command(node: NodeOrd, session: SessionId, done: v1::RevokeDone) -> Option<ConfirmRevoke> {
-    let ended: Option<Outcome> = done.ended().outcome();
-    Some(ConfirmRevoke {
-        node,
-        session,
-        lease: done.lease?.into(),
-        ended,
-        duration_ms: done.duration_ms,
-        started_wall_ms: done.started_at_ms,
-        output_tail: end_of(done.output_tail),
-        output_bytes: done.output_bytes,
-    })
-}
-
-/// Never more of an output than the log should carry, whatever a worker sends.
-pub(crate) fn end_of(mut output: Vec<u8>) -> Vec<u8> {
-    output.split_off(output.len().saturating_sub(OUTPUT_TAIL_BYTES))
 }

@@ -69,7 +69,7 @@ fn open(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term>
         let mut soft = shared.soft();
         // V1: whoever was away only because of the change gets a fresh grace period.
         soft.liveness.new_term();
-        soft.backstop.new_term(&state, shared.clock.mono_ms());
+        soft.backstop.new_term(&state, !shared.gate.is_open(), shared.clock.mono_ms());
     }
     term.send_replace(Some(held.clone()));
     raft.open_reads(held.term);

@@ -23,7 +23,7 @@ pub fn agrees(state: &State, node: &Node, held_digest: u64) -> bool {
         match effect {
             Effect::Offer(offer) => leases.push(offer.lease),
             Effect::Revoke { .. } => return false,
-            Effect::Forget { .. } | Effect::Deposed => {}
+            Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => {}
         }
     }
     grid_proto::held_digest(&leases) == held_digest
@@ -65,7 +65,7 @@ pub fn reconcile(
                 known.insert(lease);
                 message.revokes.push(lease.into());
             }
-            Effect::Forget { .. } | Effect::Deposed => {}
+            Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => {}
         }
     }
     for lease in held.difference(&known).filter(|lease| !is_wanted(state, node, lease)) {
@@ -140,6 +140,7 @@ mod tests {
                 heard_wall_ms: 0,
                 offered_mono_ms: BTreeMap::new(),
                 reported: BTreeSet::new(),
+                beginning: BTreeSet::new(),
                 asked: None,
                 asked_journal_mono_ms: None,
                 told: 0,
@@ -168,6 +169,7 @@ mod tests {
                     nonce: b"n".to_vec(),
                     known_session_lives: false,
                     agent: false,
+                    held: Vec::new(),
                 }));
             }
             let body =
@@ -230,6 +232,7 @@ mod tests {
             started_wall_ms: 0,
             output_tail: Vec::new(),
             output_bytes: 0,
+            error: None,
         })
     }
 

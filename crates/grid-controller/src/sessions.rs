@@ -36,6 +36,8 @@ pub struct Session {
     pub offered_mono_ms: BTreeMap<LeaseKey, u64>,
     /// Whose reports are on their way into the log.
     pub reported: BTreeSet<LeaseKey>,
+    /// Leases that the worker asked to start (W3), while that is on its way into the log.
+    pub beginning: BTreeSet<LeaseKey>,
     /// The question what it holds, until its list comes. One at a time, or nobody could tell which one a list answers.
     pub asked: Option<Asked>,
     /// When its journal was asked about restored jobs (E2).
@@ -70,6 +72,7 @@ impl Sessions {
             heard_wall_ms: wall_ms,
             offered_mono_ms: BTreeMap::new(),
             reported: BTreeSet::new(),
+            beginning: BTreeSet::new(),
             asked: None,
             asked_journal_mono_ms: None,
             told: 0,
@@ -154,6 +157,7 @@ impl Session {
         self.outbox = Some(outbox);
         self.offered_mono_ms.clear();
         self.reported.clear();
+        self.beginning.clear();
         self.told = 0;
         self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });
     }

@@ -116,6 +116,11 @@ impl Shared {
         self.current_term().filter(|_| !self.is_draining())
     }
 
+    /// Whether offers go out: not while it is cut off (E5), hands over (E7), or a worker lives on its machine (E8).
+    pub fn gives_out(&self) -> bool {
+        self.open_term().is_some() && self.gate.is_open()
+    }
+
     /// Resolves when this controller leads no more, at once if it does not.
     pub async fn led(&self) {
         // An ended channel is a controller that has stopped.

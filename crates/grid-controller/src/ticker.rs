@@ -43,7 +43,11 @@ pub async fn tick(shared: Arc<Shared>) {
 fn plan(shared: &Shared, now_ms: u64) -> Vec<Command> {
     let mono_ms = shared.clock.mono_ms();
     let state = shared.state();
+    let gives_out = shared.gives_out();
     let mut soft = shared.soft();
+    if gives_out {
+        soft.backstop.go_on(&state, mono_ms);
+    }
     let mut commands = soft.liveness.tick(&state, mono_ms);
     commands.extend(due_timers(&state, now_ms));
     commands.extend(soft.backstop.expired(mono_ms));

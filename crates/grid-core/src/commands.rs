@@ -3,6 +3,7 @@
 //! A rejection is a replicated value, not an error: every replica refuses the same command for the same reason.
 //! Field and variant numbers are never reused (see `entry`).
 
+mod begin_lease;
 mod begin_term;
 mod cancel_job;
 mod confirm_job;
@@ -29,6 +30,7 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
+pub use begin_lease::BeginLease;
 pub use begin_term::{BeginTerm, RestoredFrom};
 pub use cancel_job::CancelJob;
 pub use confirm_job::ConfirmJob;
@@ -97,10 +99,12 @@ pub enum Command {
     ReclaimNodes(#[n(0)] ReclaimNodes),
     #[n(20)]
     ReportJournal(#[n(0)] ReportJournal),
+    #[n(21)]
+    BeginLease(#[n(0)] BeginLease),
 }
 
 /// Commands are numbered from 0 without a gap.
-pub const LAST_COMMAND: u32 = 20;
+pub const LAST_COMMAND: u32 = 21;
 
 /// The feature level that brought a command; `None`: this program does not know it.
 #[must_use]
@@ -137,6 +141,7 @@ impl Command {
             Self::RaiseFeatureLevel(command) => command.handle(turn),
             Self::ReclaimNodes(command) => command.handle(turn),
             Self::ReportJournal(command) => command.handle(turn),
+            Self::BeginLease(command) => command.handle(turn),
         }
     }
 }
@@ -160,6 +165,10 @@ pub enum Reply {
         session: SessionId,
     },
     Answered(Answer),
+    /// W3: whether the worker may start the `once` lease it asked for.
+    Begun {
+        granted: bool,
+    },
     /// What an agent may be given, and under which leader.
     HandedOut {
         epoch: LeaderEpoch,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use grid_types::job::{JobSpec, Task};
-use grid_types::{JobId, LeaseKey, NodeOrd, SessionId};
+use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, SessionId};
 
 use crate::state::{Job, Node, State};
 
@@ -16,9 +16,17 @@ pub enum Effect {
         node: NodeOrd,
         lease: LeaseKey,
     },
+    /// W3: a worker may start this `once` lease; its time counts from now.
+    Begun {
+        node: NodeOrd,
+        lease: LeaseKey,
+        timeout_ms: u64,
+    },
     /// The job has ended: its settled leases may be forgotten.
     Forget {
         job: JobId,
+        /// In which it ended: leases of a later one belong to a run that was resumed since.
+        epoch: JobEpoch,
         nodes: Vec<NodeOrd>,
     },
     /// The leader's own entry was refused: it is leader no more (E1).

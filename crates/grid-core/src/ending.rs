@@ -84,7 +84,7 @@ impl Turn<'_> {
             self.forget_past(id);
         }
         if !job.expected.is_empty() {
-            self.effects.push(Effect::Forget { job: id, nodes: job.expected.clone() });
+            self.effects.push(Effect::Forget { job: id, epoch: job.head.epoch, nodes: job.expected.clone() });
         }
         self.changes.retired.push(job);
     }

@@ -14,6 +14,7 @@
 use grid_types::decl::EffectClass;
 use grid_types::job::{Condition, OnUnknown};
 use grid_types::{Attempt, Event, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
+use minicbor::bytes::ByteVec;
 
 use crate::apply::Turn;
 use crate::skip::len;
@@ -110,7 +111,10 @@ impl Turn<'_> {
         node.held.insert(id);
         job.head.epoch = epoch;
         job.cells[position].attempt = attempt.0;
-        job.cells[position].state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None };
+        // The worker has it, or may have had it: nothing of it starts a second time (W3).
+        let begun = Some(ByteVec::from(node.nonce.clone()));
+        job.cells[position].state =
+            CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None, begun };
         job.cells[position].entered = true;
         job.shift(step, Outcome::Pending, Outcome::Running, 1);
         if let Some(until_ms) = backoff {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Queued --slot free, node online--> Leased --result--> settled, or Backoff --due--> Queued
-//!      |                                  |  \--node dead, lost journal, expired--> unknown
+//!      |                                  |  \--node dead, lost journal, expired--> unknown, or Queued if it never ran
 //!      '--node offline--> skipped         '--revoked--confirmed--> cancelled or timed_out
 //! ```
 //!
@@ -65,7 +65,7 @@ impl Turn<'_> {
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         let epoch = job.head.epoch;
         let cell = &mut job.cells[position];
-        cell.state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None };
+        cell.state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None, begun: None };
         cell.entered = true;
         node.held.insert(id);
         let cell = &job.cells[position];
@@ -177,20 +177,26 @@ impl Turn<'_> {
         for id in node.held.clone() {
             let (Some(job), Some(node)) = (self.state.jobs.get(&id), self.state.nodes.get(&ord)) else { continue };
             match job.position(ord) {
-                // Nobody has to wonder how it ended.
-                Some(position) if job.never_reached(node) => self.take_back(id, position),
+                // E8: it never ran, so nobody has to find out how it ended.
+                Some(position) if job.never_ran(node) => self.take_back(id, position),
                 Some(position) => self.lose_lease(id, position, reason.clone()),
                 None => {}
             }
         }
     }
 
-    /// Leases that never reached their worker: back into the queue, or, if they were revoked, over.
+    /// The worker holds nothing: its leases go back into the queue or, if they were revoked, are over. One that has begun
+    /// and is not held any more is unknown, whatever the worker says (W1).
     pub fn take_back_leases(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
         for id in node.held.clone() {
-            let Some(position) = self.state.jobs.get(&id).and_then(|job| job.position(ord)) else { continue };
-            self.take_back(id, position);
+            let Some(job) = self.state.jobs.get(&id) else { continue };
+            let Some(position) = job.position(ord) else { continue };
+            if job.begun(ord).is_some() {
+                self.lose_lease(id, position, Reason::NotInJournal);
+            } else {
+                self.take_back(id, position);
+            }
         }
     }
 

@@ -44,8 +44,8 @@ mod world;
 pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
-    Answer, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, HandOut,
-    JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain, PruneHistory,
+    Answer, BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers,
+    HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain, PruneHistory,
     RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ReportJournal,
     ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict, level_of_command,
 };

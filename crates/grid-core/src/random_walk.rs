@@ -104,7 +104,7 @@ fn hand_out(world: &mut World, dice: &mut Dice, node: u32) {
 
 fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u64) {
     let node = u32::try_from(dice.roll(u64::from(NODES))).unwrap() + 1;
-    match dice.roll(30) {
+    match dice.roll(34) {
         0 | 1 => {
             if dice.roll(2) == 0 {
                 world.next_strategy_continue();
@@ -128,6 +128,11 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
         2 => {
             if let Some(job) = dice.pick(jobs) {
                 let _ = world.cancel(job);
+            }
+        }
+        30..=32 => {
+            if let Some(lease) = dice.pick(&world.offered()) {
+                world.begin(lease).unwrap();
             }
         }
         10 => {
@@ -185,7 +190,7 @@ fn step(world: &mut World, dice: &mut Dice, jobs: &mut Vec<JobId>, boots: &mut u
                 _ => world.register(&id, journal.as_bytes(), *boots, &nonce, false),
             };
         }
-        5 => drop(world.advance_ms(dice.roll(8_000))),
+        5 | 33 => drop(world.advance_ms(dice.roll(8_000))),
         6 => {
             let term = world.head().term + 1;
             world.begin_term(term).unwrap();

@@ -258,8 +258,9 @@ impl RanEnd {
             started_wall_ms: self.started_wall_ms,
             output_tail: Vec::new(),
             output_bytes: self.output_bytes,
+            error: self.error.clone(),
         };
-        Report { error: self.error.clone(), ..Report::said(self.outcome, None, facts) }
+        Report::said(self.outcome, None, facts)
     }
 }
 

@@ -20,14 +20,19 @@ pub(crate) struct Facts {
     pub started_wall_ms: u64,
     pub output_tail: Vec<u8>,
     pub output_bytes: u64,
+    pub error: Option<String>,
 }
 
 impl Report {
-    /// Of a lease that was taken back. `ended`: `Cancelled` by that, otherwise before it; none if it never started.
+    /// Of a lease that was taken back. `ended`: `Cancelled` by that, otherwise before it; none if it never started. A
+    /// definite outcome from before it is kept (W9): what was done need not be done again.
     pub fn revoked(why: Revoked, ended: Option<Outcome>, facts: Facts) -> Self {
         let outcome = match (ended, why) {
             // The worker died while it ran: that it is over does not tell how it ended (W9).
             (Some(Outcome::Unknown), _) => Outcome::Unknown,
+            (Some(before @ (Outcome::Success | Outcome::Failed | Outcome::TimedOut)), _) => {
+                return Self::said(before, None, facts);
+            }
             (_, Revoked::Cancel) => Outcome::Cancelled,
             (_, Revoked::JobTimeout) => Outcome::TimedOut,
         };
@@ -39,11 +44,21 @@ impl Report {
         Self {
             outcome,
             reason,
-            error: None,
+            error: facts.error,
             duration_ms: facts.duration_ms,
             started_wall_ms: facts.started_wall_ms,
             output_tail: facts.output_tail,
             output_bytes: facts.output_bytes,
         }
     }
+}
+
+/// The beginning of a text, at most so many bytes of it.
+pub(crate) fn cut(mut text: String, most: usize) -> String {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
 }

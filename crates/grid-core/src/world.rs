@@ -11,8 +11,8 @@ use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, SessionId};
 use crate::apply::{Applied, apply};
 use crate::changes::History;
 use crate::commands::{
-    BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode, OrderDrain,
-    RecordResult, RegisterNode, Rejection, RemoveNode, Reply, RestoredFrom, SubmitJob,
+    BeginLease, BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
+    OrderDrain, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, RestoredFrom, SubmitJob,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
@@ -221,6 +221,7 @@ impl World {
             nonce: nonce.to_vec(),
             known_session_lives: lives,
             agent: false,
+            held: Vec::new(),
         })
     }
 
@@ -233,6 +234,32 @@ impl World {
         lives: bool,
     ) -> Result<Reply, Rejection> {
         self.one(Self::register_command(id, journal, boot, nonce, lives, 4))
+    }
+
+    /// A worker process registers with the leases that its journal has.
+    pub fn register_holding(&mut self, id: &str, nonce: &[u8], held: &[Lease]) -> Result<Reply, Rejection> {
+        let journal = id.replace("node", "journal").into_bytes();
+        let Command::RegisterNode(worker) = Self::register_command(id, &journal, 2, nonce, false, 4) else {
+            unreachable!()
+        };
+        let held = held.iter().map(|(_, lease)| *lease).collect();
+        self.one(Command::RegisterNode(RegisterNode { held, ..worker }))
+    }
+
+    /// W3: the worker asks to start a lease.
+    pub fn begin_as(&mut self, (node, lease): Lease, session: u64) -> Result<Reply, Rejection> {
+        self.one(Command::BeginLease(BeginLease { node, session: SessionId(session), lease }))
+    }
+
+    pub fn begin(&mut self, lease: Lease) -> Result<Reply, Rejection> {
+        self.begin_as(lease, self.session(lease.0.0))
+    }
+
+    /// Every `once` lease that is out has begun.
+    pub fn begin_all(&mut self) {
+        for lease in self.offered() {
+            self.begin(lease).unwrap();
+        }
     }
 
     pub fn register_with_slots(&mut self, id: &str, slots: u32) {
@@ -351,11 +378,13 @@ impl World {
             started_wall_ms: 2,
             output_tail: Vec::new(),
             output_bytes: 0,
+            error: None,
         }))
     }
 
     pub fn expire(&mut self, (node, lease): Lease) -> Vec<Effect> {
-        self.apply(vec![Command::ExpireLease(ExpireLease { node, lease })]).effects
+        let begun = self.state.jobs.get(&lease.job).is_some_and(|job| job.begun(node).is_some());
+        self.apply(vec![Command::ExpireLease(ExpireLease { node, lease, begun })]).effects
     }
 
     pub fn advance_ms(&mut self, ms: u64) -> Vec<Effect> {

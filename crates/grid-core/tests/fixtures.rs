@@ -10,10 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use grid_core::{
-    BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, Entry, EntryHead, ExpireLease, FEATURE_LEVEL,
-    FireTimers, HandOut, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL, OrderDrain, PruneHistory, Quotas,
-    RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode, ResolveStep, RestoredFrom, ResumeJob,
-    State, SubmitJob, Verdict, apply, command_number, decode_entry, encode_command, encode_entry, violations,
+    BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, Entry, EntryHead, ExpireLease,
+    FEATURE_LEVEL, FireTimers, HandOut, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL, OrderDrain, PruneHistory,
+    Quotas, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode, ResolveStep, RestoredFrom,
+    ResumeJob, State, SubmitJob, Verdict, apply, command_number, decode_entry, encode_command, encode_entry,
+    violations,
 };
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{JobEpoch, JobId, LeaseKey, Name, NodeCause, NodeOrd, Outcome, SessionId, StepIndex};
@@ -143,6 +144,7 @@ impl Log {
             nonce,
             known_session_lives: false,
             agent,
+            held: Vec::new(),
         }));
     }
 
@@ -187,6 +189,8 @@ impl Log {
         let (node, session, lease) = self.lease(1, 3);
         self.put(&Command::HandOut(HandOut { node, session, leases: vec![lease], returned: false }));
         self.report(1, 3, Outcome::Success);
+        let (node, session, lease) = self.lease(1, 1);
+        self.put(&Command::BeginLease(BeginLease { node, session, lease }));
         self.report(1, 1, Outcome::Success);
         self.report(1, 2, Outcome::Failed);
         self.now_ms += 60_000;
@@ -199,6 +203,7 @@ impl Log {
             session,
             lease,
             ended: None,
+            error: None,
             duration_ms: 3,
             started_wall_ms: 1_790_000_000_600,
             output_tail: Vec::new(),
@@ -206,7 +211,7 @@ impl Log {
         }));
         self.submit(3, &json!({"on_unknown": "wait", "target": "node:n1"}));
         let (node, _, lease) = self.lease(3, 1);
-        self.put(&Command::ExpireLease(ExpireLease { node, lease }));
+        self.put(&Command::ExpireLease(ExpireLease { node, lease, begun: false }));
         self.put(&Command::ResolveStep(ResolveStep {
             namespace: namespace.clone(),
             job: JobId(3),

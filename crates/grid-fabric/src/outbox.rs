@@ -187,6 +187,7 @@ fn merge(last: &mut v1::ToWorker, next: v1::ToWorker) {
     last.revokes.extend(next.revokes);
     last.answers.extend(next.answers);
     last.forgets.extend(next.forgets);
+    last.begun.extend(next.begun);
     last.ask_held |= next.ask_held;
     last.ask_journal.extend(next.ask_journal);
     last.log_request = last.log_request.take().or(next.log_request);

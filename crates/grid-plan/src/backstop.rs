@@ -1,13 +1,15 @@
 //! The leader's backstop behind the workers' own timeouts (W6): every lease that is out has a time by which it is over.
 //!
 //! ```text
-//!   sent: timeout + grace ──accepted──► timeout + grace, from then on
+//!   sent: timeout + grace ──accepted──► timeout + grace, from then on ──begun (W3)──► once more
 //!     └───────────revoked────────────► 6 s + grace
 //! ```
 //!
 //! On the leader's monotonic clock. A new term, and a new session of the node, give every lease its whole time again: what
 //! may run again must have the time to. Without it a job whose worker is silent but not declared dead (V2) would never
 //! end (I15). Soft state: what it proposes is `ExpireLease`, which `apply` ignores unless that very lease is still out.
+//! E8: while dispatch is paused, a lease that was not sent has no deadline; it gets one when dispatch goes on
+//! ([`Backstop::go_on`]). One that a worker holds, has begun (W3) or must give back has one in any case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +25,24 @@ const REVOKE_MS: u64 = 6_000;
 enum Stage {
     Sent,
     Accepted,
+    Begun,
     Revoked,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Armed {
+    stage: Stage,
+    /// The lease has begun (W3), as far as this deadline knows.
+    begun: bool,
+    deadline_ms: u64,
 }
 
 #[derive(Debug, Default)]
 pub struct Backstop {
-    armed: BTreeMap<(NodeOrd, LeaseKey), (Stage, u64)>,
+    armed: BTreeMap<(NodeOrd, LeaseKey), Armed>,
     queue: BTreeSet<(u64, NodeOrd, LeaseKey)>,
+    /// Something was not sent because dispatch is paused, and has no deadline.
+    withheld: bool,
 }
 
 impl Backstop {
@@ -42,38 +55,71 @@ impl Backstop {
         self.arm(node, lease, Stage::Accepted, timeout_ms, now_ms);
     }
 
+    /// W3: a `once` lease starts now.
+    pub fn begun(&mut self, node: NodeOrd, lease: LeaseKey, timeout_ms: u64, now_ms: u64) {
+        self.arm(node, lease, Stage::Begun, timeout_ms, now_ms);
+    }
+
     pub fn revoked(&mut self, node: NodeOrd, lease: LeaseKey, now_ms: u64) {
         self.arm(node, lease, Stage::Revoked, REVOKE_MS, now_ms);
     }
 
     pub fn ended(&mut self, node: NodeOrd, lease: LeaseKey) {
-        if let Some((_, deadline)) = self.armed.remove(&(node, lease)) {
-            self.queue.remove(&(deadline, node, lease));
+        if let Some(armed) = self.armed.remove(&(node, lease)) {
+            self.queue.remove(&(armed.deadline_ms, node, lease));
         }
     }
 
-    /// A new term: every lease that is out gets its whole time.
-    pub fn new_term(&mut self, state: &State, now_ms: u64) {
+    /// A new term: every lease that is out gets its whole time. `paused`: nothing is sent for now (E8).
+    pub fn new_term(&mut self, state: &State, paused: bool, now_ms: u64) {
         self.armed.clear();
         self.queue.clear();
         for node in state.nodes.values() {
-            self.new_session(state, node, now_ms);
+            self.new_session(state, node, paused, now_ms);
         }
     }
 
     /// A new session of a node: every lease that is out there gets its whole time.
-    pub fn new_session(&mut self, state: &State, node: &Node, now_ms: u64) {
+    pub fn new_session(&mut self, state: &State, node: &Node, paused: bool, now_ms: u64) {
         let first = (node.ord, LeaseKey::FIRST);
         let old: Vec<_> =
             self.armed.range(first..).map(|(key, _)| *key).take_while(|(ord, _)| *ord == node.ord).collect();
         for (ord, lease) in old {
             self.ended(ord, lease);
         }
+        self.arm_missing(state, node, paused, now_ms);
+    }
+
+    /// An offer was not sent, because dispatch is paused (E8).
+    pub fn withheld(&mut self) {
+        self.withheld = true;
+    }
+
+    /// Dispatch goes on, or was never paused: what was not sent meanwhile has its whole time from now on.
+    pub fn go_on(&mut self, state: &State, now_ms: u64) {
+        if !std::mem::take(&mut self.withheld) {
+            return;
+        }
+        for node in state.nodes.values() {
+            self.arm_missing(state, node, false, now_ms);
+        }
+    }
+
+    fn arm_missing(&mut self, state: &State, node: &Node, paused: bool, now_ms: u64) {
         for effect in node_effects(state, node) {
             match effect {
+                Effect::Offer(offer) if has_begun(state, node, offer.lease) => {
+                    self.begun(node.ord, offer.lease, offer.timeout_ms(), now_ms);
+                }
+                Effect::Offer(_) if paused => self.withheld(),
                 Effect::Offer(offer) => self.sent(&offer, now_ms),
-                Effect::Revoke { node, lease } => self.revoked(node, lease, now_ms),
-                Effect::Forget { .. } | Effect::Deposed => {}
+                Effect::Revoke { node: ord, lease } => {
+                    self.revoked(ord, lease, now_ms);
+                    if let Some(armed) = self.armed.get_mut(&(ord, lease)) {
+                        armed.begun = has_begun(state, node, lease);
+                    }
+                }
+                Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => {}
             }
         }
     }
@@ -82,28 +128,41 @@ impl Backstop {
     pub fn expired(&mut self, now_ms: u64) -> Vec<Command> {
         let mut commands = Vec::new();
         while let Some((_, node, lease)) = self.queue.first().copied().filter(|(at, ..)| *at <= now_ms) {
+            let begun = self.armed.get(&(node, lease)).is_some_and(|armed| armed.begun);
             self.ended(node, lease);
-            commands.push(Command::ExpireLease(ExpireLease { node, lease }));
+            commands.push(Command::ExpireLease(ExpireLease { node, lease, begun }));
         }
         commands
     }
 
     fn arm(&mut self, node: NodeOrd, lease: LeaseKey, stage: Stage, limit_ms: u64, now_ms: u64) {
-        if self.armed.get(&(node, lease)).is_some_and(|(known, _)| *known >= stage) {
+        let known = self.armed.get(&(node, lease)).copied();
+        if known.is_some_and(|known| known.stage >= stage) {
             return;
         }
         self.ended(node, lease);
-        let deadline = now_ms.saturating_add(limit_ms).saturating_add(GRACE_MS);
-        self.armed.insert((node, lease), (stage, deadline));
-        self.queue.insert((deadline, node, lease));
+        let deadline_ms = now_ms.saturating_add(limit_ms).saturating_add(GRACE_MS);
+        let begun = stage == Stage::Begun || known.is_some_and(|known| known.begun);
+        self.armed.insert((node, lease), Armed { stage, begun, deadline_ms });
+        self.queue.insert((deadline_ms, node, lease));
     }
+}
+
+fn has_begun(state: &State, node: &Node, lease: LeaseKey) -> bool {
+    state.jobs.get(&lease.job).is_some_and(|job| job.begun(node.ord).is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Backstop, GRACE_MS, REVOKE_MS};
-    use grid_core::State;
+    use grid_core::{
+        BeginLease, BeginTerm, Command, Entry, EntryHead, ExpireLease, Quotas, RegisterNode, State, SubmitJob, apply,
+    };
+    use grid_types::job::parse_job;
+    use grid_types::node::{Capacity, NodeFacts};
     use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, StepIndex};
+
+    use serde_json::json;
 
     const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
     const NODE: NodeOrd = NodeOrd(1);
@@ -134,7 +193,88 @@ mod tests {
         backstop.accepted(NODE, LEASE, 0, 0);
         backstop.ended(NODE, LEASE);
         backstop.accepted(NodeOrd(2), LEASE, 0, 0);
-        backstop.new_term(&State::default(), 0);
+        backstop.new_term(&State::default(), false, 0);
         assert!(backstop.expired(u64::MAX).is_empty());
+    }
+
+    /// One `once` lease that is out to one node.
+    fn leased() -> (State, LeaseKey) {
+        let mut state = State::default();
+        let begin = BeginTerm {
+            term: 1,
+            leader: "c1".parse().unwrap(),
+            api_url: String::new(),
+            grpc_addr: String::new(),
+            quotas: Quotas::default(),
+            cluster_id: "c".to_owned(),
+            restored: None,
+            feature_level: grid_core::FEATURE_LEVEL,
+        };
+        let node = RegisterNode {
+            id: "n1".parse().unwrap(),
+            facts: NodeFacts {
+                backends: [("test".to_owned(), ["record".to_owned()].into())].into(),
+                capacity: Capacity { slots: 1, ..Capacity::default() },
+                ..NodeFacts::default()
+            },
+            journal_id: b"j".to_vec(),
+            boot: 1,
+            nonce: b"n".to_vec(),
+            known_session_lives: false,
+            agent: false,
+            held: Vec::new(),
+        };
+        let task = json!({"backend": "test", "action": "record", "params": {"path": "/p"}, "timeout": "1s"});
+        let spec = parse_job(&json!({"target": "all", "tasks": [task]})).unwrap();
+        let submit = SubmitJob { id: JobId(7), namespace: "default".parse().unwrap(), spec, key: None, plan: None };
+        put(&mut state, Command::BeginTerm(begin));
+        put(&mut state, Command::RegisterNode(node));
+        put(&mut state, Command::SubmitJob(submit));
+        let lease = state.jobs[&JobId(7)].lease_at(NODE).unwrap().0;
+        (state, lease)
+    }
+
+    fn put(state: &mut State, command: Command) {
+        let epoch = state.meta.leadership.epoch;
+        let head = EntryHead { epoch, term: 1, now_ms: 0, wall_ms: 0, commands: 1 };
+        let applied = apply(state, &Entry { head, commands: vec![command] });
+        assert!(applied.replies[0].is_ok(), "{:?}", applied.replies);
+    }
+
+    #[test]
+    fn e8_what_is_not_sent_while_dispatch_is_paused_has_no_deadline() {
+        let (state, lease) = leased();
+        let mut backstop = Backstop::default();
+        backstop.new_term(&state, true, 0);
+        backstop.new_session(&state, &state.nodes[&NODE], true, 0);
+        assert!(backstop.expired(u64::MAX).is_empty());
+        backstop.go_on(&state, 500_000);
+        assert!(backstop.expired(500_000 + 1_000 + GRACE_MS - 1).is_empty(), "its whole time from now on");
+        let expire = Command::ExpireLease(ExpireLease { node: NODE, lease, begun: false });
+        assert_eq!(backstop.expired(500_000 + 1_000 + GRACE_MS), [expire]);
+        backstop.go_on(&state, 600_000);
+        assert!(backstop.expired(u64::MAX).is_empty(), "nothing was withheld since");
+
+        backstop.new_term(&state, false, 0);
+        assert_eq!(backstop.expired(u64::MAX).len(), 1, "otherwise it counts from the commit");
+        backstop.new_term(&state, true, 0);
+        backstop.accepted(NODE, lease, 1_000, 0);
+        assert_eq!(backstop.expired(u64::MAX).len(), 1, "so does what a worker holds");
+    }
+
+    #[test]
+    fn w3_a_lease_that_begins_has_its_whole_time_again_even_while_dispatch_is_paused() {
+        let (mut state, lease) = leased();
+        let mut backstop = Backstop::default();
+        backstop.accepted(NODE, lease, 1_000, 0);
+        backstop.begun(NODE, lease, 1_000, 20_000);
+        assert!(backstop.expired(21_000 + GRACE_MS - 1).is_empty());
+        let expire = Command::ExpireLease(ExpireLease { node: NODE, lease, begun: true });
+        assert_eq!(backstop.expired(21_000 + GRACE_MS), std::slice::from_ref(&expire));
+
+        let session = state.nodes[&NODE].session;
+        put(&mut state, Command::BeginLease(BeginLease { node: NODE, session, lease }));
+        backstop.new_term(&state, true, 0);
+        assert_eq!(backstop.expired(u64::MAX), [expire], "the next leader knows that it runs");
     }
 }

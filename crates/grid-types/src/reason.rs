@@ -51,7 +51,9 @@ coded! {
         21 NodeDead => "node dead";
         22 NodeLeft => "node left";
         23 NodeRemoved => "node removed";
-        24 JournalLost => "the worker lost its journal";
+        /// W1: a `once` lease has begun, and the worker's registration does not name it.
+        24 NotInJournal =>
+            "the worker's journal does not name it: its data folder was lost, copied or restored after the step began";
         25 NoResultInTime => "no result within its timeout";
         26 RestoredUnresolved => "restored from a backup: it may have run since, and no journal can tell";
         27 RevokedAfterBackup => "it was revoked after the backup that was restored";
@@ -90,6 +92,7 @@ fn revoked(why: Revoked, ended: Option<Outcome>) -> String {
         Some(Outcome::Cancelled) => because.to_owned(),
         // The worker died while it ran: that it is over does not tell how it ended (W9).
         Some(Outcome::Unknown) => format!("{because}; its worker had been restarted while it ran"),
+        // A definite outcome is kept as it is; this is for what no worker of this version says.
         Some(before) => format!("{because}; it had already ended: {before}"),
         None => format!("{because} before it started"),
     }

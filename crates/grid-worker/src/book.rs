@@ -1,10 +1,10 @@
 //! The book: every lease this worker knows, and what is to be done about it. Synchronous, no I/O.
 //!
 //! ```text
-//!            offer                   on disk (once)
-//!   (none) --------> Queued --> Starting --------> Running --> Over --final answer--> settled --Forget--> tombstone
-//!      |                \           \                 |          ^
-//!      '---- revoke -----+-----------+--> Over        '-- stop --'
+//!            offer                   on disk         granted (once)
+//!   (none) --------> Queued --> Starting --> Asking --------> Running --> Over --final answer--> settled --Forget--> tombstone
+//!      |                \           \          \                 |          ^
+//!      '---- revoke -----+-----------+----------+--> Over        '-- stop --'
 //! ```
 //!
 //! Each call changes the book and leaves [`Effects`]: records for the journal first, then leases to start and to stop, and
@@ -14,13 +14,15 @@
 //! - W2 nothing runs that is stale, revoked or already known. A revoke counts for its lease, not for the whole (job,
 //!   job_epoch): a timed-out job revokes leases and still runs its `on_failure` steps in the same epoch. A lease of an
 //!   older epoch than the newest known of its job counts as revoked.
-//! - W3 a `once` lease starts, and is reported, only when that is on disk.
+//! - W3 a `once` lease starts only when that is on disk and the leader has recorded it, and is reported only when its
+//!   outcome is on disk.
 //! - W7 one lease of a job at a time, `slots` leases in all; the rest wait in order.
 //!
 //! Not here: sessions and reconnecting (`session`), running (`exec`), files (`journal`).
 //! The book keeps a bounded memory: a forgotten job shrinks to one tombstone for 24 h, and beyond [`MAX_SETTLED`] the
 //! oldest settled leases go even if their `Forget` never came, since it is a message that may be lost.
 
+mod begin;
 mod entry;
 mod offers;
 mod recall;
@@ -52,6 +54,8 @@ pub struct Work {
     /// As it came; checked by whoever runs it.
     pub offer: v1::Offer,
     pub started_at_ms: u64,
+    /// W3: on the monotonic clock; after this it does not start but asks again.
+    pub start_by_mono_ms: Option<u64>,
 }
 
 /// What the caller has to do, in this order.
@@ -87,6 +91,8 @@ pub struct Book {
     /// Highest ever obeyed.
     epoch: LeaderEpoch,
     accepts_offers: bool,
+    /// Told to end at once.
+    starts_nothing: bool,
     /// Held leases (W5).
     leases: BTreeMap<LeaseKey, Entry>,
     settled: BTreeMap<LeaseKey, Settled>,
@@ -132,6 +138,7 @@ impl Book {
             session: SessionId(0),
             epoch: LeaderEpoch::default(),
             accepts_offers: true,
+            starts_nothing: false,
             leases: BTreeMap::new(),
             settled: BTreeMap::new(),
             tombstones: BTreeMap::new(),
@@ -179,6 +186,22 @@ impl Book {
         self.active.len()
     }
 
+    /// What the journal and the queue have, for the registration (W1).
+    pub fn held(&self) -> impl Iterator<Item = LeaseKey> {
+        self.leases.keys().copied()
+    }
+
+    /// Whether the journal knows that the lease has ended: what it left running, it left on purpose.
+    #[must_use]
+    pub fn has_ended(&self, lease: &LeaseKey) -> bool {
+        match self.leases.get(lease) {
+            Some(entry) => entry.ended.is_some(),
+            None => {
+                self.settled.contains_key(lease) || self.tombstone_of(lease).is_some() || lease.job <= self.dropped_to
+            }
+        }
+    }
+
     #[must_use]
     pub fn holds(&self, lease: &LeaseKey) -> bool {
         self.leases.contains_key(lease)
@@ -197,7 +220,7 @@ impl Book {
         self.due.clear();
         for (lease, entry) in &mut self.leases {
             entry.again_at_ms = None;
-            if entry.is_over() && entry.waits_for <= self.on_disk {
+            if entry.has_news() && entry.waits_for <= self.on_disk {
                 self.due.insert(*lease);
             }
         }
@@ -253,13 +276,13 @@ impl Book {
             let Some(entry) = ready else { continue };
             match std::mem::replace(&mut entry.phase, Phase::Over) {
                 Phase::Starting(work) => {
-                    entry.phase = Phase::Running;
-                    self.effects.start.push(*work);
+                    entry.phase = Phase::Asking(work);
+                    self.due.insert(lease);
                 }
                 Phase::Over => {
                     self.due.insert(lease);
                 }
-                other @ (Phase::Queued(_) | Phase::Running) => entry.phase = other,
+                other @ (Phase::Queued(_) | Phase::Asking(_) | Phase::Running) => entry.phase = other,
             }
         }
     }
@@ -282,7 +305,7 @@ impl Book {
     /// Said as soon as there is a session, or when the disk is ready.
     fn say(&mut self, lease: LeaseKey) {
         let Some(entry) = self.leases.get(&lease) else { return };
-        if entry.is_over() && entry.waits_for <= self.on_disk {
+        if entry.has_news() && entry.waits_for <= self.on_disk {
             self.due.insert(lease);
         }
     }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use grid_types::clock::Clock;
 use grid_types::decl::EffectClass;
 use grid_types::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_ERROR_BYTES};
-use grid_types::{LeaseKey, NodeId, Span};
+use grid_types::{Attempt, JobEpoch, LeaseKey, NodeId, Span, StepIndex};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::backends::Backends;
@@ -43,8 +43,19 @@ const GRACE: Duration = Duration::from_secs(5);
 /// What happened to a lease.
 #[derive(Debug)]
 pub enum Event {
-    Forked { lease: LeaseKey, group: Group },
-    Ended { lease: LeaseKey, ended: Ended, tail: Vec<u8> },
+    Forked {
+        lease: LeaseKey,
+        group: Group,
+    },
+    /// It did not start: what allowed it to is too old (W3).
+    Late {
+        work: Work,
+    },
+    Ended {
+        lease: LeaseKey,
+        ended: Ended,
+        tail: Vec<u8>,
+    },
 }
 
 /// What every lease of this worker shares.
@@ -72,6 +83,19 @@ pub(crate) fn mark(folder_mark: &str, lease: &LeaseKey) -> String {
     format!("{folder_mark}/{lease}")
 }
 
+/// Whether a mark is of this data folder, and the lease that it names.
+pub(crate) fn read_mark(folder_mark: &str, text: &str) -> Option<Option<LeaseKey>> {
+    let rest = text.strip_prefix(folder_mark)?.strip_prefix('/')?;
+    let lease = || {
+        let mut parts = rest.split('/');
+        let job = parts.next()?.parse().ok()?;
+        let mut number = || parts.next()?.parse::<u32>().ok();
+        let (job_epoch, step) = (JobEpoch(number()?), StepIndex(number()?));
+        Some(LeaseKey { job, job_epoch, step, attempt: Attempt(number()?) })
+    };
+    Some(lease())
+}
+
 pub struct Executor {
     surroundings: Arc<Surroundings>,
     events: mpsc::Sender<Event>,
@@ -91,6 +115,11 @@ impl Executor {
         self.running.insert(lease, stop);
         let (surroundings, events) = (Arc::clone(&self.surroundings), self.events.clone());
         tokio::spawn(async move {
+            // As close to the fork as can be: this process may have been stopped since it was allowed to start.
+            if work.start_by_mono_ms.is_some_and(|by| surroundings.clock.mono_ms() > by) {
+                let _ = events.send(Event::Late { work }).await;
+                return;
+            }
             let (ended, tail) = execute(surroundings, work, stopped, events.clone()).await;
             // Nobody listens only when the whole worker is gone.
             let _ = events.send(Event::Ended { lease, ended, tail }).await;

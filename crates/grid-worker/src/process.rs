@@ -65,7 +65,7 @@ pub trait Processes: Send + Sync + 'static {
     /// Whether anything in the group, or anything that carries the mark, still runs. May block for some milliseconds.
     fn is_alive(&self, group: Group, mark: Option<&str>) -> bool;
 
-    /// Kills everything in these groups of an earlier process of this worker, and everything that carries one of these
-    /// marks. Returns how many were still there; zero: all gone.
-    fn kill_left_over(&self, groups: &[Group], marks: &[String]) -> usize;
+    /// Kills everything in these groups of an earlier process of this worker, and everything whose mark is a left-over one.
+    /// Returns how many were still there; zero: all gone.
+    fn kill_left_over(&self, groups: &[Group], is_left_over: &dyn Fn(&str) -> bool) -> usize;
 }

@@ -17,11 +17,11 @@ use grid_types::clock::{Clock, SystemClock};
 use tokio::sync::mpsc;
 
 use crate::backends::Backends;
-use crate::book::{Book, Interrupted};
+use crate::book::Book;
 use crate::config::{Ready, WorkerConfig, WorkerError};
 use crate::connect::Connector;
 use crate::directory::{Directory, HttpDirectory};
-use crate::exec::{Executor, Surroundings, blocking_places, mark};
+use crate::exec::{Executor, Surroundings, blocking_places, read_mark};
 use crate::facts;
 use crate::folder::{Folder, random_bytes};
 use crate::inbox::Inbox;
@@ -144,7 +144,7 @@ pub(crate) async fn open_journal(
         opened => opened?,
     };
     replay(book, records);
-    end_left_over(processes, folder.journal_id(), &book.interrupted()).await?;
+    end_left_over(processes, folder.journal_id(), book).await?;
     Ok(journal)
 }
 
@@ -154,7 +154,7 @@ async fn give_up_replaced(folder: &mut Folder, processes: &Arc<dyn Processes>) -
     let mut disk = FileDisk::new(folder.journal_path());
     let mut given_up = Book::new(1);
     replay(&mut given_up, Journal::salvage(&mut disk));
-    end_left_over(processes, previous, &given_up.interrupted()).await?;
+    end_left_over(processes, previous, &given_up).await?;
     disk.set_aside().map_err(JournalError::Io)?;
     folder.journal_is_replaced()
 }
@@ -165,18 +165,16 @@ fn replay(book: &mut Book, records: Vec<Record>) {
     }
 }
 
-async fn end_left_over(
-    processes: &Arc<dyn Processes>,
-    journal_id: &str,
-    interrupted: &[Interrupted],
-) -> Result<(), WorkerError> {
-    if interrupted.is_empty() {
-        return Ok(());
-    }
-    let groups: Vec<_> = interrupted.iter().flat_map(|lease| lease.groups.iter().copied()).collect();
-    let marks: Vec<_> = interrupted.iter().map(|interrupted| mark(journal_id, &interrupted.lease)).collect();
+/// W1: ends every process that carries this folder's mark, but for what a lease that has ended left behind on purpose.
+/// Those of leases that the journal does not know are ended, too: the folder may have been put back to a time before
+/// they began.
+async fn end_left_over(processes: &Arc<dyn Processes>, journal_id: &str, book: &Book) -> Result<(), WorkerError> {
+    let groups: Vec<_> = book.interrupted().into_iter().flat_map(|lease| lease.groups).collect();
+    let is_left_over = |mark: &str| {
+        read_mark(journal_id, mark).is_some_and(|lease| !lease.is_some_and(|lease| book.has_ended(&lease)))
+    };
     let deadline = tokio::time::Instant::now() + LEFT_OVER_LIMIT;
-    while processes.kill_left_over(&groups, &marks) > 0 {
+    while processes.kill_left_over(&groups, &is_left_over) > 0 {
         if tokio::time::Instant::now() >= deadline {
             let problem = "a process of an earlier run does not die of SIGKILL; end it by hand, then start again";
             return Err(WorkerError::Config(problem.to_owned()));

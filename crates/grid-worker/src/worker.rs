@@ -129,6 +129,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             boot: self.folder.boot(),
             nonce: self.nonce.to_vec(),
             cluster_id: self.folder.cluster_id().to_owned(),
+            held: self.book.held().map(v1::Lease::from).collect(),
             leader_epoch: self.book.epoch().wire(),
         }
     }
@@ -186,6 +187,10 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             Inner::Lease(Event::Ended { lease, ended, tail }) => {
                 self.executor.ended(&lease);
                 self.book.ended(lease, ended, tail, now);
+            }
+            Inner::Lease(Event::Late { work }) => {
+                self.executor.ended(&work.lease);
+                self.book.started_late(work, now);
             }
             Inner::Synced(Ok(number)) => self.book.synced(number),
             Inner::Synced(Err(error)) => return Err(WorkerError::Sync(error)),
@@ -254,8 +259,10 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         self.executor.stop_all();
         let stopped = async {
             while !self.executor.is_idle() {
-                if let Inner::Lease(Event::Ended { lease, .. }) = self.inbox.next().await {
-                    self.executor.ended(&lease);
+                match self.inbox.next().await {
+                    Inner::Lease(Event::Ended { lease, .. }) => self.executor.ended(&lease),
+                    Inner::Lease(Event::Late { work }) => self.executor.ended(&work.lease),
+                    _ => {}
                 }
             }
         };

@@ -36,13 +36,14 @@ impl Controller {
             let known_session_lives = node.is_some_and(|node| self.lives(node.ord));
             let (journal_id, nonce) = (identity(poll), identity(poll));
             let (id, facts) = (poll.agent.clone(), facts(poll, before));
-            RegisterNode { id, facts, journal_id, boot: 0, nonce, known_session_lives, agent: true }
+            RegisterNode { id, facts, journal_id, boot: 0, nonce, known_session_lives, agent: true, held: Vec::new() }
         };
         self.shared.proposer.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
         let state = self.shared.state();
         let now_mono_ms = self.shared.clock.mono_ms();
         if let Some(node) = state.node_by_id(&poll.agent) {
-            self.shared.soft().backstop.new_session(&state, node, now_mono_ms);
+            let paused = !self.shared.gives_out();
+            self.shared.soft().backstop.new_session(&state, node, paused, now_mono_ms);
         }
         // Whoever registered after this is asked again by the next question.
         let gone =

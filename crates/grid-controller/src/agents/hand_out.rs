@@ -118,7 +118,7 @@ fn due(state: &State, node: &Node, poll: &AgentPoll, told: &mut Told, times: Tim
                     due.revoked.push(lease);
                 }
             }
-            Effect::Forget { .. } | Effect::Deposed => {}
+            Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => {}
         }
     }
     // W5: what it holds and nobody knows. What is settled it will hear when it reports.

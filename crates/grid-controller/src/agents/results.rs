@@ -111,6 +111,7 @@ impl Controller {
             session,
             lease: result.lease.lease,
             ended: Some(ended),
+            error: result.error.clone(),
             duration_ms: result.duration_ms,
             started_wall_ms: self.started_wall_ms(result),
             output_tail: end_of(result.output.clone().into_bytes()),

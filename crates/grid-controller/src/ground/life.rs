@@ -124,6 +124,7 @@ pub fn register(node: &str) -> Command {
         nonce: vec![1],
         known_session_lives: false,
         agent: false,
+        held: Vec::new(),
     })
 }
 

@@ -1,12 +1,12 @@
 //! `ConfirmRevoke`: a worker says that nothing of a revoked lease runs, or ever will (W9).
 
-use grid_types::limits::OUTPUT_TAIL_BYTES;
+use grid_types::limits::{MAX_ERROR_BYTES, OUTPUT_TAIL_BYTES};
 use grid_types::{LeaseKey, NodeOrd, Outcome, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
 use crate::apply::Turn;
-use crate::report::{Facts, Report};
+use crate::report::{Facts, Report, cut};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmRevoke {
@@ -28,6 +28,9 @@ pub struct ConfirmRevoke {
     pub output_tail: Vec<u8>,
     #[n(7)]
     pub output_bytes: u64,
+    /// Of one that had failed or timed out before.
+    #[n(8)]
+    pub error: Option<String>,
 }
 
 impl ConfirmRevoke {
@@ -61,6 +64,7 @@ impl ConfirmRevoke {
             started_wall_ms: self.started_wall_ms,
             output_tail: self.output_tail[tail_from..].to_vec(),
             output_bytes: self.output_bytes,
+            error: self.error.clone().map(|error| cut(error, MAX_ERROR_BYTES)),
         }
     }
 }
@@ -69,7 +73,7 @@ impl ConfirmRevoke {
 mod tests {
     use crate::commands::{Answer, Reply, Stale};
     use crate::world::{World, leaf};
-    use grid_types::Outcome;
+    use grid_types::{JobStatus, Outcome};
 
     #[test]
     fn w9_a_lease_whose_worker_died_is_unknown_however_it_was_revoked() {
@@ -92,5 +96,40 @@ mod tests {
         world.cancel(job).unwrap();
         assert_eq!(world.confirm_revoked(lease), Ok(Reply::Answered(Answer::Committed)));
         assert_eq!(world.confirm_revoked(lease), Ok(Reply::Answered(Answer::Superseded(Stale::Settled))));
+    }
+
+    #[test]
+    fn w9_a_definite_outcome_from_before_the_revoke_is_kept() {
+        for ended in [Outcome::Success, Outcome::Failed, Outcome::TimedOut] {
+            let mut world = World::with_nodes(1);
+            let job = world.submit("all", vec![leaf("test", "record"), leaf("ping", "echo")]);
+            let lease = world.offered()[0];
+            world.cancel(job).unwrap();
+            world.confirm_ended(lease, Some(ended)).unwrap();
+            assert_eq!(world.rows_of(job)[&(0, 1)], ended, "cancelled after it had ended");
+            assert_eq!(world.status(job), JobStatus::Cancelled);
+        }
+        let mut world = World::with_nodes(2);
+        world.next_timeout("1m");
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        let leases = world.offered();
+        world.advance_ms(60_000);
+        world.confirm_ended(leases[0], Some(Outcome::Success)).unwrap();
+        world.confirm_revoked(leases[1]).unwrap();
+        assert_eq!((world.rows_of(job)[&(0, 1)], world.rows_of(job)[&(0, 2)]), (Outcome::Success, Outcome::TimedOut));
+        assert_eq!(world.status(job), JobStatus::Failed, "its time was over");
+    }
+
+    #[test]
+    fn w9_what_had_succeeded_before_the_cancel_is_not_run_again_by_resume() {
+        let mut world = World::with_nodes(2);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        let leases = world.offered();
+        world.cancel(job).unwrap();
+        world.confirm_ended(leases[0], Some(Outcome::Success)).unwrap();
+        world.confirm_revoked(leases[1]).unwrap();
+        world.resume(job).unwrap();
+        let again: Vec<_> = world.offered().into_iter().map(|(node, _)| node.0).collect();
+        assert_eq!(again, [2]);
     }
 }

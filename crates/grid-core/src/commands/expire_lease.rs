@@ -1,4 +1,5 @@
-//! `ExpireLease`: the leader's backstop behind the worker's own timeout (W6). Nobody knows how it ended: `unknown`.
+//! `ExpireLease`: the leader's backstop behind the worker's own timeout (W6). Nobody knows how it ended: `unknown`; a
+//! `once` lease that has not begun returns to its queue (E8).
 
 use grid_types::{LeaseKey, NodeOrd, Reason};
 use minicbor::{Decode, Encode};
@@ -13,20 +14,25 @@ pub struct ExpireLease {
     pub node: NodeOrd,
     #[n(1)]
     pub lease: LeaseKey,
+    /// The deadline counted from the start of the lease (W3). One that has started since has another deadline.
+    #[n(2)]
+    #[cbor(default)]
+    pub begun: bool,
 }
 
 impl ExpireLease {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let found = turn.state.jobs.get(&self.lease.job).and_then(|job| {
             let (lease, _) = job.lease_at(self.node)?;
-            job.position(self.node).filter(|_| lease == self.lease)
+            let is_current = lease == self.lease && job.begun(self.node).is_some() == self.begun;
+            job.position(self.node).filter(|_| is_current)
         });
         let Some(position) = found else {
             return Ok(Reply::Answered(Answer::Superseded(Stale::Settled)));
         };
         let (job, node) = (turn.state.jobs.get(&self.lease.job), turn.state.nodes.get(&self.node));
-        if job.zip(node).is_some_and(|(job, node)| job.never_reached(node)) {
-            // W10: an agent that never asked for it has not run it. It may still come.
+        if job.zip(node).is_some_and(|(job, node)| job.never_ran(node)) {
+            // E8, W10: a worker that has not begun it, or an agent that never asked for it, has not run it.
             turn.take_back(self.lease.job, position);
             return Ok(Reply::Done);
         }

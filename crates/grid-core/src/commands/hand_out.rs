@@ -100,7 +100,10 @@ impl Turn<'_> {
     pub(super) fn note_all_handed(&mut self, ord: NodeOrd) {
         let held = self.state.nodes.get(&ord).map(|node| node.held.clone()).unwrap_or_default();
         for id in held {
-            let Some(job) = self.state.jobs.get(&id) else { continue };
+            let (Some(job), Some(node)) = (self.state.jobs.get(&id), self.state.nodes.get(&ord)) else { continue };
+            if job.never_ran(node) {
+                continue;
+            }
             if let (Some(position), Some((lease, _))) = (job.position(ord), job.lease_at(ord)) {
                 self.note_handed(lease, position);
             }

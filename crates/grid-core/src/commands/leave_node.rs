@@ -77,6 +77,7 @@ mod tests {
     fn a_worker_that_leaves_what_it_holds_leaves_it_unknown() {
         let mut world = World::with_nodes(1);
         let job = world.submit("all", vec![leaf("test", "record")]);
+        world.begin_all();
         world.leave_holding(1);
         assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown);
     }

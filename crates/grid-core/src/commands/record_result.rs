@@ -9,7 +9,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
 use crate::apply::Turn;
-use crate::report::Report;
+use crate::report::{Report, cut};
 use crate::state::{Job, RanEnd, RanState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -97,10 +97,7 @@ impl RecordResult {
             Outcome::Success | Outcome::Failed | Outcome::TimedOut | Outcome::Unknown => self.outcome,
             Outcome::Pending | Outcome::Running | Outcome::Cancelled | Outcome::Skipped => Outcome::Failed,
         };
-        let mut error = self.error.clone();
-        if let Some(text) = &mut error {
-            truncate(text, MAX_ERROR_BYTES);
-        }
+        let error = self.error.clone().map(|error| cut(error, MAX_ERROR_BYTES));
         let tail_from = self.output_tail.len().saturating_sub(OUTPUT_TAIL_BYTES);
         Report {
             outcome,
@@ -122,14 +119,6 @@ impl Job {
         let of_this_run = lease.job_epoch >= self.head.run_epoch;
         known == Some(&lease.attempt) && of_this_run && outcome != Outcome::Unknown && !self.head.status.is_ended()
     }
-}
-
-pub(super) fn truncate(text: &mut String, most: usize) {
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
 }
 
 #[cfg(test)]
@@ -179,6 +168,7 @@ mod tests {
         world.next_strategy_continue();
         let job = world.submit("all", vec![leaf("test", "record"), leaf("ping", "echo")]);
         let lease = world.offered()[0];
+        world.begin_all();
         world.mark_dead(1);
         assert_eq!(world.count(job, 0, Outcome::Unknown), 1);
         world.register("node-1", b"journal-1", 2, b"again", false).unwrap();

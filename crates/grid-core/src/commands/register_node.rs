@@ -1,12 +1,13 @@
 //! `RegisterNode`: a worker process begins a session (W1).
 //!
-//! A second process that claims the same node is refused; a worker that lost its journal loses its `once` leases to
-//! `unknown`, because nobody can say whether they ran.
+//! A second process that claims the same node is refused while the known session lives. A registration names the leases
+//! that the worker's journal has: a `once` lease that has begun (W3) and is not among them becomes `unknown` in this very
+//! entry, before anything is offered in the session. `journal_id`, `boot` and nonce are not asked about that, because a
+//! folder that was copied or put back has them, too. One that has not begun is offered as usual.
 
-use grid_types::decl::EffectClass;
 use grid_types::limits::MAX_AGENTS;
 use grid_types::node::{NodeFacts, NodeStatus};
-use grid_types::{Event, JobId, NodeId, NodeOrd, Reason, SessionId};
+use grid_types::{Event, JobId, LeaseKey, NodeId, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -34,6 +35,10 @@ pub struct RegisterNode {
     #[n(6)]
     #[cbor(default)]
     pub agent: bool,
+    /// What the worker's journal has: leases that started, run, or ended without a final answer.
+    #[n(7)]
+    #[cbor(default)]
+    pub held: Vec<LeaseKey>,
 }
 
 /// What a registration after a restore means for the node's journal.
@@ -49,9 +54,7 @@ impl RegisterNode {
         if let Some(node) = known.and_then(|ord| turn.state.nodes.get(&ord)) {
             self.check(node)?;
             let (ord, becomes_agent) = (node.ord, self.agent && !node.agent);
-            if node.journal_id != self.journal_id {
-                self.give_up_once_leases(turn, ord);
-            }
+            self.give_up_leases(turn, ord);
             if becomes_agent {
                 turn.note_all_handed(ord);
             }
@@ -142,7 +145,7 @@ impl RegisterNode {
         if node.nonce == self.nonce || node.status == NodeStatus::Removed {
             return Ok(());
         }
-        let way_out = "if it is a copy of that machine, start it with another --node-id or with --reset-journal";
+        let way_out = "if this machine is a copy of that one, start it with --reset-journal and another --node-id";
         if self.known_session_lives && self.agent {
             return Err(Rejection::DuplicateNode(format!(
                 "another agent or worker runs as {}, and it was heard a moment ago; stop one of the two, or give this one \
@@ -156,29 +159,24 @@ impl RegisterNode {
                 self.id
             )));
         }
-        if node.journal_id == self.journal_id && self.boot <= node.boot {
-            return Err(Rejection::DuplicateNode(format!(
-                "the data folder of {} is older than what this cluster has seen of it (boot {} after {}): \
-                 it was restored or copied; {way_out}",
-                self.id, self.boot, node.boot
-            )));
-        }
         Ok(())
     }
 
-    fn give_up_once_leases(&self, turn: &mut Turn<'_>, ord: NodeOrd) {
+    /// W1: gives up what may have run and is not in the worker's journal.
+    fn give_up_leases(&self, turn: &mut Turn<'_>, ord: NodeOrd) {
         let held: Vec<JobId> = turn.state.nodes.get(&ord).map(|n| n.held.iter().copied().collect()).unwrap_or_default();
         for id in held {
-            let Some(job) = turn.state.jobs.get(&id) else { continue };
-            let Some(position) = job.position(ord) else { continue };
-            let cell = &job.cells[position];
-            if turn.state.nodes.get(&ord).is_some_and(|node| job.never_reached(node)) {
+            let (Some(job), Some(node)) = (turn.state.jobs.get(&id), turn.state.nodes.get(&ord)) else { continue };
+            let (Some(position), Some((lease, revoked))) = (job.position(ord), job.lease_at(ord)) else { continue };
+            if job.never_ran(node) || self.held.contains(&lease) {
                 continue;
             }
-            let once = job.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once);
-            let revoked = job.lease_of(cell).is_some_and(|(_, revoked)| revoked.is_some());
-            if once || revoked {
-                turn.lose_lease(id, position, Reason::JournalLost);
+            let another = node.journal_id != self.journal_id;
+            // An agent keeps no journal: what it received stays with it as long as it is the same one (W10).
+            let is_same_agent = self.agent && node.agent && !another;
+            let is_once = job.runs_once(&job.cells[position]);
+            if (is_once && !is_same_agent) || (revoked.is_some() && another) {
+                turn.lose_lease(id, position, Reason::NotInJournal);
             }
         }
     }
@@ -216,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn w1_a_rolled_back_folder_is_a_duplicate() {
+    fn w1_a_folder_that_was_put_back_is_accepted_as_long_as_nobody_else_runs_as_the_node() {
         let mut world = World::new();
         world.register("web-01", b"journal-a", 5, b"nonce-1", false).unwrap();
-        let stale = world.register("web-01", b"journal-a", 5, b"nonce-2", false);
-        assert!(matches!(stale, Err(Rejection::DuplicateNode(_))));
-        assert!(world.register("web-01", b"journal-a", 6, b"nonce-2", false).is_ok());
+        for (boot, nonce) in [(4, b"nonce-2"), (5, b"nonce-3"), (6, b"nonce-4")] {
+            assert!(world.register("web-01", b"journal-a", boot, nonce, false).is_ok());
+        }
     }
 
     #[test]
@@ -229,6 +227,7 @@ mod tests {
         let mut world = World::with_nodes(1);
         let once = world.submit("all", vec![leaf("test", "record")]);
         let pure = world.submit("all", vec![leaf("ping", "echo")]);
+        world.begin(world.offered()[0]).unwrap();
         world.register("node-1", b"another journal", 9, b"n", false).unwrap();
         assert_eq!(world.rows_of(once).values().copied().collect::<Vec<_>>(), [Outcome::Unknown]);
         assert_eq!(world.count(pure, 0, Outcome::Running), 1);

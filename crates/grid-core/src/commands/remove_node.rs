@@ -106,6 +106,7 @@ mod tests {
     fn force_gives_up_what_runs_and_what_waits_goes_on_without_it() {
         let mut world = World::with_nodes(2);
         let job = world.submit("all", vec![leaf("test", "record")]);
+        world.begin_all();
         world.remove(1, true).unwrap();
         assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown);
 

@@ -9,6 +9,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
+use crate::report::cut;
 use crate::state::{RanEnd, RanState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -86,9 +87,7 @@ impl ReportJournal {
                 continue;
             };
             let mut end = end.clone();
-            if let Some(error) = &mut end.error {
-                super::record_result::truncate(error, MAX_ERROR_BYTES);
-            }
+            end.error = end.error.map(|error| cut(error, MAX_ERROR_BYTES));
             if !turn.corrects_unknown(self.node, *lease, &end) {
                 turn.note_ran(self.node, *lease, RanState::Ended(end));
             }

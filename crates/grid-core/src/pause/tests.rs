@@ -181,6 +181,7 @@ fn w8_retry_on_a_node_that_is_away_is_refused_and_the_journal_may_still_speak() 
     world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
     let job = world.submit("node:node-1", vec![leaf("test", "record")]);
     let lease = world.offered()[0];
+    world.begin_all();
     world.mark_dead(1);
     let refused = world.resolve(job, 0, 1, Verdict::Retry);
     assert!(matches!(refused, Err(Rejection::NotWaiting(_))), "{refused:?}");
@@ -229,6 +230,7 @@ fn w8_on_unknown_wait_the_workers_journal_decides_as_well() {
     world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
     let job = world.submit("node:node-1", vec![leaf("test", "record"), echo()]);
     let lease = world.offered()[0];
+    world.begin_all();
     world.mark_dead(1);
     world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
     world.report(lease, Outcome::Success).unwrap();
@@ -334,6 +336,7 @@ fn w8_a_journal_that_says_failed_lets_the_step_be_tried_again() {
     world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
     let job = world.submit("all", vec![retrying("test", "record", 1)]);
     let lease = world.offered()[0];
+    world.begin_all();
     world.mark_dead(1);
     world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
     world.fail(lease);

@@ -14,10 +14,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use grid_types::decl::EffectClass;
 use grid_types::job::{JobSpec, Offline, Phase, Task};
 use grid_types::{
     Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, Reason, Revoked, StepIndex,
 };
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 use super::{Meta, Node, Scope};
@@ -187,6 +189,9 @@ pub enum CellState {
         /// W10: the leader under which an agent was last given it in an answer.
         #[n(3)]
         handed: Option<LeaderEpoch>,
+        /// W3: the nonce of the worker process that was granted to start it.
+        #[n(4)]
+        begun: Option<ByteVec>,
     },
     /// Has no place in the phase's window yet.
     #[n(4)]
@@ -366,10 +371,33 @@ impl Job {
         }
     }
 
-    /// W10: whether a lease is out to an agent that was never given it: nothing of it can have run.
+    /// W3: the nonce of the worker process that was granted to start the lease out to a node.
+    #[must_use]
+    pub fn begun(&self, node: NodeOrd) -> Option<&[u8]> {
+        match &self.cells.get(self.position(node)?)?.state {
+            CellState::Leased { begun, .. } => begun.as_ref().map(|nonce| nonce.as_slice()),
+            _ => None,
+        }
+    }
+
+    /// Whether the step of a cell must never run twice.
+    pub(crate) fn runs_once(&self, cell: &Cell) -> bool {
+        self.task_of(cell).is_none_or(|task| task.effect == EffectClass::Once)
+    }
+
+    /// Whether a lease is out to a node of which nothing can have run: its worker has not begun a `once` lease (W3), or
+    /// its agent never received it (W10).
+    #[must_use]
+    pub fn never_ran(&self, node: &Node) -> bool {
+        let Some(cell) = self.position(node.ord).and_then(|position| self.cells.get(position)) else { return false };
+        let CellState::Leased { handed, begun, .. } = &cell.state else { return false };
+        handed.is_none() && begun.is_none() && (node.agent || self.runs_once(cell))
+    }
+
+    /// W10: whether a lease is out to an agent that never received it.
     #[must_use]
     pub fn never_reached(&self, node: &Node) -> bool {
-        node.agent && self.lease_at(node.ord).is_some() && self.handed(node.ord).is_none()
+        node.agent && self.never_ran(node)
     }
 
     /// Fixes the nodes before the start.

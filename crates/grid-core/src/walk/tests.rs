@@ -270,6 +270,7 @@ fn a_job_without_a_node_left_has_not_completed() {
     world.next_strategy_continue();
     let job = world.submit("all", vec![leaf("test", "record"), echo()]);
     let leases = world.offered();
+    world.begin_all();
     world.mark_dead(1);
     world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
     world.report(leases[0], Outcome::Success).unwrap();
@@ -293,7 +294,16 @@ fn register_lacking(world: &mut World, id: &str, backend: &str, boot: u64) {
     let mut facts = world.state.nodes.values().next().unwrap().facts.clone();
     facts.backends.remove(backend);
     let (id, journal_id, nonce) = (id.parse().unwrap(), id.as_bytes().to_vec(), boot.to_be_bytes().to_vec());
-    let command = crate::RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives: false, agent: false };
+    let command = crate::RegisterNode {
+        id,
+        facts,
+        journal_id,
+        boot,
+        nonce,
+        known_session_lives: false,
+        agent: false,
+        held: Vec::new(),
+    };
     world.apply(vec![Command::RegisterNode(command)]).replies.remove(0).unwrap();
 }
 
@@ -350,7 +360,7 @@ fn l8_an_ended_job_leaves_only_its_stub_and_says_forget() {
     let lease = world.offered()[0];
     let command = world.result_command(lease, world.session(1), Outcome::Success);
     let applied = world.apply(vec![command]);
-    assert!(applied.effects.contains(&Effect::Forget { job, nodes: vec![lease.0] }));
+    assert!(applied.effects.contains(&Effect::Forget { job, epoch: lease.1.job_epoch, nodes: vec![lease.0] }));
     assert!(world.state.jobs.is_empty());
     assert_eq!(world.state.stubs[&job].status, JobStatus::Completed);
 }

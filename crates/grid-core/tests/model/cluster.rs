@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use grid_types::decl::EffectClass;
 use grid_types::job::Offline;
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, Outcome};
 
 use crate::dice::RARE;
-use crate::job::{At, Job, Trip};
+use crate::job::{At, Job, Trip, Walk};
 
 pub struct Node {
     pub status: NodeStatus,
@@ -214,7 +215,7 @@ impl Cluster {
         let (mut offered, mut revoked) = (BTreeSet::new(), BTreeSet::new());
         for (id, job) in self.jobs.iter().filter(|(_, job)| job.in_phase) {
             for (node, walk) in &job.walks {
-                let At::Leased { epoch, revoked: why } = walk.at else { continue };
+                let At::Leased { epoch, revoked: why, .. } = walk.at else { continue };
                 let lease = (*id, epoch, job.step_of(walk), walk.attempt, *node);
                 if why.is_some() {
                     revoked.insert(lease)
@@ -311,31 +312,56 @@ impl Cluster {
         }
     }
 
-    /// The node holds nothing: what is out to it never arrived.
+    /// The node holds nothing: what is out to it never arrived, but for what it had begun (W1).
     pub fn take_back_leases(&mut self, node: u32) {
-        for job in self.jobs.values_mut().filter(|job| job.in_phase && job.walks.contains_key(&node)) {
-            job.take_back(node);
-        }
+        self.each_lease(node, |job, walk, now_ms| match walk.at {
+            At::Leased { begun: Some(_), .. } => lose(job, node, now_ms),
+            _ => job.take_back(node),
+        });
     }
 
-    /// What runs on the node will not be heard of: `unknown` (DESIGN.md, Nodes).
-    pub fn lose_leases(&mut self, node: u32, only_once: bool) {
+    /// What runs on the node will not be heard of: `unknown` (DESIGN.md, Nodes), unless it never began (E8).
+    pub fn lose_leases(&mut self, node: u32) {
+        self.each_lease(node, |job, _, now_ms| {
+            if job.never_ran(node) {
+                job.take_back(node);
+            } else {
+                lose(job, node, now_ms);
+            }
+        });
+    }
+
+    /// W1: a worker registers with what its journal has: nothing, or all. A `once` lease that has begun and is missing is
+    /// unknown; of what was revoked a new journal cannot say how it ended.
+    pub fn register(&mut self, node: u32, names_all: bool, new_journal: bool) {
+        self.each_lease(node, |job, walk, now_ms| {
+            let At::Leased { revoked, begun, .. } = walk.at else { return };
+            let is_once = job.task_of(&walk).effect == EffectClass::Once;
+            let is_lost = if is_once { begun.is_some() } else { revoked.is_some() && new_journal };
+            if is_lost && !names_all {
+                lose(job, node, now_ms);
+            }
+        });
+    }
+
+    fn each_lease(&mut self, node: u32, mut act: impl FnMut(&mut Job, Walk, u64)) {
         let now_ms = self.now_ms;
         for job in self.jobs.values_mut().filter(|job| job.in_phase) {
-            let Some(walk) = job.walks.get(&node).copied() else { continue };
-            let At::Leased { revoked, .. } = walk.at else { continue };
-            let is_once = job.task_of(&walk).effect == grid_types::decl::EffectClass::Once;
-            if only_once && !is_once && revoked.is_none() {
-                continue;
-            }
-            match revoked {
-                Some(_) => {
-                    job.note_unknown(node);
-                    job.settle(node, Outcome::Unknown, walk.attempt);
-                }
-                None => job.attempt_ended(node, Outcome::Unknown, now_ms),
+            let walk = job.walks.get(&node).copied().filter(|walk| matches!(walk.at, At::Leased { .. }));
+            if let Some(walk) = walk {
+                act(job, walk, now_ms);
             }
         }
+    }
+}
+
+fn lose(job: &mut Job, node: u32, now_ms: u64) {
+    let walk = job.walks[&node];
+    if matches!(walk.at, At::Leased { revoked: Some(_), .. }) {
+        job.note_unknown(node);
+        job.settle(node, Outcome::Unknown, walk.attempt);
+    } else {
+        job.attempt_ended(node, Outcome::Unknown, now_ms);
     }
 }
 

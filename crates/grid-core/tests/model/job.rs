@@ -8,6 +8,7 @@ mod ends;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use grid_types::decl::EffectClass;
 use grid_types::job::{Condition, JobSpec, Phase, PhaseNodes, Task};
 use grid_types::{JobStatus, Outcome};
 
@@ -25,12 +26,12 @@ pub enum At {
     /// Wants its step offered.
     Waiting,
     /// Wants it again, but not before the backoff is over.
-    Backoff {
-        since_ms: u64,
-    },
+    Backoff { since_ms: u64 },
     Leased {
         epoch: u32,
         revoked: Option<Why>,
+        /// W3: the worker process that was allowed to start it.
+        begun: Option<u64>,
     },
     /// Nobody knows how it ended; a person is to say.
     Unresolved,
@@ -320,7 +321,7 @@ impl Job {
     pub fn take(&mut self, node: u32) {
         let epoch = self.epoch;
         let walk = self.walk(node);
-        (walk.entered, walk.begun, walk.at) = (true, true, At::Leased { epoch, revoked: None });
+        (walk.entered, walk.begun, walk.at) = (true, true, At::Leased { epoch, revoked: None, begun: None });
     }
 
     /// J4: its turn has come and it is not there.
@@ -360,6 +361,13 @@ impl Job {
         let nothing_done = self.was_missed && !succeeded;
         let failed = self.tripped.is_some() || self.unreached || none_left || nothing_done;
         self.status = if failed { JobStatus::Failed } else { JobStatus::Completed };
+    }
+
+    /// E8: a `once` lease of which nothing can have run.
+    pub fn never_ran(&self, node: u32) -> bool {
+        let walk = &self.walks[&node];
+        let is_once = self.task_of(walk).effect == EffectClass::Once;
+        is_once && matches!(walk.at, At::Leased { begun: None, .. })
     }
 
     pub fn has_leases(&self) -> bool {

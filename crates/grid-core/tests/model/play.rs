@@ -3,17 +3,17 @@
 
 mod nodes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grid_core::{
-    Answer, CancelJob, Command, ConfirmJob, ConfirmRevoke, EntryHead, RecordResult, Reply, ResolveStep, SubmitJob,
-    Verdict,
+    Answer, BeginLease, CancelJob, Command, ConfirmJob, ConfirmRevoke, EntryHead, RecordResult, Reply, ResolveStep,
+    SubmitJob, Verdict,
 };
 use grid_types::decl::EffectClass;
 use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Lease};
 use crate::dice::{Dice, Flavour};
 use crate::job::At;
 use crate::resume::resume_command;
@@ -27,6 +27,8 @@ pub struct Player {
     pub doom: BTreeSet<(u32, u32)>,
     next_job: u64,
     sent: Vec<Command>,
+    /// Which process began a lease.
+    granted: BTreeMap<Lease, u64>,
 }
 
 impl Player {
@@ -36,14 +38,15 @@ impl Player {
             (0..flavour.nodes).map(|_| (dice.pick(&[1, 1, 2]), flavour.lacking && dice.one_in(4))).collect();
         let max_concurrent = dice.pick(&[1, 2, 5]);
         let rig = Rig::new(seed, &slots, max_concurrent);
-        Self { rig, dice, flavour, doom: BTreeSet::new(), next_job: 100, sent: Vec::new() }
+        Self { rig, dice, flavour, doom: BTreeSet::new(), next_job: 100, sent: Vec::new(), granted: BTreeMap::new() }
     }
 
     /// One random event.
     pub fn step(&mut self) {
         match self.dice.roll(40) {
             0 => self.submit(),
-            1..=14 => self.result(),
+            1..=10 => self.result(),
+            11..=14 => self.begin(),
             15 | 16 => self.results_together(),
             17 | 18 => self.confirm_revoke(),
             19 => self.expire(),
@@ -154,7 +157,9 @@ impl Player {
     pub fn confirm_revoke(&mut self) {
         let leases = self.rig.leases(true);
         let Some((node, lease)) = self.dice.maybe(&leases) else { return };
-        let ended = self.dice.pick(&[None, Some(Outcome::Cancelled), Some(Outcome::Cancelled), Some(Outcome::Success)]);
+        let doomed = self.doom.contains(&(lease.step.0, node.0));
+        let best = if doomed { Outcome::Failed } else { Outcome::Success };
+        let ended = self.dice.pick(&[None, Some(Outcome::Cancelled), Some(best), Some(Outcome::Failed)]);
         self.rig.note(format!("revoke confirmed {:?}: {ended:?}", name_of((node, lease))));
         let command = Command::ConfirmRevoke(ConfirmRevoke {
             node,
@@ -165,10 +170,33 @@ impl Player {
             started_wall_ms: 2,
             output_tail: Vec::new(),
             output_bytes: 0,
+            error: None,
         });
         self.rig.one(command.clone()).unwrap();
         self.sent.push(command);
         self.rig.model.jobs.get_mut(&lease.job).unwrap().confirm_revoke(node.0, ended);
+    }
+
+    /// W3: a worker asks to start a `once` lease. I7: no lease is ever granted to two processes.
+    pub fn begin(&mut self) {
+        let leases: Vec<_> = self
+            .rig
+            .leases(false)
+            .into_iter()
+            .filter(|(_, lease)| self.effect_of(*lease) == EffectClass::Once)
+            .collect();
+        let Some((node, lease)) = self.dice.maybe(&leases) else { return };
+        let process = self.rig.boots[&node.0];
+        let session = self.rig.state.nodes[&node].session;
+        self.rig.note(format!("process {process} begins {:?}", name_of((node, lease))));
+        let reply = self.rig.one(Command::BeginLease(BeginLease { node, session, lease }));
+        self.rig.model.heard(node.0);
+        let walk = self.rig.model.jobs.get_mut(&lease.job).unwrap().walk(node.0);
+        let At::Leased { begun, .. } = &mut walk.at else { panic!("{lease} is out") };
+        let first = *begun.get_or_insert(process);
+        assert_eq!(reply, Ok(Reply::Begun { granted: first == process }));
+        let granted = *self.granted.entry(name_of((node, lease))).or_insert(first);
+        assert_eq!(granted, first, "I7: {lease} was granted to two processes");
     }
 
     fn some_job(&mut self) -> Option<JobId> {
@@ -325,7 +353,8 @@ impl Player {
             }
             match self.dice.roll(8) {
                 0 => self.results_together(),
-                1 | 2 => self.result(),
+                1 => self.result(),
+                2 => self.begin(),
                 3 => self.confirm_revoke(),
                 4 => self.resolve(),
                 5 => self.confirm_gate(),

@@ -159,6 +159,10 @@ impl Rig {
         pending_effects(&self.state).iter().filter_map(offer_of).collect()
     }
 
+    pub fn begun(&self, node: NodeOrd, lease: LeaseKey) -> bool {
+        self.state.jobs.get(&lease.job).is_some_and(|job| job.begun(node).is_some())
+    }
+
     pub fn leases(&self, revoked: bool) -> Vec<(NodeOrd, LeaseKey)> {
         let leases = pending_effects(&self.state).into_iter().filter_map(|effect| match effect {
             Effect::Offer(offer) if !revoked => Some((offer.node, offer.lease)),
@@ -237,7 +241,7 @@ impl Rig {
         self.apply(head, &[command]).replies.remove(0).unwrap();
     }
 
-    pub fn register_command(&mut self, node: u32, slots: u32, lacking: bool) -> Command {
+    pub fn register_command(&mut self, node: u32, slots: u32, lacking: bool, held: Vec<LeaseKey>) -> Command {
         let actions = if lacking { &["echo"][..] } else { &["echo", RARE] };
         let boot = self.boots.entry(node).or_default();
         *boot += 1;
@@ -253,13 +257,14 @@ impl Rig {
             nonce: boot.to_be_bytes().to_vec(),
             known_session_lives: false,
             agent: false,
+            held,
         })
     }
 
     /// A further node.
     pub fn join(&mut self, slots: u32, lacking: bool) {
         let node = self.state.meta.next_ord + 1;
-        let command = self.register_command(node, slots, lacking);
+        let command = self.register_command(node, slots, lacking, Vec::new());
         self.one(command).unwrap();
         let slots = slots as usize;
         self.model

@@ -204,6 +204,7 @@ impl World {
             nonce: boot.to_le_bytes().to_vec(),
             known_session_lives: false,
             agent: false,
+            held: Vec::new(),
         })
     }
 
@@ -233,7 +234,7 @@ impl World {
             match effect {
                 Effect::Offer(offer) => offered.push((offer.node, offer.lease)),
                 Effect::Revoke { node, lease } => revoked.push((node, lease)),
-                Effect::Forget { .. } | Effect::Deposed => {}
+                Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => {}
             }
         }
         (offered, revoked)
@@ -270,6 +271,7 @@ impl World {
             node,
             session: self.state.nodes[&node].session,
             lease,
+            error: None,
             ended,
             duration_ms: 10,
             started_wall_ms: if ended.is_some() { WALL_MS } else { 0 },
@@ -279,7 +281,7 @@ impl World {
     }
 
     pub fn expire(&mut self, (node, lease): Lease) {
-        self.one(Command::ExpireLease(ExpireLease { node, lease })).unwrap();
+        self.one(Command::ExpireLease(ExpireLease { node, lease, begun: false })).unwrap();
     }
 
     pub fn mark_command(&self, node: NodeOrd, to: NodeStatus) -> Command {

@@ -30,6 +30,8 @@ pub(super) enum Phase {
     Queued(Box<Work>),
     /// Waits until `started` is on disk.
     Starting(Box<Work>),
+    /// Waits until the leader has recorded that it begins (W3).
+    Asking(Box<Work>),
     Running,
     /// Nothing runs; the leader's final answer is missing.
     Over,
@@ -66,6 +68,11 @@ impl Entry {
 
     pub(super) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
+    }
+
+    /// The leader has to be told or asked something about it.
+    pub(super) fn has_news(&self) -> bool {
+        matches!(self.phase, Phase::Over | Phase::Asking(_))
     }
 
     pub(super) fn finish(&mut self, ended: Option<Ended>, tail: Vec<u8>) {

@@ -1,5 +1,5 @@
-//! What the leader says: answers, revokes, forgets, then offers, in this order, so that an offer merged into one message
-//! with its own revoke never runs.
+//! What the leader says: answers, revokes, forgets, permissions to start, then offers, in this order, so that what is
+//! merged into one message with its own revoke never runs.
 
 use grid_proto::v1;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, StepIndex};
@@ -44,7 +44,12 @@ impl Book {
             self.revoke((*lease).into(), now);
         }
         for forget in &message.forgets {
-            self.forget(JobId(forget.job_id), now.wall_ms);
+            self.forget(JobId(forget.job_id), JobEpoch(forget.job_epoch), now.wall_ms);
+        }
+        for answer in &message.begun {
+            if let Some(lease) = answer.lease {
+                self.begun(lease.into(), answer.kind(), answer.asked_ms, now);
+            }
         }
         for offer in &message.offers {
             self.offered(offer, now);
@@ -81,7 +86,7 @@ impl Book {
         self.bound_memory();
     }
 
-    fn revoke(&mut self, lease: LeaseKey, now: Now) {
+    pub(super) fn revoke(&mut self, lease: LeaseKey, now: Now) {
         if let Some(settled) = self.settled.remove(&lease) {
             // The leader compared lists before its own answer arrived. What is settled may not be on disk yet, so this
             // revoke is confirmed like any other.
@@ -113,10 +118,12 @@ impl Book {
         self.leave_slot(lease, now);
     }
 
-    /// The job ended: nobody will ask for its leases again. What still runs stays; the leader revokes it (W5).
-    fn forget(&mut self, job: JobId, at_ms: u64) {
+    /// The job ended in this epoch: nobody will ask for its leases again. What still runs stays; the leader revokes it
+    /// (W5). A later epoch is a run that was resumed since, and its results are news.
+    fn forget(&mut self, job: JobId, ended_in: JobEpoch, at_ms: u64) {
         let over = self.leases.range(of_job(job)).filter(|(_, entry)| entry.is_over()).map(|(lease, _)| *lease);
-        let over: Vec<_> = over.chain(self.settled.range(of_job(job)).map(|(lease, _)| *lease)).collect();
+        let over = over.chain(self.settled.range(of_job(job)).map(|(lease, _)| *lease));
+        let over: Vec<_> = over.filter(|lease| lease.job_epoch <= ended_in).collect();
         let Some(epoch) = over.iter().map(|lease| lease.job_epoch).max() else { return };
         for lease in over {
             self.remove(lease);
@@ -167,14 +174,14 @@ impl Book {
         }
         self.interrupted.remove(&lease);
         let effect = offer.effect().class();
-        let work = Work { lease, offer: offer.clone(), started_at_ms: 0 };
+        let work = Work { lease, offer: offer.clone(), started_at_ms: 0, start_by_mono_ms: None };
         self.leases.insert(lease, Entry::new(Phase::Queued(Box::new(work)), effect));
         self.accepted.insert(lease);
         self.queue.push_back(lease);
         self.fill_slots(now);
     }
 
-    fn tombstone_of(&self, lease: &LeaseKey) -> Option<&Tombstone> {
+    pub(super) fn tombstone_of(&self, lease: &LeaseKey) -> Option<&Tombstone> {
         self.tombstones.get(&lease.job).filter(|tombstone| tombstone.epoch >= lease.job_epoch)
     }
 

@@ -47,7 +47,8 @@ impl Book {
             }
             Record::Forgotten { job, epoch, at_ms } => {
                 self.leases.retain(|lease, entry| lease.job != job || lease.job_epoch > epoch || !entry.is_over());
-                let gone: Vec<LeaseKey> = self.settled.range(of_job(job)).map(|(lease, _)| *lease).collect();
+                let settled = self.settled.range(of_job(job)).map(|(lease, _)| *lease);
+                let gone: Vec<LeaseKey> = settled.filter(|lease| lease.job_epoch <= epoch).collect();
                 for lease in gone {
                     self.settled.remove(&lease);
                 }
@@ -152,7 +153,7 @@ fn past(lease: LeaseKey, ended: Option<&Ended>, revoked: bool) -> Vec<Record> {
 
 fn held(lease: LeaseKey, entry: &Entry) -> Vec<Record> {
     let mut records = Vec::new();
-    if matches!(entry.phase, Phase::Starting(_) | Phase::Running) {
+    if matches!(entry.phase, Phase::Starting(_) | Phase::Asking(_) | Phase::Running) {
         records.push(Record::Started { lease, effect: entry.effect, at_ms: entry.started_at_ms });
         records.extend(entry.groups.iter().map(|group| Record::Forked { lease, group: *group }));
     }

@@ -1,4 +1,5 @@
-//! What the worker says: results, finished revokes, accepted offers, the held leases and their digest.
+//! What the worker says: results, finished revokes, questions whether it may start (W3), accepted offers, the held leases
+//! and their digest.
 //!
 //! W4, W5: a result or a finished revoke is said again until the leader's final answer, because any of them may be lost
 //! with the stream or with the leader. Everything that is ready travels in one message, within [`MESSAGE_BYTES`].
@@ -7,7 +8,8 @@ use grid_proto::{held_digest, v1};
 use grid_types::{LeaseKey, SessionId};
 use prost::Message;
 
-use super::entry::Entry;
+use super::begin::GRANT_MS;
+use super::entry::{Entry, Phase};
 use super::{Book, Now};
 
 /// A message is not filled beyond this; a quarter of what a controller accepts.
@@ -56,8 +58,15 @@ impl Book {
         let mut bytes = message.encoded_len();
         while let Some(lease) = self.due.pop_first() {
             let Some(entry) = self.leases.get_mut(&lease) else { continue };
-            bytes += report(&mut message, &lease, entry, &tail);
-            self.say_again_at(lease, now.mono_ms + UNANSWERED_MS);
+            if matches!(entry.phase, Phase::Asking(_)) {
+                let begin = v1::Begin { lease: Some(lease.into()), asked_ms: now.mono_ms };
+                bytes += begin.encoded_len();
+                message.begins.push(begin);
+                self.say_again_at(lease, now.mono_ms + GRANT_MS);
+            } else {
+                bytes += report(&mut message, &lease, entry, &tail);
+                self.say_again_at(lease, now.mono_ms + UNANSWERED_MS);
+            }
             if bytes >= MESSAGE_BYTES {
                 break;
             }
@@ -102,14 +111,14 @@ fn report(
     let duration_ms = ended.map_or(0, |ended| ended.duration_ms);
     let started_at_ms = ended.map_or(0, |ended| ended.started_at_ms);
     let lease = Some((*lease).into());
+    let error = ended.map_or_else(String::new, |ended| ended.error.clone());
     if entry.revoked {
         let ended = status.into();
-        let done = v1::RevokeDone { lease, ended, duration_ms, started_at_ms, output_tail, output_bytes };
+        let done = v1::RevokeDone { lease, ended, duration_ms, started_at_ms, output_tail, output_bytes, error };
         let bytes = done.encoded_len();
         message.revokes_done.push(done);
         bytes
     } else {
-        let error = ended.map_or_else(String::new, |ended| ended.error.clone());
         let status = status.into();
         let result = v1::LeaseResult { lease, status, error, output_tail, output_bytes, duration_ms, started_at_ms };
         let bytes = result.encoded_len();

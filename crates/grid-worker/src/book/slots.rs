@@ -11,20 +11,26 @@ impl Book {
     /// Ends everything at once: what runs is stopped, what waits fails without having run.
     pub fn stop_all(&mut self, now: Now) {
         self.accepts_offers = false;
+        self.starts_nothing = true;
         self.queue.clear();
         let mut unstarted = Vec::new();
         for (lease, entry) in &self.leases {
             match entry.phase {
                 Phase::Running => self.effects.stop.push(*lease),
-                Phase::Queued(_) | Phase::Starting(_) => unstarted.push(*lease),
+                Phase::Queued(_) | Phase::Starting(_) | Phase::Asking(_) => unstarted.push(*lease),
                 Phase::Over => {}
             }
         }
         for lease in unstarted {
-            let error = "the worker was stopped before it started";
-            self.over_at_once(lease, Ended::without_run(Status::Failed, error, now.wall_ms));
-            self.leave_slot(lease, now);
+            self.give_up_unstarted(lease, now);
         }
+    }
+
+    /// It did not start, and will not.
+    pub(super) fn give_up_unstarted(&mut self, lease: LeaseKey, now: Now) {
+        let error = "the worker was stopped before it started";
+        self.over_at_once(lease, Ended::without_run(Status::Failed, error, now.wall_ms));
+        self.leave_slot(lease, now);
     }
 
     pub(super) fn leave_slot(&mut self, lease: LeaseKey, now: Now) {

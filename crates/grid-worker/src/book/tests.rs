@@ -1,6 +1,7 @@
 //! The book with a pretended disk and leader.
 
 mod answers;
+mod begin;
 mod crashes;
 mod offers;
 mod recall;
@@ -39,6 +40,8 @@ struct Bench {
     discarded: Vec<LeaseKey>,
     /// Somebody waits for the disk.
     sync_asked: bool,
+    /// The leader allows every start at once (W3).
+    grants: bool,
 }
 
 impl Bench {
@@ -53,6 +56,7 @@ impl Bench {
             stopped: Vec::new(),
             discarded: Vec::new(),
             sync_asked: false,
+            grants: true,
         };
         bench.begin();
         bench
@@ -80,6 +84,27 @@ impl Bench {
         self.sync_asked = false;
         self.book.synced(self.book.written());
         self.settle();
+        if self.grants {
+            for lease in self.asking() {
+                self.answer_begin(lease, v1::BeginKind::Granted, self.now.mono_ms);
+            }
+        }
+    }
+
+    /// Leases that wait for the leader's permission to start.
+    fn asking(&self) -> Vec<LeaseKey> {
+        let asking = self.book.leases.iter().filter(|(_, entry)| matches!(entry.phase, super::Phase::Asking(_)));
+        asking.map(|(lease, _)| *lease).collect()
+    }
+
+    fn answer_begin(&mut self, lease: LeaseKey, kind: v1::BeginKind, asked_ms: u64) {
+        let begun = vec![v1::BeginAnswer { lease: Some(lease.into()), kind: kind.into(), asked_ms }];
+        self.hear(v1::ToWorker { begun, ..Default::default() });
+    }
+
+    /// What the next message asks for, with the time of the question.
+    fn begins(&mut self) -> Vec<(LeaseKey, u64)> {
+        self.say().begins.iter().map(|begin| (begin.lease.unwrap().into(), begin.asked_ms)).collect()
     }
 
     fn hear(&mut self, message: v1::ToWorker) -> Heard {
@@ -98,7 +123,11 @@ impl Bench {
     }
 
     fn forget(&mut self, job: u64) {
-        self.hear(v1::ToWorker { forgets: vec![v1::Forget { job_id: job }], ..Default::default() });
+        self.forget_up_to(job, 1);
+    }
+
+    fn forget_up_to(&mut self, job_id: u64, job_epoch: u32) {
+        self.hear(v1::ToWorker { forgets: vec![v1::Forget { job_id, job_epoch }], ..Default::default() });
     }
 
     fn answer(&mut self, lease: LeaseKey, kind: v1::AnswerKind) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc as blocking};
 use std::time::Duration;
 
 use grid_proto::v1;
-use grid_types::clock::SystemClock;
+use grid_types::clock::{Clock, SystemClock};
 use grid_types::decl::{EffectClass, Params};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 use tokio::sync::mpsc;
@@ -19,6 +19,19 @@ use crate::output::Outputs;
 use crate::process::{Processes, Signal, SystemProcesses};
 
 const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
+
+/// A clock that has gone for a minute.
+struct MinuteLater(SystemClock);
+
+impl Clock for MinuteLater {
+    fn mono_ms(&self) -> u64 {
+        self.0.mono_ms() + 60_000
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.0.wall_ms()
+    }
+}
 
 /// A backend made of a closure.
 struct Does<F>(F);
@@ -46,6 +59,10 @@ impl Rig {
     }
 
     fn start_as(effect: EffectClass, backend: impl Backend, timeout_ms: u64) -> Self {
+        Self::start_by(None, effect, backend, timeout_ms)
+    }
+
+    fn start_by(start_by_mono_ms: Option<u64>, effect: EffectClass, backend: impl Backend, timeout_ms: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let outputs = Arc::new(Outputs::new(dir.path()));
         let surroundings = Surroundings {
@@ -54,7 +71,7 @@ impl Rig {
             backends: Backends::single(Box::new(backend)),
             processes: Arc::new(SystemProcesses::new()),
             outputs: Arc::clone(&outputs),
-            clock: Arc::new(SystemClock::new()),
+            clock: Arc::new(MinuteLater(SystemClock::new())),
             blocking_calls: blocking_places(),
         };
         let (sender, events) = mpsc::channel(8);
@@ -62,7 +79,7 @@ impl Rig {
         let (backend, action) = ("ping".to_owned(), "echo".to_owned());
         let (lease, effect) = (Some(LEASE.into()), v1::EffectClass::of(effect).into());
         let offer = v1::Offer { lease, backend, action, effect, timeout_ms, ..Default::default() };
-        executor.start(Work { lease: LEASE, offer, started_at_ms: 1 });
+        executor.start(Work { lease: LEASE, offer, started_at_ms: 1, start_by_mono_ms });
         Self { executor, events, outputs, dir }
     }
 
@@ -73,14 +90,14 @@ impl Rig {
     async fn forked(&mut self) -> Group {
         match self.event().await {
             Event::Forked { group, .. } => group,
-            Event::Ended { ended, .. } => panic!("ended: {ended:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
     async fn ended(&mut self) -> (Ended, Vec<u8>) {
         match self.event().await {
             Event::Ended { ended, tail, .. } => (ended, tail),
-            Event::Forked { .. } => panic!("forked"),
+            other => panic!("{other:?}"),
         }
     }
 }
@@ -93,6 +110,24 @@ fn shell(script: &'static str) -> impl Backend {
     Does(move |context: Arc<LeaseContext>| async move {
         context.run("/bin/sh", vec!["-c".to_owned(), script.to_owned()]).await
     })
+}
+
+#[tokio::test]
+async fn w3_what_was_allowed_to_start_too_long_ago_does_not() {
+    let runs = || Does(|_| async { Ok(()) });
+    let mut rig = Rig::start_by(Some(u64::MAX), EffectClass::Once, runs(), 60_000);
+    assert_eq!(rig.ended().await.0.status, Status::Success);
+    let mut rig = Rig::start_by(Some(59_999), EffectClass::Once, runs(), 60_000);
+    let Event::Late { work } = rig.event().await else { panic!("it started") };
+    assert_eq!(work.lease, LEASE);
+}
+
+#[test]
+fn w1_a_mark_names_its_folder_and_lease() {
+    let text = super::mark("folder", &LEASE);
+    assert_eq!(super::read_mark("folder", &text), Some(Some(LEASE)));
+    assert_eq!(super::read_mark("fold", &text), None, "another folder whose name begins alike");
+    assert_eq!(super::read_mark("folder", "folder/of another version"), Some(None));
 }
 
 #[tokio::test]

@@ -75,9 +75,10 @@ impl Processes for SystemProcesses {
         (answers && !is_anothers(group) && group_lives(group.pgid)) || !marked(&mark.into_iter().collect()).is_empty()
     }
 
-    fn kill_left_over(&self, groups: &[Group], marks: &[String]) -> usize {
-        let marks: BTreeSet<&str> = marks.iter().map(String::as_str).collect();
-        let mut left = marked(&marks);
+    fn kill_left_over(&self, groups: &[Group], is_left_over: &dyn Fn(&str) -> bool) -> usize {
+        // A worker that a lease started carries its mark, too.
+        let own = std::process::id();
+        let mut left: Vec<Stat> = carriers(is_left_over).into_iter().filter(|stat| stat.pid != own).collect();
         let living = procfs::living();
         for group in groups.iter().filter(|group| group.machine_boot == self.machine_boot) {
             // Another first process with this number: the old group is gone.
@@ -99,7 +100,12 @@ fn marked(marks: &BTreeSet<&str>) -> Vec<Stat> {
     if marks.is_empty() {
         return Vec::new();
     }
-    let is_marked = |stat: &Stat| procfs::env_value(stat.pid, MARK).is_some_and(|mark| marks.contains(mark.as_str()));
+    carriers(|mark| marks.contains(mark))
+}
+
+/// Processes whose mark is wanted.
+fn carriers(is_wanted: impl Fn(&str) -> bool) -> Vec<Stat> {
+    let is_marked = |stat: &Stat| procfs::env_value(stat.pid, MARK).is_some_and(|mark| is_wanted(&mark));
     procfs::living().into_iter().filter(is_marked).collect()
 }
 

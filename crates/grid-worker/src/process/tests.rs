@@ -86,11 +86,15 @@ async fn what_an_earlier_worker_left_is_killed_by_group_or_by_mark() {
     let first = processes.spawn(&shell("sleep 600 & sleep 600", &by_group)).unwrap();
     let second = processes.spawn(&shell("sleep 600", &by_mark)).unwrap();
     let other = super::Group { start_ticks: first.group.start_ticks + 1, ..first.group };
-    assert_eq!(processes.kill_left_over(&[other], &[]), 0, "a later group with the same number is somebody else's");
-    let marks = [by_mark.clone()];
-    assert!(processes.kill_left_over(&[first.group], &marks) >= 2);
+    assert_eq!(
+        processes.kill_left_over(&[other], &|_| false),
+        0,
+        "a later group with the same number is somebody else's"
+    );
+    let is_left_over = |mark: &str| mark == by_mark;
+    assert!(processes.kill_left_over(&[first.group], &is_left_over) >= 2);
     let gone = async {
-        while processes.kill_left_over(&[first.group], &marks) > 0 {
+        while processes.kill_left_over(&[first.group], &is_left_over) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert!(!processes.is_alive(second.group, Some(&by_mark)));

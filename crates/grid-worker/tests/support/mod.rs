@@ -95,6 +95,10 @@ impl Hub for Leader {
         seen.accepted.extend(message.accepted.iter().map(|lease| LeaseKey::from(*lease)));
         seen.results.extend(message.results.clone());
         seen.revokes_done.extend(message.revokes_done.clone());
+        let begun: Vec<_> = message.begins.iter().map(granted).collect();
+        if let (Some(outbox), false) = (&seen.outbox, begun.is_empty()) {
+            let _ = outbox.send(v1::ToWorker { leader_epoch: seen.epoch, begun, ..Default::default() });
+        }
         if let Some(kind) = seen.answer {
             let results = message.results.iter().map(|result| result.lease);
             let leases = results.chain(message.revokes_done.iter().map(|done| done.lease));
@@ -118,6 +122,10 @@ impl Hub for Leader {
         self.seen().chunks.push(chunk);
         true
     }
+}
+
+fn granted(begin: &v1::Begin) -> v1::BeginAnswer {
+    v1::BeginAnswer { lease: begin.lease, kind: v1::BeginKind::Granted.into(), asked_ms: begin.asked_ms }
 }
 
 /// A leader that listens.

@@ -37,6 +37,7 @@ impl World {
             nonce: Vec::new(),
             known_session_lives: false,
             agent: true,
+            held: Vec::new(),
         }));
         world
     }
@@ -145,6 +146,7 @@ fn w9_a_revoke_is_said_from_time_to_time_and_what_is_over_is_forgotten() {
         node: AGENT,
         session: world.state.nodes[&AGENT].session,
         lease: given[0],
+        error: None,
         ended: None,
         duration_ms: 0,
         started_wall_ms: 0,

@@ -120,6 +120,7 @@ fn w1_what_a_worker_had_is_not_taken_for_never_handed_out_when_an_agent_takes_it
     let mut world = World::with_nodes(1);
     let once = world.submit("all", vec![leaf("test", "record")]);
     let pure = world.submit("all", vec![leaf("ping", "echo")]);
+    world.begin_all();
     world.register_agent("node-1", "a").unwrap();
     assert_eq!(world.rows_of(once)[&(0, 1)], Outcome::Unknown);
     world.cancel(pure).unwrap();

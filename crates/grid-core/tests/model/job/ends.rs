@@ -127,6 +127,15 @@ impl Job {
         }
     }
 
+    /// The leader's backstop: nobody knows how it ended, unless it never began (E8).
+    pub fn expire(&mut self, node: u32, now_ms: u64) {
+        if self.never_ran(node) {
+            self.take_back(node);
+        } else {
+            self.attempt_ended(node, Outcome::Unknown, now_ms);
+        }
+    }
+
     /// The lease never reached its worker: as if it had not been offered; new work again, if there may be any.
     pub fn take_back(&mut self, node: u32) {
         let walk = self.walks[&node];
@@ -148,9 +157,10 @@ impl Job {
     pub fn confirm_revoke(&mut self, node: u32, ended: Option<Outcome>) {
         let walk = self.walks[&node];
         let At::Leased { revoked: Some(why), .. } = walk.at else { panic!("{node} has no revoked lease") };
-        // However it ended under an epoch that was over: only that nobody knows is worth more.
+        // What had ended before is kept, and so is that nobody knows.
         let outcome = match (ended, why) {
             (Some(Outcome::Unknown), _) => Outcome::Unknown,
+            (Some(before @ (Outcome::Success | Outcome::Failed | Outcome::TimedOut)), _) => before,
             (_, Why::Cancel) => Outcome::Cancelled,
             (_, Why::Timeout) => Outcome::TimedOut,
         };

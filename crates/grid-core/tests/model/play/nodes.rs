@@ -2,7 +2,7 @@
 
 use grid_core::{CancelJob, Command, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode};
 use grid_types::node::NodeStatus;
-use grid_types::{NodeOrd, Outcome};
+use grid_types::{LeaseKey, NodeOrd};
 
 use super::Player;
 use crate::rig::name_of;
@@ -12,9 +12,10 @@ impl Player {
         let leases = self.rig.leases(false);
         let Some((node, lease)) = self.dice.maybe(&leases) else { return };
         self.rig.note(format!("expired {:?}", name_of((node, lease))));
-        self.rig.one(Command::ExpireLease(ExpireLease { node, lease })).unwrap();
+        let begun = self.rig.begun(node, lease);
+        self.rig.one(Command::ExpireLease(ExpireLease { node, lease, begun })).unwrap();
         let now_ms = self.rig.model.now_ms;
-        self.rig.model.jobs.get_mut(&lease.job).unwrap().attempt_ended(node.0, Outcome::Unknown, now_ms);
+        self.rig.model.jobs.get_mut(&lease.job).unwrap().expire(node.0, now_ms);
     }
 
     fn some_node(&mut self) -> u32 {
@@ -41,7 +42,7 @@ impl Player {
         self.rig.one(Command::MarkNode(mark)).unwrap();
         self.rig.model.nodes.get_mut(&node).unwrap().status = to;
         if to == NodeStatus::Dead {
-            self.rig.model.lose_leases(node, false);
+            self.rig.model.lose_leases(node);
         }
     }
 
@@ -52,15 +53,21 @@ impl Player {
     }
 
     pub fn register_node(&mut self, node: u32, new_journal: bool) {
-        self.rig.note(format!("node {node} registers{}", if new_journal { " with a new journal" } else { "" }));
+        let held: Vec<LeaseKey> = if new_journal || self.dice.one_in(3) {
+            Vec::new()
+        } else {
+            let leases = self.rig.leases(false).into_iter().chain(self.rig.leases(true));
+            leases.filter(|(ord, _)| ord.0 == node).map(|(_, lease)| lease).collect()
+        };
+        let which = if new_journal { " with a new journal" } else { "" };
+        self.rig.note(format!("node {node} registers{which} with {} leases", held.len()));
+        let names_all = !held.is_empty();
         *self.rig.journals.entry(node).or_default() += u64::from(new_journal);
         let slots = u32::try_from(self.rig.model.nodes[&node].slots).unwrap();
         let lacking = self.rig.model.nodes[&node].lacking;
-        let command = self.rig.register_command(node, slots, lacking);
+        let command = self.rig.register_command(node, slots, lacking, held);
         self.rig.one(command).unwrap();
-        if new_journal {
-            self.rig.model.lose_leases(node, true);
-        }
+        self.rig.model.register(node, names_all, new_journal);
         self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Ready;
     }
 
@@ -81,7 +88,7 @@ impl Player {
             if holds_nothing {
                 self.rig.model.take_back_leases(node);
             } else {
-                self.rig.model.lose_leases(node, false);
+                self.rig.model.lose_leases(node);
             }
         }
     }

@@ -41,7 +41,7 @@ fn w3_a_sync_of_older_records_is_not_enough() {
     bench.offer(lease(2, 0), Once);
     bench.book.synced(first);
     bench.settle();
-    assert_eq!(bench.started, [lease(1, 0)]);
+    assert_eq!(bench.asking(), [lease(1, 0)]);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Random leaders, ends and crashes over a disk that may lose whatever was not synced.
 //!
 //! Checked outside the book: a `once` lease starts at most once, nothing starts after its revoke was confirmed, two leases
-//! of a job never run together, and what was said is never unsaid.
+//! of a job never run together, and what was said is never unsaid. With a folder that is put back to an earlier time
+//! (W1) only the first of these is left to ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,15 @@ struct World {
     starts: BTreeMap<LeaseKey, u32>,
     confirmed: BTreeSet<LeaseKey>,
     reported: BTreeMap<LeaseKey, i32>,
+    /// W3, as the leader has it: which process began a lease.
+    begun: BTreeMap<LeaseKey, u32>,
+    /// W1: begun, and missing in the list of a registration. Never offered again.
+    lost: BTreeSet<LeaseKey>,
+    process: u32,
+    /// Permissions on their way.
+    granted: Vec<v1::BeginAnswer>,
+    /// The folder may be put back to any earlier time.
+    rolls_back: bool,
 }
 
 impl World {
@@ -37,6 +47,11 @@ impl World {
             starts: BTreeMap::new(),
             confirmed: BTreeSet::new(),
             reported: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            process: 0,
+            granted: Vec::new(),
+            rolls_back: false,
         };
         world.begin();
         world
@@ -53,6 +68,9 @@ impl World {
     }
 
     fn begin(&mut self) {
+        let held: BTreeSet<LeaseKey> = self.book.held().collect();
+        self.lost.extend(self.begun.keys().filter(|lease| !held.contains(lease)));
+        self.granted.clear();
         assert!(self.book.begin_session(SessionId(SESSION), LeaderEpoch::from_wire(1)));
         self.act();
     }
@@ -62,7 +80,11 @@ impl World {
         self.journal.extend(effects.records);
         for work in effects.start {
             let lease = work.lease;
-            assert!(!self.confirmed.contains(&lease), "{lease} starts after its revoke was confirmed");
+            assert!(work.start_by_mono_ms.is_none_or(|by| by >= self.now.mono_ms), "W3: {lease} starts too late");
+            assert!(
+                self.rolls_back || !self.confirmed.contains(&lease),
+                "{lease} starts after its revoke was confirmed"
+            );
             assert!(self.running.iter().all(|other| other.job != lease.job), "W7: two leases of {}", lease.job);
             assert!(self.running.insert(lease));
             let starts = self.starts.entry(lease).or_default();
@@ -88,6 +110,13 @@ impl World {
         let unsynced = u64::try_from(self.journal.len() - self.on_disk).unwrap();
         let kept = usize::try_from(self.random(unsynced + 1)).unwrap();
         self.journal.truncate(self.on_disk + kept);
+        if self.rolls_back && self.random(2) == 0 {
+            let records = u64::try_from(self.journal.len() + 1).unwrap();
+            let kept = usize::try_from(self.random(records)).unwrap();
+            self.journal.truncate(kept);
+            self.on_disk = self.on_disk.min(kept);
+        }
+        self.process += 1;
         self.running.clear();
         self.book = Book::new(3);
         for record in self.journal.clone() {
@@ -112,7 +141,7 @@ impl World {
         let mut answers = Vec::new();
         for result in said.results {
             let key: LeaseKey = result.lease.unwrap().into();
-            if key.step.0 == 0 {
+            if key.step.0 == 0 && !self.rolls_back {
                 let before = *self.reported.entry(key).or_insert(result.status);
                 assert_eq!(before, result.status, "the outcome of the once lease {key} changed");
             }
@@ -124,14 +153,32 @@ impl World {
             self.confirmed.insert(key);
             answers.push(v1::Answer { lease: done.lease, kind: v1::AnswerKind::Committed.into() });
         }
+        for begin in said.begins {
+            let key: LeaseKey = begin.lease.unwrap().into();
+            let is_first = *self.begun.entry(key).or_insert(self.process) == self.process;
+            let granted = is_first && !self.lost.contains(&key);
+            let kind = if granted { v1::BeginKind::Granted } else { v1::BeginKind::Refused };
+            self.granted.push(v1::BeginAnswer { lease: begin.lease, kind: kind.into(), asked_ms: begin.asked_ms });
+        }
         self.hear(v1::ToWorker { answers, ..Default::default() });
+    }
+
+    /// Permissions arrive late, in any order, or twice.
+    fn grant(&mut self) {
+        let Some(last) = u64::try_from(self.granted.len()).ok().filter(|count| *count > 0) else { return };
+        let at = usize::try_from(self.random(last)).unwrap();
+        let answer = if self.random(3) == 0 { self.granted[at] } else { self.granted.swap_remove(at) };
+        self.hear(v1::ToWorker { begun: vec![answer], ..Default::default() });
     }
 
     fn step(&mut self) {
         self.now.mono_ms += self.random(3_000);
-        match self.random(12) {
+        match self.random(14) {
             0..=3 => {
                 let key = self.some_lease();
+                if self.lost.contains(&key) {
+                    return;
+                }
                 let effect = if key.step.0 == 0 { Once } else { Idempotent };
                 self.hear(v1::ToWorker { offers: vec![offer_of(key, effect)], ..Default::default() });
             }
@@ -148,6 +195,7 @@ impl World {
             }
             7..=8 => self.sync(),
             9..=10 => self.say(),
+            11..=12 => self.grant(),
             _ => self.crash(),
         }
     }
@@ -161,4 +209,18 @@ fn w3_no_crash_makes_a_once_lease_run_twice() {
             world.step();
         }
     }
+}
+
+#[test]
+fn w1_no_folder_that_is_put_back_makes_a_once_lease_run_twice() {
+    let mut starts = 0;
+    for seed in 0..3_000 {
+        let mut world = World::new(seed);
+        world.rolls_back = true;
+        for _ in 0..120 {
+            world.step();
+        }
+        starts += world.starts.keys().filter(|lease| lease.step.0 == 0).count();
+    }
+    assert!(starts > 1_000, "once leases do run: {starts}");
 }
