@@ -69,6 +69,14 @@ pub enum Fabric {
     Nats,
 }
 
+/// Which actions the steps of a measured job have.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Effects {
+    Pure,
+    Once,
+    Both,
+}
+
 #[derive(Args, Clone)]
 pub struct FanoutArgs {
     /// How many worker sessions, each with a connection of its own
@@ -89,6 +97,9 @@ pub struct FanoutArgs {
     /// How leases go out and results come back
     #[arg(long, value_enum, default_value = "grpc")]
     pub fabric: Fabric,
+    /// Steps that may run again, steps that must not (their start is committed first), or one after the other
+    #[arg(long, value_enum, default_value = "both")]
+    pub effects: Effects,
     #[command(flatten)]
     pub output: Output,
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::args::{
-    AllArgs, Fabric, FailoverArgs, FanoutArgs, GrowthArgs, PeersArgs, RestartArgs, SubmitArgs, WorkerBenchArgs,
+    AllArgs, Effects, Fabric, FailoverArgs, FanoutArgs, GrowthArgs, PeersArgs, RestartArgs, SubmitArgs, WorkerBenchArgs,
 };
 use crate::report::Report;
 use crate::{failover, fanout, growth, peers, restart, submit, worker};
@@ -13,7 +13,8 @@ pub async fn run(args: &AllArgs) -> anyhow::Result<ExitCode> {
     let output = || args.output.clone();
     for (workers, controllers, rounds) in [(1_000, 1, 15), (1_000, 3, 15), (10_000, 1, 15)] {
         let fabric = Fabric::Grpc;
-        let case = FanoutArgs { workers, steps: 1, jobs: 10, rounds, controllers, fabric, output: output() };
+        let effects = if workers == 1_000 { Effects::Both } else { Effects::Pure };
+        let case = FanoutArgs { workers, steps: 1, jobs: 10, rounds, controllers, fabric, effects, output: output() };
         for row in fanout::measure(&case).await? {
             report.add(row)?;
         }

@@ -15,7 +15,7 @@ use grid_types::JobStatus;
 
 use crate::args::FailoverArgs;
 use crate::cluster::Cluster;
-use crate::load::barriers;
+use crate::load::{Action, barriers};
 use crate::quantiles::Times;
 use crate::report::{Found, Report, Row, Setup};
 use crate::swarm::Swarm;
@@ -90,7 +90,7 @@ struct Write {
 }
 
 async fn write(client: Client, stop: Arc<AtomicBool>) -> anyhow::Result<Vec<Write>> {
-    let (mut written, job) = (Vec::new(), barriers(1));
+    let (mut written, job) = (Vec::new(), barriers(Action::Pure, 1));
     while !stop.load(Ordering::Relaxed) {
         let sent = Instant::now();
         let doc = client.submit("default", &job).await?;

@@ -4,6 +4,8 @@
 //! - pipeline: `jobs` of them at once, so that the log always has something to merge; CPU of the leader per result is
 //!   taken here, where it is work and not waiting.
 //! - document: `GET /job/{id}` of each of these jobs, summary and first page, as the client reads it.
+//! - once barrier, once pipeline: the same with steps that must never run twice. Each costs one more round to the leader
+//!   and one more commit (W3), which is merged like a result.
 //!
 //! The baseline's rounds are taken between the jobs, not before them: a machine that does other work for half a minute
 //! slows both.
@@ -13,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::args::{Fabric, FanoutArgs};
+use crate::args::{Effects, Fabric, FanoutArgs};
 use crate::cluster::{Cluster, scratch};
-use crate::load::{Load, barriers, pipeline};
+use crate::load::{Action, Load, barriers, pipeline};
 use crate::process::Process;
 use crate::procfs::{cpu_seconds, disk_bytes, float, rss_kib};
 use crate::quantiles::Times;
@@ -48,60 +50,120 @@ pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rows of one set-up: barrier, and pipeline and document unless it has no `jobs`.
+/// The rows of one set-up: barrier, and pipeline and document unless it has no `jobs`; for each kind of action.
 pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
     let mut baseline = Baseline::start(args).await?;
     let cluster = Cluster::start(args.controllers, &args.output).await?;
     let leader = cluster.leader().await?;
-    let pid = cluster.members[leader].process.pid();
     tokio::time::sleep(SETTLE).await;
-    let rss_before = rss_kib(pid)?;
-    let mut swarm = Swarm::start("swarm", &["--api", &cluster.api_urls()], args.workers, cluster.folder()).await?;
+    let rss_before = rss_kib(cluster.members[leader].process.pid())?;
+    let swarm = Swarm::start("swarm", &["--api", &cluster.api_urls()], args.workers, cluster.folder()).await?;
     let client = cluster.client()?;
-    let mut load = Load::new(&client).await?;
+    let load = Load::new(&client).await?;
+    let mut under_test = UnderTest { args, cluster: &cluster, leader, load, swarm, rss_before, done: 0 };
+    let mut rows = Vec::new();
+    for action in [Action::Pure, Action::Once] {
+        let is_wanted = match args.effects {
+            Effects::Both => true,
+            Effects::Pure => action == Action::Pure,
+            Effects::Once => action == Action::Once,
+        };
+        if is_wanted {
+            rows.extend(under_test.measure(action, &mut baseline).await?);
+        }
+    }
+    Ok(rows)
+}
 
-    let barrier = barrier_rounds(args, &mut load, &mut baseline, &mut swarm, pid).await?;
-    let piped = match args.jobs {
-        0 => None,
-        _ => Some(pipelines(args, &cluster, leader, &mut load).await?),
-    };
-    tokio::time::sleep(SETTLE).await;
-    let rss = float(rss_kib(pid)?.saturating_sub(rss_before)) / f64::from(args.workers);
-    let barriers = u64::from(args.workers) * u64::from(args.steps) * u64::from(args.rounds + WARM_UP);
-    all_answered(&mut swarm, barriers + piped.as_ref().map_or(0, |piped| piped.results)).await?;
-    let setup = Setup {
-        workers: Some(args.workers),
-        controllers: Some(args.controllers),
-        fabric: Some("grpc"),
-        ..Setup::default()
-    };
-    let mut rows = vec![Row {
-        bench: "fanout",
-        case: "barrier".to_owned(),
-        setup: Setup { jobs: Some(1), steps: Some(args.steps), ..setup },
-        found: Found { rss_kib_per_session: Some(rss), ..barrier },
-    }];
-    if let Some(Piped { results, found, documents }) = piped {
-        let (jobs, steps) = (Some(args.jobs), Some(pipeline_steps(args)));
-        rows.push(Row {
-            bench: "fanout",
-            case: "pipeline".to_owned(),
-            setup: Setup { jobs, steps, results: Some(results), ..setup },
-            found: Found { rss_kib_per_session: Some(rss), ..found },
-        });
-        rows.push(Row {
-            bench: "fanout",
-            case: "document".to_owned(),
-            setup: Setup { jobs: Some(1), steps, ..setup },
-            found: Found {
+/// A cluster and its swarm.
+struct UnderTest<'a> {
+    args: &'a FanoutArgs,
+    cluster: &'a Cluster,
+    leader: usize,
+    load: Load<'a>,
+    swarm: Swarm,
+    rss_before: u64,
+    /// Results so far.
+    done: u64,
+}
+
+impl UnderTest<'_> {
+    async fn measure(&mut self, action: Action, baseline: &mut Baseline) -> anyhow::Result<Vec<Row>> {
+        let args = self.args;
+        let pid = self.cluster.members[self.leader].process.pid();
+        let barrier = self.barrier_rounds(action, baseline, pid).await?;
+        let piped = match args.jobs {
+            0 => None,
+            _ => Some(pipelines(args, action, self.cluster, self.leader, &mut self.load).await?),
+        };
+        tokio::time::sleep(SETTLE).await;
+        let rss = float(rss_kib(pid)?.saturating_sub(self.rss_before)) / f64::from(args.workers);
+        self.done += piped.as_ref().map_or(0, |piped| piped.results);
+        all_answered(&mut self.swarm, self.done).await?;
+        let setup = Setup {
+            workers: Some(args.workers),
+            controllers: Some(args.controllers),
+            fabric: Some("grpc"),
+            ..Setup::default()
+        };
+        let row = |case: &str, setup, found| {
+            let case = if action == Action::Once { format!("once {case}") } else { case.to_owned() };
+            Row { bench: "fanout", case, setup, found }
+        };
+        let found = Found { rss_kib_per_session: Some(rss), ..barrier };
+        let mut rows = vec![row("barrier", Setup { jobs: Some(1), steps: Some(args.steps), ..setup }, found)];
+        if let Some(Piped { results, found, documents }) = piped {
+            let (jobs, steps) = (Some(args.jobs), Some(pipeline_steps(args)));
+            let found = Found { rss_kib_per_session: Some(rss), ..found };
+            rows.push(row("pipeline", Setup { jobs, steps, results: Some(results), ..setup }, found));
+            let found = Found {
                 p50_ms: Some(documents.p50()),
                 p99_ms: Some(documents.p99()),
                 max_ms: Some(documents.max()),
                 ..Found::default()
-            },
-        });
+            };
+            if action == Action::Pure {
+                rows.push(row("document", Setup { jobs: Some(1), steps, ..setup }, found));
+            }
+        }
+        Ok(rows)
     }
-    Ok(rows)
+
+    async fn barrier_rounds(&mut self, action: Action, baseline: &mut Baseline, pid: u32) -> anyhow::Result<Found> {
+        let args = self.args;
+        let job = [barriers(action, args.steps)];
+        let results = u64::from(args.workers) * u64::from(args.steps);
+        let (mut times, mut echoes, mut cpu_s) = (Times::default(), Times::default(), 0.0);
+        for round in 0..args.rounds + WARM_UP {
+            let echoed = baseline.rounds(args.steps).await?;
+            let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
+            let ids = self.load.run(&job).await?;
+            let took = began.elapsed();
+            // What follows the end of the job, answers and forgets, is part of its cost, and must not be in the
+            // baseline's way.
+            self.done += results;
+            all_answered(&mut self.swarm, self.done).await?;
+            let spent = cpu_seconds(pid)? - cpu_before;
+            self.load.check(&ids[0], results).await?;
+            if round >= WARM_UP {
+                times.push(took);
+                echoes.push(echoed);
+                cpu_s += spent;
+            }
+        }
+        let all = float(results) * f64::from(args.rounds);
+        Ok(Found {
+            p50_ms: Some(times.p50()),
+            p99_ms: Some(times.p99()),
+            max_ms: Some(times.max()),
+            baseline_p50_ms: Some(echoes.p50()),
+            ratio: Some(times.p50() / echoes.p50()),
+            results_per_s: Some(float(results) * 1_000.0 / times.p50()),
+            results_per_cpu_s: Some(all / cpu_s),
+            cpu_s: Some(cpu_s),
+            ..Found::default()
+        })
+    }
 }
 
 /// What the pipelines brought.
@@ -112,11 +174,17 @@ struct Piped {
     documents: Times,
 }
 
-async fn pipelines(args: &FanoutArgs, cluster: &Cluster, leader: usize, load: &mut Load<'_>) -> anyhow::Result<Piped> {
+async fn pipelines(
+    args: &FanoutArgs,
+    action: Action,
+    cluster: &Cluster,
+    leader: usize,
+    load: &mut Load<'_>,
+) -> anyhow::Result<Piped> {
     let (pid, data_dir) = (cluster.members[leader].process.pid(), cluster.data_dir(leader));
     let disk_before = disk_bytes(&data_dir);
     let steps = pipeline_steps(args);
-    let jobs: Vec<Value> = (0..args.jobs).map(|_| pipeline(steps)).collect();
+    let jobs: Vec<Value> = (0..args.jobs).map(|_| pipeline(action, steps)).collect();
     let per_job = u64::from(args.workers) * u64::from(steps);
     let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
     let ids = load.run(&jobs).await?;
@@ -158,45 +226,6 @@ async fn all_answered(swarm: &mut Swarm, expected: u64) -> anyhow::Result<()> {
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-async fn barrier_rounds(
-    args: &FanoutArgs,
-    load: &mut Load<'_>,
-    baseline: &mut Baseline,
-    swarm: &mut Swarm,
-    pid: u32,
-) -> anyhow::Result<Found> {
-    let job = [barriers(args.steps)];
-    let results = u64::from(args.workers) * u64::from(args.steps);
-    let (mut times, mut echoes, mut cpu_s) = (Times::default(), Times::default(), 0.0);
-    for round in 0..args.rounds + WARM_UP {
-        let echoed = baseline.rounds(args.steps).await?;
-        let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
-        let ids = load.run(&job).await?;
-        let took = began.elapsed();
-        // What follows the end of the job, answers and forgets, is part of its cost, and must not be in the baseline's way.
-        all_answered(swarm, results * u64::from(round + 1)).await?;
-        let spent = cpu_seconds(pid)? - cpu_before;
-        load.check(&ids[0], results).await?;
-        if round >= WARM_UP {
-            times.push(took);
-            echoes.push(echoed);
-            cpu_s += spent;
-        }
-    }
-    let all = float(results) * f64::from(args.rounds);
-    Ok(Found {
-        p50_ms: Some(times.p50()),
-        p99_ms: Some(times.p99()),
-        max_ms: Some(times.max()),
-        baseline_p50_ms: Some(echoes.p50()),
-        ratio: Some(times.p50() / echoes.p50()),
-        results_per_s: Some(float(results) * 1_000.0 / times.p50()),
-        results_per_cpu_s: Some(all / cpu_s),
-        cpu_s: Some(cpu_s),
-        ..Found::default()
-    })
 }
 
 /// The bare echo, with a swarm of its own.

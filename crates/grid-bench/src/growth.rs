@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use crate::args::{Fabric, FanoutArgs, GrowthArgs};
+use crate::args::{Effects, Fabric, FanoutArgs, GrowthArgs};
 use crate::fanout;
 use crate::report::{Found, Report, Row, Setup};
 
@@ -28,6 +28,7 @@ pub async fn measure(args: &GrowthArgs, report: &mut Report) -> anyhow::Result<(
         rounds: args.rounds,
         controllers: 1,
         fabric: Fabric::Grpc,
+        effects: Effects::Pure,
         output: args.output.clone(),
     };
     let (mut points, mut echoes) = (Vec::new(), Vec::new());

@@ -11,21 +11,33 @@ use serde_json::{Value, json};
 
 const NAMESPACE: &str = "default";
 
-/// What each step of a measured job does.
-fn ping() -> Value {
-    json!({"backend": "ping", "action": "echo"})
+/// What each step of a measured job does. The sessions of a swarm only pretend to: what is measured is the controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// May run again.
+    Pure,
+    /// Its start is committed before it runs (W3).
+    Once,
+}
+
+impl Action {
+    fn tasks(self, steps: u32) -> Vec<Value> {
+        let task = match self {
+            Self::Pure => json!({"backend": "ping", "action": "echo"}),
+            Self::Once => json!({"backend": "test", "action": "record", "params": {"path": "/dev/null"}}),
+        };
+        vec![task; usize::try_from(steps).unwrap_or(usize::MAX)]
+    }
 }
 
 /// `steps` barriers over every worker.
-pub fn barriers(steps: u32) -> Value {
-    let tasks: Vec<_> = (0..steps).map(|_| ping()).collect();
-    json!({"target": "all", "tasks": tasks})
+pub fn barriers(action: Action, steps: u32) -> Value {
+    json!({"target": "all", "tasks": action.tasks(steps)})
 }
 
 /// One pipeline of so many steps; every worker walks it at its own pace.
-pub fn pipeline(steps: u32) -> Value {
-    let tasks: Vec<_> = (0..steps).map(|_| ping()).collect();
-    json!({"target": "all", "tasks": [{"tasks": tasks}]})
+pub fn pipeline(action: Action, steps: u32) -> Value {
+    json!({"target": "all", "tasks": [{"tasks": action.tasks(steps)}]})
 }
 
 /// Submits jobs and hears of their ends.

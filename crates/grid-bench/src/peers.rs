@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::args::{Fabric, FanoutArgs, PeersArgs};
+use crate::args::{Effects, Fabric, FanoutArgs, PeersArgs};
 use crate::fanout;
 use crate::quantiles::Times;
 use crate::report::{Found, Report, Row, Setup};
@@ -50,6 +50,7 @@ async fn own_p50_ms(args: &PeersArgs) -> anyhow::Result<f64> {
         rounds: 5,
         controllers: 1,
         fabric: Fabric::Grpc,
+        effects: Effects::Pure,
         output: args.output.clone(),
     };
     let own = fanout::measure(&fanout).await?.into_iter().find(|row| row.case == "barrier");

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::args::RestartArgs;
 use crate::cluster::Cluster;
 use crate::http_client::Connection;
-use crate::load::{Load, pipeline};
+use crate::load::{Action, Load, pipeline};
 use crate::procfs::{cpu_seconds, float, rss_kib};
 use crate::quantiles::Times;
 use crate::report::{Found, Report, Row, Setup};
@@ -76,7 +76,7 @@ async fn fill(cluster: &Cluster, wanted: u64) -> anyhow::Result<u64> {
     let mut made = 0;
     while made < wanted {
         let count = (wanted - made).div_ceil(per_job).min(JOBS_AT_ONCE);
-        let jobs: Vec<Value> = (0..count).map(|_| pipeline(STEPS)).collect();
+        let jobs: Vec<Value> = (0..count).map(|_| pipeline(Action::Pure, STEPS)).collect();
         for id in load.run(&jobs).await? {
             load.check(&id, per_job).await?;
             made += per_job;

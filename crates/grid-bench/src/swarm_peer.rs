@@ -2,7 +2,7 @@
 //!
 //! It keeps to what a leader relies on: a lease is run once, its result is reported until it gets a final answer (W4),
 //! what is held goes into the first message and the digest of every beat (W5), a settled lease is remembered until
-//! `Forget` (W2). It runs a lease by answering it at once: what is measured is the controller.
+//! `Forget` (W2), a `once` lease is run when the leader has recorded that (W3). It runs a lease by answering it at once: what is measured is the controller.
 //! Not here: durability. A swarm that is killed has forgotten everything; its node ids begin again with a new journal.
 
 use std::collections::BTreeSet;
@@ -68,6 +68,11 @@ pub struct Peer {
     due: Vec<LeaseKey>,
     /// To be reported again with the next beat.
     refused: Vec<LeaseKey>,
+    /// Held, and not yet allowed to start (W3).
+    asking: BTreeSet<LeaseKey>,
+    /// Of these, to be asked for now, and with the next beat.
+    begins: Vec<LeaseKey>,
+    ask_later: Vec<LeaseKey>,
 }
 
 impl Peer {
@@ -88,6 +93,9 @@ impl Peer {
             held_before: Vec::new(),
             due: Vec::new(),
             refused: Vec::new(),
+            asking: BTreeSet::new(),
+            begins: Vec::new(),
+            ask_later: Vec::new(),
         }
     }
 
@@ -120,18 +128,20 @@ impl Peer {
         let leader = self.directory.leader().await?;
         let link = GrpcDialer.dial(&leader).await?;
         let session = link.register(self.registration()).await?;
-        self.due = self.held.iter().copied().collect();
+        self.due = self.held.difference(&self.asking).copied().collect();
+        self.begins = self.asking.iter().copied().collect();
         let first = self.message(&session, true, true);
         let (uplink, downlink) = link.open(first).await?;
         Ok((session, uplink, downlink))
     }
 
     fn registration(&self) -> v1::RegisterNodeRequest {
-        let backends = vec![v1::BackendFacts { name: "ping".to_owned(), actions: vec!["echo".to_owned()] }];
+        let backends = [("ping", "echo"), ("test", "record")]
+            .map(|(name, action)| v1::BackendFacts { name: name.to_owned(), actions: vec![action.to_owned()] });
         let facts = v1::NodeFacts {
             hostname: self.node_id.clone(),
             groups: vec!["bench".to_owned()],
-            backends,
+            backends: backends.to_vec(),
             os: std::env::consts::OS.to_owned(),
             arch: std::env::consts::ARCH.to_owned(),
             capacity: Some(v1::Capacity { slots: SLOTS, ..v1::Capacity::default() }),
@@ -145,6 +155,7 @@ impl Peer {
             boot: 1,
             nonce: self.identity.to_vec(),
             cluster_id: String::new(),
+            held: self.held.iter().copied().map(v1::Lease::from).collect(),
             leader_epoch: 0,
         }
     }
@@ -166,7 +177,7 @@ impl Peer {
                     }
                     ended => return self.told_why(&ended),
                 },
-                slot = uplink.reserve(), if beat_due || asked || !self.due.is_empty() => {
+                slot = uplink.reserve(), if beat_due || asked || !self.due.is_empty() || !self.begins.is_empty() => {
                     let Some(slot) = slot else { return };
                     // As a worker does: what is said anyway carries the next beat.
                     let beat = beat_due || last_beat.elapsed() >= every / 2;
@@ -175,6 +186,7 @@ impl Peer {
                         (beat_due, last_beat) = (false, Instant::now());
                         beats.reset();
                         self.due.append(&mut self.refused);
+                        self.begins.append(&mut self.ask_later);
                         beat_number = beat_number.wrapping_add(1);
                         if beat_number.is_multiple_of(PATIENT_BEATS) {
                             self.say_again();
@@ -189,8 +201,10 @@ impl Peer {
 
     /// Not answered for a long time.
     fn say_again(&mut self) {
-        let again = self.held_before.iter().filter(|lease| self.held.contains(lease));
-        self.due.extend(again.copied());
+        let again = self.held_before.iter().filter(|lease| self.held.contains(lease)).copied();
+        let (asked, due): (Vec<_>, Vec<_>) = again.partition(|lease| self.asking.contains(lease));
+        self.begins.extend(asked);
+        self.due.extend(due);
         self.held_before = self.held.iter().copied().collect();
     }
 
@@ -219,13 +233,39 @@ impl Peer {
             };
             self.held.remove(&lease);
         }
-        for lease in message.offers.iter().filter_map(|offer| offer.lease).map(LeaseKey::from) {
-            let first = self.ran.insert(lease);
-            let counter = if first { &self.counters.runs } else { &self.counters.offered_again };
-            counter.fetch_add(1, Ordering::Relaxed);
-            self.held.insert(lease);
-            self.due.push(lease);
+        for answer in &message.begun {
+            let Some(lease) = answer.lease.map(LeaseKey::from).filter(|lease| self.asking.contains(lease)) else {
+                continue;
+            };
+            match answer.kind() {
+                v1::BeginKind::Granted => {
+                    self.asking.remove(&lease);
+                    self.run(lease);
+                }
+                v1::BeginKind::Refused => {
+                    self.asking.remove(&lease);
+                    self.held.remove(&lease);
+                }
+                v1::BeginKind::AskAgain | v1::BeginKind::Unspecified => self.ask_later.push(lease),
+            }
         }
+        for offer in &message.offers {
+            let Some(lease) = offer.lease.map(LeaseKey::from) else { continue };
+            if offer.effect() != v1::EffectClass::Once || self.ran.contains(&lease) {
+                self.run(lease);
+            } else if self.asking.insert(lease) {
+                self.held.insert(lease);
+                self.begins.push(lease);
+            }
+        }
+    }
+
+    fn run(&mut self, lease: LeaseKey) {
+        let first = self.ran.insert(lease);
+        let counter = if first { &self.counters.runs } else { &self.counters.offered_again };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.held.insert(lease);
+        self.due.push(lease);
     }
 
     fn message(&mut self, session: &v1::RegisterNodeReply, beat: bool, list: bool) -> v1::FromWorker {
@@ -238,8 +278,10 @@ impl Peer {
             settled_jobs: self.ran.iter().map(|lease| lease.job.0).collect::<BTreeSet<_>>().into_iter().collect(),
         });
         let results = self.due.drain(..).map(result_of).collect();
+        let begin = |lease: LeaseKey| v1::Begin { lease: Some(lease.into()), asked_ms: 0 };
+        let begins = self.begins.drain(..).map(begin).collect();
         let (session, leader_epoch) = (session.session, session.leader_epoch);
-        v1::FromWorker { session, leader_epoch, beat, results, held, ..v1::FromWorker::default() }
+        v1::FromWorker { session, leader_epoch, beat, results, held, begins, ..v1::FromWorker::default() }
     }
 }
 
