@@ -46,6 +46,11 @@ impl Trio {
         Self::start_on(&THREE, None, false, flags, workers)
     }
 
+    /// So many controllers, three at most, with these flags.
+    pub fn start_of(controllers: usize, flags: &str, workers: &[(&str, &str)]) -> Self {
+        Self::start_on(&THREE[..controllers], None, false, flags, workers)
+    }
+
     /// The controllers each on a machine of their own: `c1` on host 0 and so on; the workers beside the test.
     pub fn start_apart(lan: Lan, workers: &[(&str, &str)]) -> Self {
         Self::start_on(&THREE, Some(lan), false, "--insecure", workers)

@@ -16,6 +16,7 @@ mod chaos;
 mod clocks;
 mod command_line;
 mod conditions;
+mod copies;
 mod crowd;
 mod damage;
 mod endings;
