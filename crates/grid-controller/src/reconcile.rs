@@ -217,6 +217,7 @@ mod tests {
             error: None,
             output_tail: Vec::new(),
             output_bytes: 0,
+            output_truncated: false,
             duration_ms: 0,
             started_wall_ms: 0,
         })

@@ -172,6 +172,7 @@ impl Log {
             error: (outcome != Outcome::Success).then(|| "exit code 3".to_owned()),
             output_tail: b"some output".to_vec(),
             output_bytes: 11,
+            output_truncated: false,
             duration_ms: 7,
             started_wall_ms: 1_790_000_000_500,
         }));

@@ -62,6 +62,7 @@ coded! {
 
         /// A failed attempt was to be tried again, and is not any more.
         30 RetryDropped => "its retry was dropped";
+        31 OutputTruncated => "its output was truncated: the limit of a lease, or the space on the worker's disk, was reached";
 
         // Why a job ended as it did.
         40 CancelledByRequest => "cancelled by request";

@@ -199,8 +199,8 @@ async fn execute(
     let (status, error) = verdict.told(timeout_ms);
     let (status, error) = if cleared { (status, error) } else { abandoned(&context, once, status, error) };
     let duration_ms = surroundings.clock.mono_ms().saturating_sub(began_ms);
-    let (output_bytes, tail) = context.output_end();
-    (Ended { status, error, duration_ms, started_at_ms, output_bytes }, tail)
+    let (output_bytes, output_truncated, tail) = context.output_end();
+    (Ended { status, error, duration_ms, started_at_ms, output_bytes, output_truncated }, tail)
 }
 
 /// A blocking call of the lease hangs.

@@ -164,6 +164,7 @@ pub async fn report_all(controller: &Controller) {
             outcome: Outcome::Success,
             error: None,
             output_bytes: output.len() as u64,
+            output_truncated: false,
             output_tail: output,
             duration_ms: 7,
             started_wall_ms: 1_790_000_000_000,

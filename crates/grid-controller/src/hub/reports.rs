@@ -15,6 +15,7 @@ pub(super) fn result_command(node: NodeOrd, session: SessionId, result: v1::Leas
         error: (!result.error.is_empty()).then_some(result.error),
         output_tail: end_of(result.output_tail),
         output_bytes: result.output_bytes,
+        output_truncated: result.output_truncated,
         duration_ms: result.duration_ms,
         started_wall_ms: result.started_at_ms,
     })

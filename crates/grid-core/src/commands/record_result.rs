@@ -4,7 +4,7 @@
 //! `unknown` may be settled once by the worker's journal while the job still runs.
 
 use grid_types::limits::{MAX_ERROR_BYTES, OUTPUT_TAIL_BYTES};
-use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, SessionId};
+use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
@@ -33,6 +33,10 @@ pub struct RecordResult {
     pub duration_ms: u64,
     #[n(8)]
     pub started_wall_ms: u64,
+    /// Some of the output is kept nowhere.
+    #[n(9)]
+    #[cbor(default)]
+    pub output_truncated: bool,
 }
 
 impl RecordResult {
@@ -101,7 +105,7 @@ impl RecordResult {
         let tail_from = self.output_tail.len().saturating_sub(OUTPUT_TAIL_BYTES);
         Report {
             outcome,
-            reason: None,
+            reason: self.output_truncated.then_some(Reason::OutputTruncated),
             error,
             duration_ms: self.duration_ms,
             started_wall_ms: self.started_wall_ms,

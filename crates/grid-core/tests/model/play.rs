@@ -120,6 +120,7 @@ impl Player {
             error: outcome.is_failure().then(|| "boom".to_owned()),
             output_tail: b"out".to_vec(),
             output_bytes: 3,
+            output_truncated: false,
             duration_ms: 42,
             started_wall_ms: 7,
         })

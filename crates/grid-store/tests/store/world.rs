@@ -253,6 +253,7 @@ impl World {
             error: outcome.is_failure().then(|| format!("boom {}", lease.attempt)),
             output_tail: output.to_vec(),
             output_bytes: u64::try_from(output.len()).unwrap(),
+            output_truncated: false,
             duration_ms: 2_345,
             started_wall_ms: WALL_MS + self.now_ms,
         })

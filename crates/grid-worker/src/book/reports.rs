@@ -120,7 +120,17 @@ fn report(
         bytes
     } else {
         let status = status.into();
-        let result = v1::LeaseResult { lease, status, error, output_tail, output_bytes, duration_ms, started_at_ms };
+        let output_truncated = ended.is_some_and(|ended| ended.output_truncated);
+        let result = v1::LeaseResult {
+            lease,
+            status,
+            error,
+            output_tail,
+            output_bytes,
+            duration_ms,
+            started_at_ms,
+            output_truncated,
+        };
         let bytes = result.encoded_len();
         message.results.push(result);
         bytes

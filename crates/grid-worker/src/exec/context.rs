@@ -142,10 +142,10 @@ impl LeaseContext {
         self.blocking.have_returned_by(deadline).await
     }
 
-    /// The last bytes and the size of the output.
-    pub(super) fn output_end(&self) -> (u64, Vec<u8>) {
+    /// The size of the output, whether some of it is kept nowhere, and its last bytes.
+    pub(super) fn output_end(&self) -> (u64, bool, Vec<u8>) {
         let sink = locked(&self.sink);
-        (sink.total_bytes(), sink.tail())
+        (sink.total_bytes(), sink.is_truncated(), sink.tail())
     }
 
     async fn kill(&self, group: Group, mark: Option<String>) {

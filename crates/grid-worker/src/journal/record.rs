@@ -96,13 +96,24 @@ pub struct Ended {
     pub started_at_ms: u64,
     #[n(4)]
     pub output_bytes: u64,
+    /// Some of the output is kept nowhere.
+    #[n(5)]
+    #[cbor(default)]
+    pub output_truncated: bool,
 }
 
 impl Ended {
     /// Of a lease of which nothing ran, or nobody saw the end.
     #[must_use]
     pub fn without_run(status: Status, error: &str, started_at_ms: u64) -> Self {
-        Self { status, error: error.to_owned(), duration_ms: 0, started_at_ms, output_bytes: 0 }
+        Self {
+            status,
+            error: error.to_owned(),
+            duration_ms: 0,
+            started_at_ms,
+            output_bytes: 0,
+            output_truncated: false,
+        }
     }
 }
 

@@ -26,6 +26,7 @@ fn records() -> Vec<Record> {
                 duration_ms: 12,
                 started_at_ms: 7,
                 output_bytes: 0,
+                output_truncated: true,
             },
         },
         Record::Settled { lease: lease(1), at_ms: 9 },

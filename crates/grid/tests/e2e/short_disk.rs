@@ -59,6 +59,11 @@ fn issue13_outputs_that_fill_the_disk_are_cut_and_the_worker_goes_on() {
     let output = api.get(&format!("/job/{id}/output/0/w1"));
     assert!(output.text.contains("[grid: output b"), "the output itself says so");
 
+    let row = &api.job(&id).0["results"]["0"]["w1"];
+    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains("truncated")), "so does the result: {row}");
+    let whole = &api.job(&first).0["results"]["0"]["w1"];
+    assert!(whole["reason"].is_null(), "{whole}");
+
     // The journal has room: steps that must not run twice go on, and so does a restart.
     let record = cluster.record("record");
     let mut runs = 0;
