@@ -83,7 +83,15 @@ fn begin(cli: Cli) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
     runtime.block_on(async {
         let (global, named) = (cli.global.clone(), hint::named(&cli.verb));
-        let done = execute(cli).await;
+        let follows = match &cli.verb {
+            Verb::Events(args) => args.follow,
+            Verb::Job(JobVerb::Logs(args)) => args.follow,
+            _ => false,
+        };
+        let done = tokio::select! {
+            done = execute(cli) => done,
+            () = out::reader_gone(), if follows => Ok(0),
+        };
         let (Err(failure), Some(named)) = (&done, named) else { return done };
         // Told here, in the order of an error: what failed, then what may have been meant.
         let code = failure.report();

@@ -1,7 +1,9 @@
 //! stdout: data, in the format that was asked for.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 
 use crate::cli::Format;
@@ -25,6 +27,24 @@ pub fn write(bytes: &[u8]) -> Result<bool, Failure> {
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         done => done.map(|()| true).map_err(Failure::Output),
+    }
+}
+
+/// Resolves when nobody can read stdout any more: what follows something would otherwise notice only with its next line.
+pub async fn reader_gone() {
+    let (gone, heard) = tokio::sync::oneshot::channel();
+    if let Ok(stdout) = io::stdout().as_fd().try_clone_to_owned() {
+        // Ends with the process.
+        std::thread::spawn(move || {
+            let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+            while matches!(poll(&mut watched, None), Err(rustix::io::Errno::INTR)) {}
+            if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+                let _ = gone.send(());
+            }
+        });
+    }
+    if heard.await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

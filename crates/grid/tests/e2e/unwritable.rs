@@ -118,6 +118,7 @@ fn issue13_a_reader_of_gridc_that_has_seen_enough_ends_it_quietly() {
         "node list",
         "job list -o json",
         "events",
+        "events -f",
         "--help",
         "backend list",
         &format!("job logs {id}"),
