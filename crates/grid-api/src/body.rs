@@ -2,11 +2,12 @@
 //!
 //! Order: content type, size, arrival, JSON. An oversized body is refused as soon as its size is known; the rest of it
 //! is discarded when the connection closes (`wire`).
-//! Bodies that are still arriving are bounded together, not only each: few large ones at once, while small ones, which
-//! is what jobs are, wait for nobody.
+//! Bodies that are still arriving are bounded together, not only each: few large ones at once (`arrivals`), while small ones,
+//! which is what jobs are, wait for nobody.
 //! Not here: what the fields mean (`jobs`, `decisions`).
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -18,15 +19,16 @@ use grid_controller::{Control, Refusal};
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Code, Faults};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
+use crate::arrivals::{Arrival, Arrivals};
+use crate::browser::Reached;
 use crate::guard::check_epoch;
 use crate::refused::Refused;
 use crate::strict_json;
 
 /// Larger bodies need one of the places for large ones.
 const SMALL_BODY_BYTES: usize = 64 * 1024;
-static LARGE_BODIES: Semaphore = Semaphore::const_new(64);
+static LARGE_BODIES: Arrivals = Arrivals::new();
 
 /// How long a body may take to arrive. An extension of the request; `serve` sets it.
 #[derive(Debug, Clone, Copy)]
@@ -47,13 +49,14 @@ impl<S: Sync> FromRequest<S> for JsonBody {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         let patience = request.extensions().get::<BodyPatience>().copied().unwrap_or_default().0;
+        let from = request.extensions().get::<Reached>().and_then(|reached| reached.from);
         let (parts, body) = request.into_parts();
         if body.is_end_stream() {
             return Ok(Self(None));
         }
         check_content_type(&parts.headers)?;
         check_encoding(&parts.headers)?;
-        let bytes = match tokio::time::timeout(patience, collect(body)).await {
+        let bytes = match tokio::time::timeout(patience, collect(body, from)).await {
             Ok(collected) => collected?,
             Err(_) => {
                 let message = format!("the body did not arrive within {} s; send it again", patience.as_secs());
@@ -173,7 +176,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Refused> {
     }
 }
 
-async fn collect(mut body: Body) -> Result<Vec<u8>, Refused> {
+async fn collect(mut body: Body, from: Option<IpAddr>) -> Result<Vec<u8>, Refused> {
     let known = body.size_hint().lower();
     if known > MAX_BODY_BYTES as u64 {
         return Err(too_large());
@@ -182,19 +185,40 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, Refused> {
         |e: &dyn std::fmt::Display| Refused::of_field(Code::BadRequest, "", format!("the body broke off: {e}"));
     let mut place = None;
     let mut bytes = Vec::new();
-    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+    loop {
+        let next = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        let frame = tokio::select! {
+            frame = next => frame,
+            () = refused(place.as_ref()) => return Err(too_slow()),
+        };
+        let Some(frame) = frame else { break };
         // Trailers carry nothing that is used here.
         let Ok(data) = frame.map_err(|e| broke_off(&e))?.into_data() else { continue };
         if bytes.len() + data.len() > MAX_BODY_BYTES {
             return Err(too_large());
         }
-        if place.is_none() && bytes.len() + data.len() > SMALL_BODY_BYTES {
+        match &place {
+            Some(place) => Arrival::progressed(place, data.len()),
             // The socket's own window holds the rest meanwhile.
-            place = Some(LARGE_BODIES.acquire().await.map_err(|e| broke_off(&e))?);
+            None if bytes.len() + data.len() > SMALL_BODY_BYTES => place = Some(LARGE_BODIES.take(from).await),
+            None => {}
         }
         bytes.extend_from_slice(&data);
     }
     Ok(bytes)
+}
+
+/// Resolves when the body has to make way for another one.
+async fn refused(place: Option<&Arrival<'_>>) {
+    match place {
+        Some(place) => place.refused().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn too_slow() -> Refused {
+    let message = "the body arrives too slowly while other clients wait for its place; send it again";
+    Refused::of_field(Code::BadRequest, "", message)
 }
 
 fn too_large() -> Refused {

@@ -31,6 +31,8 @@ pub struct Reached {
     pub hosts: Arc<Hosts>,
     /// The address that the client dialled.
     pub local: Option<IpAddr>,
+    /// The client's own.
+    pub from: Option<IpAddr>,
 }
 
 /// Before everything else: a page that may not ask learns nothing about the role or the path either.

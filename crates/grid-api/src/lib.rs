@@ -12,6 +12,7 @@
 //! the headers and the body of one answer never disagree about it.
 
 mod agents;
+mod arrivals;
 mod backends;
 mod backup;
 mod body;
@@ -43,4 +44,4 @@ mod tests;
 pub use hosts::{Hosts, is_host};
 pub use logs::{HEADER_OUTPUT_ATTEMPT, HEADER_OUTPUT_OFFSET, HEADER_OUTPUT_TOTAL};
 pub use router::router;
-pub use serve::serve;
+pub use serve::{Audience, serve};

@@ -1,19 +1,21 @@
 //! Accepts connections and serves the router on them until told to stop.
 //!
 //! No client holds a connection for nothing: headers, bodies, answers and goodbyes each have a time. Connections are
-//! bounded; beyond the bound new ones wait in the kernel's queue.
+//! bounded; beyond the bound new ones are answered 503 and closed.
 //! Not here: TLS.
 //! `axum::serve` is not used: it sets no timer, and without one hyper waits for headers for ever.
 
 use std::future::Future;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use grid_controller::Control;
+use grid_proto::listen::Places;
+use grid_types::Code;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -27,15 +29,22 @@ use crate::body::BodyPatience;
 use crate::browser::Reached;
 use crate::hosts::Hosts;
 use crate::router::router;
-use crate::streams::Closing;
+use crate::streams::Streams;
 use crate::wire::{SocketPatience, Wire};
 
-/// Clients at once.
-const MAX_CONNECTIONS: usize = 8_192;
 /// Request line and headers of one request.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// After a failure to accept that is not the client's, most likely too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// The answer to a client beyond the bound, as far as its socket takes it at once. By its code a client asks again, or asks
+/// another controller.
+static FULL: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let message = "this controller has no place for another client; try again, or ask another controller";
+    let body = format!("{{\"error\":\"{}\",\"message\":\"{message}\",\"details\":[]}}", Code::NoQuorum.word());
+    let head =
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 5\r\ncontent-type: application/json";
+    format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+});
 
 /// How long clients may keep the server waiting.
 #[derive(Debug, Clone, Copy)]
@@ -63,25 +72,35 @@ impl Default for Patience {
     }
 }
 
-/// Serves the API on `listener`, for `hosts`, until `shutdown` is ready; requests under way then have 10 s to end.
+/// Whom the API serves.
+#[derive(Debug, Clone)]
+pub struct Audience {
+    pub hosts: Hosts,
+    /// Connections at once; three quarters of them may be streams.
+    pub connections: usize,
+}
+
+/// Serves the API on `listener` until `shutdown` is ready; requests under way then have 10 s to end.
 pub async fn serve<C: Control>(
     listener: TcpListener,
     control: C,
-    hosts: Hosts,
+    audience: Audience,
     shutdown: impl Future,
 ) -> io::Result<()> {
-    serve_with(listener, router(control), hosts, Patience::default(), shutdown).await;
+    serve_with(listener, router(control), audience, Patience::default(), shutdown).await;
     Ok(())
 }
 
 pub(crate) async fn serve_with(
     listener: TcpListener,
     router: Router,
-    hosts: Hosts,
+    audience: Audience,
     patience: Patience,
     shutdown: impl Future,
 ) {
-    let hosts = Arc::new(hosts);
+    let hosts = Arc::new(audience.hosts);
+    let places = Places::new("clients of the API", audience.connections);
+    let streams = Places::new("streams of the API", (audience.connections / 4 * 3).max(1));
     let (closing, _) = watch::channel(());
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -89,17 +108,27 @@ pub(crate) async fn serve_with(
         tokio::select! {
             _ = &mut shutdown => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((stream, _)) => {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => {
+                    let Some(place) = places.take() else {
+                        let _ = stream.try_write(&FULL);
+                        continue;
+                    };
                     let reached = Reached {
                         hosts: Arc::clone(&hosts),
                         local: stream.local_addr().ok().map(|address| address.ip()),
+                        from: Some(from.ip()),
                     };
-                    connections.spawn(connection(stream, router.clone(), reached, patience, closing.subscribe()));
+                    let streams = Streams { closing: closing.subscribe(), places: Arc::clone(&streams) };
+                    let served = connection(stream, router.clone(), reached, patience, streams);
+                    connections.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
                 }
                 Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the API cannot accept a connection; is the limit of open files too low?");
+                    places.cannot_accept(&error);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -121,22 +150,16 @@ fn is_of_the_client(error: &io::Error) -> bool {
     )
 }
 
-async fn connection(
-    stream: TcpStream,
-    router: Router,
-    reached: Reached,
-    patience: Patience,
-    mut closing: watch::Receiver<()>,
-) {
+async fn connection(stream: TcpStream, router: Router, reached: Reached, patience: Patience, streams: Streams) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection ended before it began");
         return;
     }
-    let streams_end = Closing(Some(closing.clone()));
+    let mut closing = streams.closing.clone();
     let service = router.map_request(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(patience.body);
-        request.extensions_mut().insert(streams_end.clone());
+        request.extensions_mut().insert(streams.clone());
         request.extensions_mut().insert(reached.clone());
         request
     });

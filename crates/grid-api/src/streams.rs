@@ -4,34 +4,61 @@
 //! and so does the end of the server: a stream must not hold up an orderly stop. When there is nothing to say for
 //! [`BEAT`], the task says so, so that both ends notice a broken connection.
 
-use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use grid_proto::listen::{Place, Places};
+use grid_types::Code;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
+
+use crate::refused::Refused;
 
 pub const BEAT: Duration = Duration::from_secs(10);
 const AHEAD: usize = 4;
 
-/// Changes when the server stops. An extension of the request; `serve` sets it.
+/// What streams share. An extension of the request; `serve` sets it.
 #[derive(Debug, Clone)]
-pub struct Closing(pub Option<watch::Receiver<()>>);
+pub struct Streams {
+    /// Changes when the server stops.
+    pub closing: watch::Receiver<()>,
+    /// Streams last: without a bound of their own they would take every connection.
+    pub places: Arc<Places>,
+}
+
+/// The right to one stream, and when it has to end.
+#[derive(Debug)]
+pub struct Closing {
+    closing: Option<watch::Receiver<()>>,
+    _place: Option<Place>,
+}
 
 impl<S: Sync> FromRequestParts<S> for Closing {
-    type Rejection = Infallible;
+    type Rejection = Refused;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get().cloned().unwrap_or(Self(None)))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let Some(streams) = parts.extensions.get::<Streams>() else {
+            return Ok(Self { closing: None, _place: None });
+        };
+        let full = || {
+            let most = streams.places.most();
+            Refused::new(
+                Code::QueueFull,
+                format!("this controller already has {most} streams; ask another, or try again"),
+            )
+        };
+        let place = streams.places.take().ok_or_else(full)?;
+        Ok(Self { closing: Some(streams.closing.clone()), _place: Some(place) })
     }
 }
 
 impl Closing {
     pub async fn changed(&mut self) {
-        match &mut self.0 {
+        match &mut self.closing {
             // An ended channel is a server that is gone.
             Some(closing) => drop(closing.changed().await),
             None => std::future::pending().await,

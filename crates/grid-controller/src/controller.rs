@@ -55,8 +55,8 @@ pub struct Opening {
     pub data_dir: PathBuf,
     /// As other controllers reach this one.
     pub raft_addr: String,
-    /// Where other controllers are answered; none: it stays alone.
-    pub peers: Option<TcpListener>,
+    /// Where other controllers are answered, and how many connections they may have; none: it stays alone.
+    pub peers: Option<(TcpListener, usize)>,
     pub start: Start,
     pub pace: Pace,
     /// E8: it gives nothing out before [`Controller::local_worker_gone`].
@@ -158,10 +158,10 @@ impl Controller {
             restored,
         });
         cluster::describe(&shared);
-        if let Some(listener) = opening.peers {
+        if let Some((listener, most)) = opening.peers {
             let raft = raft.clone();
             tokio::spawn(async move {
-                if let Err(e) = raft.serve_peers(listener).await {
+                if let Err(e) = raft.serve_peers(listener, most).await {
                     tracing::error!("{e}");
                 }
             });

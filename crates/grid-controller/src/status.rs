@@ -29,6 +29,7 @@ impl Controller {
             jobs: totals.jobs,
             applied_index: totals.applied_index,
             state_hash,
+            snapshot_problem: self.shared.raft.snapshot_trouble(),
         })
     }
 }

@@ -1,6 +1,5 @@
 //! The gRPC fabric: tonic on both sides, plaintext.
 
-mod greeting;
 mod lean;
 mod link;
 mod server;

@@ -1,11 +1,13 @@
 //! The wire between controllers and workers, and between controllers: generated messages, and the conversion of the
 //! worker's to and from the words of `grid-types`. Nothing of the state machine is here, so that a worker never links it.
 //!
+//! `listen` is what the listeners of both wires share.
 //! Not here: what the messages between controllers mean (`grid-raft`).
 
 mod causes;
 mod convert;
 mod digest;
+pub mod listen;
 
 pub use causes::causes;
 pub use convert::BadMessage;

@@ -104,13 +104,20 @@ fn serve<'s, M: Machine>(machine: &mut M, queue: &mpsc::Receiver<Job>, copies: &
         let goes_on = match job {
             Job::Position(reply) => answer(reply, || Ok(machine.position())),
             Job::Apply(batch, reply) => answer(reply, || apply(machine, batch)),
-            Job::WriteSnapshot(path, reply) => match caught(|| Ok((machine.hold()?, machine.position()))) {
-                Ok((held, position)) => {
-                    copies.spawn(move || answer(reply, || held(&path).map(|()| position)));
-                    true
+            Job::WriteSnapshot(path, reply) => {
+                match caught(|| Ok(machine.hold().map(|held| (held, machine.position())))) {
+                    Ok(Ok((held, position))) => {
+                        copies.spawn(move || answer(reply, || held(&path).map(|()| position)));
+                        true
+                    }
+                    // Nothing was changed: the machine goes on, and whoever wanted the copy asks again.
+                    Ok(Err(e)) => {
+                        let _ = reply.send(Err(e));
+                        true
+                    }
+                    Err(panicked) => answer(reply, || Err(panicked)),
                 }
-                Err(e) => answer(reply, || Err(e)),
-            },
+            }
             Job::InstallSnapshot(path, position, reply) => answer(reply, || machine.install_snapshot(&path, position)),
         };
         if !goes_on {

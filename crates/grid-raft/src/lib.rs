@@ -36,6 +36,7 @@ mod mark;
 mod membership;
 mod network;
 mod peers;
+mod persistence;
 mod raft;
 mod read;
 mod record;

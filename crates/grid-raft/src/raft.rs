@@ -70,9 +70,9 @@ impl<R: Send + 'static> Raft<R> {
         Ok(Self { member, leadership, reason, reply: PhantomData })
     }
 
-    /// Answers other members on `listener` until this one ends.
-    pub async fn serve_peers(&self, listener: TcpListener) -> Result<(), PeerPortError> {
-        serve(listener, Arc::clone(&self.member)).await.map_err(|e| PeerPortError(e.to_string()))
+    /// Answers other members on `listener` until this one ends, at most `most` connections at once.
+    pub async fn serve_peers(&self, listener: TcpListener, most: usize) -> Result<(), PeerPortError> {
+        serve(listener, most, Arc::clone(&self.member)).await.map_err(|e| PeerPortError(e.to_string()))
     }
 
     /// Ids of member, folder and cluster.
@@ -195,6 +195,11 @@ impl<R: Send + 'static> Raft<R> {
             Some(()) => Ok(()),
             None => Err(self.stopped_error().await),
         }
+    }
+
+    /// Why snapshots fail at present; they are tried again.
+    pub fn snapshot_trouble(&self) -> Option<String> {
+        self.member.persistence.trouble()
     }
 
     /// Ends the member; returns when its data folder is free again.

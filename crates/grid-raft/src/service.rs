@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use grid_proto::listen::{Counted, Incoming, Places};
 use grid_proto::peer;
 use grid_proto::peer::peer_server::{Peer, PeerServer};
 use openraft::raft::AppendEntriesResponse;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::group::{Member, Metrics};
@@ -27,8 +27,11 @@ use crate::wire;
 /// A sender that goes silent in the middle of a snapshot is given up.
 const STALLED: Duration = Duration::from_secs(15);
 
-/// Serves until the member ends.
-pub async fn serve(listener: TcpListener, member: Arc<Started>) -> Result<(), tonic::transport::Error> {
+/// Members that do not lead ask each other for little; whoever is let go here connects again when it asks.
+const IDLE_LIMIT: Duration = Duration::from_secs(120);
+
+/// Serves until the member ends, at most `most` connections at once.
+pub async fn serve(listener: TcpListener, most: usize, member: Arc<Started>) -> Result<(), tonic::transport::Error> {
     let mut closing = member.closing.subscribe();
     let service = PeerServer::new(Desk { member }).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let server = Server::builder()
@@ -36,8 +39,7 @@ pub async fn serve(listener: TcpListener, member: Arc<Started>) -> Result<(), to
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(service)
-        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
+        .serve_with_incoming(Counted(service), Incoming::new(listener, Places::new("controllers", most), IDLE_LIMIT));
     tokio::select! {
         ended = server => ended,
         // Requests under way are cut off: whoever asked treats this member as down, which it is.
@@ -98,8 +100,11 @@ impl Desk {
             return Ok(peer::SnapshotReply { ballot: Some(wire::ballot(&mine)) });
         }
         tracing::info!(snapshot = meta.snapshot_id, "receiving a snapshot");
-        let mut file = self.member.raft.begin_receiving_snapshot().await.map_err(ended)?;
+        // Not by openraft, which takes a failure for the end of the disk.
+        let snapshots = self.member.snapshots.clone();
+        let received = tokio::task::spawn_blocking(move || snapshots.receiving()).await.map_err(ended)?;
         let failed = |e: std::io::Error| Status::internal(format!("cannot keep the snapshot: {e}"));
+        let mut file = Box::new(tokio::fs::File::from_std(received.map_err(failed)?));
         let mut hasher = blake3::Hasher::new();
         while let Some(part) = next(&mut parts).await? {
             let Part::Chunk(chunk) = part else {

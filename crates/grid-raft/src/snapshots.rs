@@ -139,7 +139,7 @@ impl Snapshots {
     }
 
     /// Makes a received snapshot the current one, if it is what was sent.
-    pub fn adopt(&self, mut received: File, meta: &SnapshotMeta) -> io::Result<Snapshot> {
+    pub fn adopt(&self, mut received: &File, meta: &SnapshotMeta) -> io::Result<Snapshot> {
         received.rewind()?;
         // Not `unfinished`: a build may be under way.
         let unfinished = self.dir.join("adopting.tmp");

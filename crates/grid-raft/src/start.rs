@@ -30,6 +30,7 @@ use crate::log_store::{LogExtent, LogSize};
 use crate::machine::{LogPosition, Machine};
 use crate::network::Network;
 use crate::peers::Peers;
+use crate::persistence::Persistence;
 use crate::snapshots::Snapshots;
 use crate::state_machine::{InstallError, StateMachine};
 
@@ -55,6 +56,7 @@ pub struct Started {
     /// The term whose reads may be confirmed.
     pub open_term: AtomicU64,
     pub closing: watch::Sender<bool>,
+    pub persistence: Persistence,
     /// It has been a voter, or was started as one: it does not join any more.
     pub has_joined: AtomicBool,
     /// It is known that the group goes on without this member.
@@ -71,7 +73,9 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
     let root = ground.folder.root();
     let applier = Applier::start(machine, ground.lock.clone());
     let applier = applier.map_err(OpenError::io(root, "cannot start a thread"))?;
-    let state_machine = StateMachine { applier, snapshots: ground.snapshots.clone() };
+    let closing = watch::Sender::new(false);
+    let persistence = Persistence::new(closing.subscribe());
+    let state_machine = StateMachine { applier, snapshots: ground.snapshots.clone(), persistence: persistence.clone() };
     reconcile(&ground, &state_machine).await?;
     // From here on the start does without those that are damaged or older.
     ground.snapshots.tidy(&ground.sound).map_err(OpenError::io(root, "cannot tidy the snapshots in"))?;
@@ -102,7 +106,8 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
         change_turn: Mutex::new(()),
         handing_over: AtomicBool::new(false),
         open_term: AtomicU64::new(0),
-        closing: watch::Sender::new(false),
+        closing,
+        persistence,
         has_joined: AtomicBool::new(!me.joining),
         removed: watch::Sender::new(false),
         about: RwLock::default(),

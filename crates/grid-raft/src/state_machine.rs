@@ -4,6 +4,8 @@
 //! published, fsynced, before openraft hears of it and purges; a received one
 //! is published before the machine installs it, so that a crash between the
 //! two is repaired at the next start (`start`).
+//! A snapshot that cannot be taken or kept is tried again (`persistence`): only the log and the state itself are worth the end of
+//! the process (L2).
 //! Not here: the machine's thread (`applier`), the files (`snapshots`).
 //! Building a snapshot holds up `apply` only while the machine takes hold of what
 //! it will copy: writing, hashing and fsync run beside it.
@@ -11,6 +13,7 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use openraft::storage::RaftStateMachine;
 use openraft::{AnyError, Entry, EntryPayload, LogId, OptionalSend, RaftSnapshotBuilder};
@@ -20,6 +23,7 @@ use crate::group::{
     Answer, Group, SnapshotMeta, StorageError, StorageIoError, StoredMembership, log_id_of, position_of,
 };
 use crate::machine::{Committed, MachineError, MachinePosition};
+use crate::persistence::Persistence;
 use crate::record::{decode_membership, encode_membership};
 use crate::snapshots::{Snapshot, Snapshots};
 
@@ -27,6 +31,7 @@ use crate::snapshots::{Snapshot, Snapshots};
 pub struct StateMachine {
     pub applier: Applier,
     pub snapshots: Snapshots,
+    pub persistence: Persistence,
 }
 
 impl StateMachine {
@@ -81,30 +86,42 @@ impl RaftStateMachine<Group> for StateMachine {
         meta: &SnapshotMeta,
         snapshot: Box<tokio::fs::File>,
     ) -> Result<(), StorageError> {
-        let received = snapshot.into_std().await;
-        let (snapshots, meta) = (self.snapshots.clone(), meta.clone());
-        let adopted = on_blocking_thread(move || snapshots.adopt(received, &meta)).await;
+        let received = Arc::new(snapshot.into_std().await);
+        let adopt = || {
+            let (snapshots, meta, received) = (self.snapshots.clone(), meta.clone(), Arc::clone(&received));
+            on_blocking_thread(move || snapshots.adopt(&received, &meta))
+        };
+        let adopted = self.persistence.until_done("a received snapshot cannot be kept", adopt).await;
         let adopted = adopted.map_err(snapshot_write_failed)?;
         self.install(&adopted).await.map_err(write_failed)
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<openraft::Snapshot<Group>>, StorageError> {
-        let snapshots = self.snapshots.clone();
-        let newest = on_blocking_thread(move || snapshots.newest()).await.map_err(snapshot_read_failed)?;
+        let newest = || {
+            let snapshots = self.snapshots.clone();
+            on_blocking_thread(move || snapshots.newest())
+        };
+        let newest = self.persistence.until_done("the newest snapshot cannot be read", newest).await;
+        let newest = newest.map_err(snapshot_read_failed)?;
         Ok(newest.map(|(snapshot, file)| opened(&snapshot, file)))
     }
 }
 
 impl RaftSnapshotBuilder<Group> for StateMachine {
     async fn build_snapshot(&mut self) -> Result<openraft::Snapshot<Group>, StorageError> {
-        let path: PathBuf = self.snapshots.unfinished().map_err(snapshot_write_failed)?;
-        let position = self.applier.write_snapshot(path.clone()).await;
-        let position = position.map_err(snapshot_write_failed)?;
-        let membership = membership_of(&position).map_err(snapshot_write_failed)?;
-        let snapshots = self.snapshots.clone();
-        let published = on_blocking_thread(move || snapshots.publish(&path, position.applied, membership)).await;
-        let (snapshot, file) = published.map_err(snapshot_write_failed)?;
+        let built = self.persistence.until_done("no snapshot can be taken", || self.build()).await;
+        let (snapshot, file) = built.map_err(snapshot_write_failed)?;
         Ok(opened(&snapshot, file))
+    }
+}
+
+impl StateMachine {
+    async fn build(&self) -> io::Result<(Snapshot, File)> {
+        let path: PathBuf = self.snapshots.unfinished()?;
+        let position = self.applier.write_snapshot(path.clone()).await.map_err(io::Error::other)?;
+        let membership = membership_of(&position)?;
+        let snapshots = self.snapshots.clone();
+        on_blocking_thread(move || snapshots.publish(&path, position.applied, membership)).await
     }
 }
 

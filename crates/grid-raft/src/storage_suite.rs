@@ -12,6 +12,7 @@ use crate::folder::Folder;
 use crate::group::{Group, StorageError};
 use crate::log_store::LogStore;
 use crate::mark::Mark;
+use crate::persistence::Persistence;
 use crate::snapshots::Snapshots;
 use crate::state_machine::StateMachine;
 
@@ -30,6 +31,7 @@ impl StoreBuilder<Group, LogStore, StateMachine, TempDir> for Builder {
         let state_machine = StateMachine {
             applier: Applier::start(machine, lock).expect("thread"),
             snapshots: Snapshots::new(folder.snapshots()),
+            persistence: Persistence::new(tokio::sync::watch::channel(false).1),
         };
         Ok((dir, log, state_machine))
     }

@@ -1,4 +1,4 @@
-//! L2: a failing disk or machine ends the member, and everybody hears of it.
+//! L2: a failing disk or machine ends the member, and everybody hears of it. A snapshot that fails does not.
 
 mod file_machine;
 
@@ -76,16 +76,49 @@ fn l2_an_error_of_the_log_ends_the_member() {
     });
 }
 
+/// Waits for a snapshot to fail, and returns why.
+async fn trouble(raft: &Raft<Receipt>) -> String {
+    loop {
+        if let Some(trouble) = raft.snapshot_trouble() {
+            return trouble;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 #[test]
-fn l2_an_error_while_taking_a_snapshot_ends_the_member() {
+fn issue13_an_error_while_taking_a_snapshot_is_shown_and_it_is_taken_later() {
     let home = Home::new();
     home.run(Start::Bootstrap, async |raft| {
         propose(&raft, "good").await;
         fs::remove_dir_all(home.path().join("snapshots")).expect("removed");
-        let snapshot = raft.trigger_snapshot().await;
-        let reason = snapshot.expect_err("failed").reason;
-        assert!(reason.contains("No such file"), "{reason}");
-        assert_stopped(&raft, "No such file").await;
+        let taking = tokio::spawn({
+            let raft = raft.clone();
+            async move { raft.trigger_snapshot().await }
+        });
+        let shown = trouble(&raft).await;
+        assert!(shown.contains("No such file"), "{shown}");
+        propose(&raft, "goes on").await;
+        fs::create_dir(home.path().join("snapshots")).expect("the disk is mended");
+        taking.await.expect("no panic").expect("taken");
+        assert_eq!(raft.snapshot_trouble(), None);
+        raft.shutdown().await;
+    });
+}
+
+#[test]
+fn issue13_a_member_ends_although_its_snapshot_fails() {
+    let home = Home::new();
+    home.run(Start::Bootstrap, async |raft| {
+        propose(&raft, "good").await;
+        fs::remove_dir_all(home.path().join("snapshots")).expect("removed");
+        let taking = tokio::spawn({
+            let raft = raft.clone();
+            async move { raft.trigger_snapshot().await }
+        });
+        trouble(&raft).await;
+        raft.shutdown().await;
+        taking.await.expect("no panic").expect_err("it ended");
     });
 }
 

@@ -87,6 +87,9 @@ pub struct StatusDoc {
     /// L7, of the stored state at `applied_index`; only if it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_hash: Option<String>,
+    /// Why this controller's snapshots fail at present; they are tried again, and the log grows meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_problem: Option<String>,
 }
 
 /// A node. In alias lists `status` is `online` or `offline`; `state` is always exact.

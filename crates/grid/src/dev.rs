@@ -15,7 +15,10 @@ use tokio::task::JoinSet;
 use crate::cli::DevArgs;
 use crate::server::Serving;
 use crate::tuning::Tuned;
-use crate::{net, say, signals};
+use crate::{net, open_files, say, signals};
+
+/// Its socket, its lock, its journal, outputs that it writes.
+const FILES_PER_WORKER: u64 = 12;
 
 pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
@@ -99,7 +102,9 @@ impl Dev {
             pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),
         };
-        let mut serving = Serving::start(opening, api, grpc, net::hosts(api_addr, None, allow_hosts)).await?;
+        let connections = open_files::connections(u64::from(workers) * FILES_PER_WORKER);
+        let mut serving =
+            Serving::start(opening, api, grpc, net::hosts(api_addr, None, allow_hosts), connections).await?;
         let controller = serving.controller.clone();
         tokio::select! {
             () = controller.serves() => {}

@@ -1,12 +1,29 @@
-//! How many files this process may open: as many as the machine allows, instead of the 1,024 that shells hand out.
+//! How many files this process may open: as many as the machine allows, instead of the 1,024 that shells hand out; and how many
+//! of them connections may take.
 //!
 //! A controller has a socket for each worker and each client. The soft limit exists for programs that use `select`; none
 //! of this does.
+//! Log, store, snapshots and connections to other controllers keep a reserve that no client can take: without it the next
+//! snapshot would fail, or the next write.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Fewer than this are too few for a fleet worth the name; who has less is told before sockets run out.
 const FEW: u64 = 4_096;
+/// Log, store with its readers, two snapshots and a backup at once, other controllers, and what the runtime itself needs.
+const RESERVE: u64 = 128;
+const MOST_CLIENTS: u64 = 8_192;
+const MOST_CONTROLLERS: u64 = 256;
+/// Where the machine sets no limit.
+const UNLIMITED: u64 = 1 << 20;
+
+/// How many connections each listener may have at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    pub clients: usize,
+    pub workers: usize,
+    pub controllers: usize,
+}
 
 /// Raises the soft limit to the hard one. Where that is refused the process starts all the same, with what it has.
 pub fn raise_limit() {
@@ -19,5 +36,37 @@ pub fn raise_limit() {
             "this process may open {few} files, and needs one for each worker and client; raise the hard limit (ulimit -Hn, \
              or LimitNOFILE= of a systemd unit)"
         );
+    }
+}
+
+/// What is left for connections when `others` files are in use by other parts of this process.
+pub fn connections(others: u64) -> Connections {
+    share(getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED), others)
+}
+
+fn share(limit: u64, others: u64) -> Connections {
+    let reserve = RESERVE.min(limit / 2).saturating_add(others);
+    let left = limit.saturating_sub(reserve).max(16);
+    let controllers = (left / 8).clamp(4, MOST_CONTROLLERS);
+    let clients = (left / 4).clamp(4, MOST_CLIENTS);
+    let workers = left.saturating_sub(controllers + clients).max(4);
+    let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    Connections { clients: number(clients), workers: number(workers), controllers: number(controllers) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Connections, RESERVE, share};
+
+    #[test]
+    fn issue13_connections_leave_a_reserve_of_open_files() {
+        for limit in [64, 256, 1_024, 4_096, 20_000, 1 << 20] {
+            let Connections { clients, workers, controllers } = share(limit, 0);
+            let taken = (clients + workers + controllers) as u64;
+            assert!(taken + RESERVE.min(limit / 2) <= limit, "{limit}: {taken}");
+        }
+        assert!(share(16_384, 0).workers >= 10_000, "a fleet of ten thousand fits where it is allowed to");
+        assert_eq!(share(1 << 20, 0).clients, 8_192);
+        assert!(share(1_024, 800).workers >= 4, "whatever else is in use, somebody is served");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use grid_api::Hosts;
+use grid_api::{Audience, Hosts};
 use grid_controller::{Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::cli::ServerArgs;
+use crate::open_files::{self, Connections};
 use crate::{join, net, say, signals, supervised};
 
 /// Longer than the API's own patience with requests under way.
@@ -50,11 +51,12 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         start = begin(&args, &settings, &raft_addr) => start?,
         () = signals::first(signals.clone()) => return Ok(ExitCode::SUCCESS),
     };
+    let connections = open_files::connections(0);
     let opening = Opening {
         settings,
         data_dir: args.data_dir.clone(),
         raft_addr: raft_addr.clone(),
-        peers: Some(peers),
+        peers: Some((peers, connections.controllers)),
         start,
         feature_level: args.feature_level,
         hold_dispatch: args.supervised,
@@ -69,7 +71,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let hosts = net::hosts(api_addr, host, &args.allow_hosts);
-    let serving = match Serving::start(opening, api, grpc, hosts).await {
+    let serving = match Serving::start(opening, api, grpc, hosts, connections).await {
         Err(e) if e.downcast_ref::<OpenError>().is_some_and(OpenError::is_removal) => {
             say::err(format_args!("error: {e:#}"));
             return Ok(ExitCode::from(REMOVED));
@@ -174,7 +176,13 @@ pub struct Serving {
 
 impl Serving {
     /// `hosts`: those that the API answers for.
-    pub async fn start(opening: Opening, api: TcpListener, grpc: TcpListener, hosts: Hosts) -> anyhow::Result<Self> {
+    pub async fn start(
+        opening: Opening,
+        api: TcpListener,
+        grpc: TcpListener,
+        hosts: Hosts,
+        connections: Connections,
+    ) -> anyhow::Result<Self> {
         let folder = opening.data_dir.clone();
         let controller =
             Controller::open(opening).await.with_context(|| format!("cannot start on {}", folder.display()))?;
@@ -185,12 +193,13 @@ impl Serving {
         let (hub, control) = (Arc::new(controller.hub()), controller.clone());
         let fabric_ends = until(stopped.clone());
         let fabric = tokio::spawn(async move {
-            if let Err(e) = grid_fabric::serve(grpc, hub, fabric_ends).await {
+            if let Err(e) = grid_fabric::serve(grpc, connections.workers, hub, fabric_ends).await {
                 tracing::error!("workers are not served any more: {e}");
             }
         });
+        let audience = Audience { hosts, connections: connections.clients };
         let api = tokio::spawn(async move {
-            if let Err(e) = grid_api::serve(api, control, hosts, until(stopped)).await {
+            if let Err(e) = grid_api::serve(api, control, audience, until(stopped)).await {
                 tracing::error!("the API is not served any more: {e}");
             }
         });

@@ -28,6 +28,9 @@ fn status_text(status: &StatusDoc) -> String {
     rows.push(("nodes", tally(&status.nodes)));
     rows.push(("jobs", tally(&status.jobs)));
     rows.push(("applied index", status.applied_index.to_string()));
+    if let Some(problem) = &status.snapshot_problem {
+        rows.push(("snapshots", one_line(problem)));
+    }
     facts(&rows)
 }
 

@@ -105,7 +105,7 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<nodes::__path_remove>(Leader, DECIDES, &["/node/{id}", "/v1/agents/{id}"]),
         Operation::of::<agents::__path_leases>(Leader, ASKS, &[]),
         Operation::of::<agents::__path_results>(LeaderOrDraining, REPORTS, &[]),
-        Operation::of::<backup::__path_backup>(Read, &[], &[]),
+        Operation::of::<backup::__path_backup>(Read, &[Code::QueueFull], &[]),
         Operation::of::<cluster::__path_status>(Read, &[], &[]),
         Operation::of::<cluster::__path_controllers>(Read, &[], &["/controllers"]),
         Operation::of::<cluster::__path_join>(Leader, DECIDES, &[]),

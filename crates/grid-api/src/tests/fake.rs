@@ -429,6 +429,7 @@ impl Control for Fake {
             jobs: BTreeMap::new(),
             applied_index: 9,
             state_hash: hash.then(|| "ab".to_owned()),
+            snapshot_problem: None,
         })
     }
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::fake::{Fake, job_body};
 use crate::body::BodyPatience;
 use crate::hosts::Hosts;
-use crate::serve::{Patience, serve_with};
+use crate::serve::{Audience, Patience, serve_with};
 
 /// Far above anything that passes, so that only a hang reaches it.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -23,11 +23,15 @@ struct Server {
     task: JoinHandle<()>,
 }
 
+fn audience() -> Audience {
+    Audience { hosts: Hosts::default(), connections: 512 }
+}
+
 async fn start(fake: &Fake, patience: Patience) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(serve_with(listener, crate::router(fake.clone()), Hosts::default(), patience, stopped));
+    let task = tokio::spawn(serve_with(listener, crate::router(fake.clone()), audience(), patience, stopped));
     Server { address, stop, task }
 }
 
@@ -112,7 +116,7 @@ async fn serve_answers_on_its_listener_until_told_to_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(crate::serve(listener, Fake::leader(), Hosts::default(), stopped));
+    let served = tokio::spawn(crate::serve(listener, Fake::leader(), audience(), stopped));
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(b"GET /role HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     assert!(rest(&mut client).await.contains("\"role\":\"LEADER\""));
@@ -314,5 +318,30 @@ async fn shutdown_does_not_wait_for_ever() {
     let head = post(10).replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
     stuck.write_all(head.as_bytes()).await.unwrap();
     within(stuck.read_exact(&mut [0; 25])).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn issue13_16_bodies_that_stop_do_not_delay_others() {
+    let server = start(&Fake::leader(), Patience::default()).await;
+    let mut stopped = Vec::new();
+    for _ in 0..100 {
+        let mut client = server.connect().await;
+        client.write_all(post(100_000).as_bytes()).await.unwrap();
+        client.write_all(&[b' '; 70_000]).await.unwrap();
+        stopped.push(client);
+    }
+    let mut body = job_body().to_string();
+    body.push_str(&" ".repeat(100_000));
+    let mut client = server.connect().await;
+    client.write_all(post(body.len()).as_bytes()).await.unwrap();
+    client.write_all(body.as_bytes()).await.unwrap();
+    assert!(one(&mut client).await.starts_with("HTTP/1.1 201"), "it is taken");
+    for client in stopped {
+        let mut bytes = [0; 4096];
+        let heard = client.try_read(&mut bytes).unwrap_or(0);
+        let heard = String::from_utf8_lossy(&bytes[..heard]);
+        assert!(!heard.contains("did not arrive within"), "it waited until the others timed out: {heard}");
+    }
     server.stop().await;
 }

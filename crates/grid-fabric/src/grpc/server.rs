@@ -7,17 +7,15 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use grid_proto::listen::{Counted, Incoming, Places};
 use grid_proto::v1;
 use grid_proto::v1::fabric_server::{Fabric, FabricServer};
 use grid_types::SessionId;
-use tokio_stream::StreamExt;
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
 use tonic::server::{Grpc, StreamingService};
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::greeting::Greeting;
 use super::lean::{HEARTBEAT_PATH, LeanCodec};
 use super::session::SessionStream;
 use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
@@ -31,6 +29,8 @@ const FIRST_MESSAGE_LIMIT: Duration = Duration::from_secs(10);
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 /// Streams of one worker: its session, its calls, and the outputs it sends.
 const STREAMS_PER_CONNECTION: u32 = 64;
+/// A worker has a session on its connection; one without any call is not a worker.
+const IDLE_LIMIT: Duration = Duration::from_secs(30);
 /// The list of sessions is swept when it grew by this much.
 const SWEEP_STEP: usize = 64;
 
@@ -38,9 +38,10 @@ const SWEEP_STEP: usize = 64;
 #[error("the workers' listener failed: {0}")]
 pub struct ServeError(#[from] tonic::transport::Error);
 
-/// Serves workers until `shutdown`.
+/// Serves workers until `shutdown`, at most `most` connections at once.
 pub async fn serve<H: Hub>(
     listener: tokio::net::TcpListener,
+    most: usize,
     hub: Arc<H>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
@@ -53,14 +54,14 @@ pub async fn serve<H: Hub>(
         desk.close_all();
         began.send_replace(true);
     };
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).map(|accepted| accepted.map(Greeting::new));
+    let incoming = Incoming::new(listener, Places::new("workers", most), IDLE_LIMIT);
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
-        .serve_with_incoming_shutdown(service, incoming, signal);
+        .serve_with_incoming_shutdown(Counted(service), incoming, signal);
     let patience = async {
         // The sender lives in `signal`, hence as long as `server`: an error cannot come first.
         let _ = shutting_down.wait_for(|began| *began).await;

@@ -91,7 +91,7 @@ impl Rig {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
-        let server = tokio::spawn(serve(listener, Arc::clone(&hub), async {
+        let server = tokio::spawn(serve(listener, 64, Arc::clone(&hub), async {
             let _ = stopped.await;
         }));
         let link = GrpcDialer.dial(&address).await.unwrap();

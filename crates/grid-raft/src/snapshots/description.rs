@@ -134,7 +134,7 @@ fn id_of(last: Option<LogPosition>, hash: &str) -> String {
 }
 
 /// Length and hash of what `from` holds, copied to `to` on the way.
-pub fn digest(from: &mut File, to: &mut impl Write) -> io::Result<(u64, String)> {
+pub fn digest(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, String)> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 20];
     let mut len = 0;

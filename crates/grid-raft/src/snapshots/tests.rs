@@ -85,7 +85,7 @@ fn l5_a_snapshot_that_is_received_leaves_the_one_that_is_built_alone() {
     fs::write(&building, "built meanwhile").expect("written");
     let received = snapshots.receiving().expect("file");
     std::io::Write::write_all(&mut &received, b"content").expect("written");
-    snapshots.adopt(received, &sent.meta()).expect("adopted");
+    snapshots.adopt(&received, &sent.meta()).expect("adopted");
     let last = Some(LogPosition { term: 1, index: 7 });
     snapshots.publish(&building, last, StoredMembership::default()).expect("published");
     assert_eq!(newest_of(&snapshots).expect("there").meta(), sent.meta());
@@ -120,7 +120,7 @@ fn a_received_snapshot_must_be_the_one_that_was_sent() {
     for (content, is_taken) in [("contenT", false), ("content", true)] {
         let received = snapshots.receiving().expect("file");
         std::io::Write::write_all(&mut &received, content.as_bytes()).expect("written");
-        let adopted = snapshots.adopt(received, &sent.meta());
+        let adopted = snapshots.adopt(&received, &sent.meta());
         assert_eq!(adopted.is_ok(), is_taken, "{adopted:?}");
     }
     let adopted = newest_of(&snapshots).expect("there");

@@ -67,7 +67,7 @@ impl Node {
                 }
             };
             let serving = raft.clone();
-            tokio::spawn(async move { serving.serve_peers(listener).await });
+            tokio::spawn(async move { serving.serve_peers(listener, 64).await });
             Ok::<_, OpenError>(raft)
         })?;
         self.running = Some((runtime, raft));

@@ -141,7 +141,7 @@ impl TestLeader {
         let hub = Arc::new(Leader { seen: Mutex::new(seen) });
         let fabric = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let grpc = fabric.local_addr().unwrap().to_string();
-        tokio::spawn(serve(fabric, Arc::clone(&hub), std::future::pending()));
+        tokio::spawn(serve(fabric, 64, Arc::clone(&hub), std::future::pending()));
         let api = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", api.local_addr().unwrap());
         tokio::spawn(answer_role(api, url.clone(), grpc));

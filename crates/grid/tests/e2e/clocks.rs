@@ -72,8 +72,13 @@ async fn start(dir: &Path) -> (Controller, String) {
         clock: wild(),
     };
     let controller = Controller::open(opening).await.expect("an empty folder");
-    tokio::spawn(grid_fabric::serve(grpc, Arc::new(controller.hub()), std::future::pending()));
-    tokio::spawn(grid_api::serve(api, controller.clone(), grid_api::Hosts::default(), std::future::pending::<()>()));
+    tokio::spawn(grid_fabric::serve(grpc, 64, Arc::new(controller.hub()), std::future::pending()));
+    tokio::spawn(grid_api::serve(
+        api,
+        controller.clone(),
+        grid_api::Audience { hosts: grid_api::Hosts::default(), connections: 64 },
+        std::future::pending::<()>(),
+    ));
     controller.serves().await;
     let mut config = WorkerConfig::new(vec![url.clone()], dir.join("web-01"));
     config.node_id = Some("web-01".parse().expect("a name"));

@@ -31,6 +31,7 @@ mod live_view;
 mod logs;
 mod nodes;
 mod once;
+mod open_files;
 mod openapi;
 mod order;
 mod outputs;

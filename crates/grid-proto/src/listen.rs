@@ -1,0 +1,345 @@
+//! Listeners with a bound: no number of clients may take the open files that the rest of the process needs.
+//!
+//! ```text
+//!   accept --place left?--yes--> preface within 10 s --> calls … --no call for a while--> closed
+//!                        \--no--> closed at once, counted
+//! ```
+//!
+//! A failure to accept (most likely too many open files) is logged and tried again; it never ends the listener.
+//! HTTP/2 pings find a peer that falls silent, but they begin only after its preface, and a peer that answers them without ever
+//! asking for anything would keep its connection for good: so a connection counts as used only while a call is open on it.
+//! Not here: how many places a listener has (`grid::open_files`).
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use http_body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Sleep, sleep};
+use tonic::body::Body;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::codegen::{BoxFuture, Bytes, Service, http};
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+/// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n`
+const PREFACE_BYTES: usize = 24;
+const GREETING_LIMIT: Duration = Duration::from_secs(10);
+/// After a failure to accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// The same trouble of one listener is logged once in this time.
+const SAY_EVERY: Duration = Duration::from_secs(30);
+
+/// How many connections a listener may have, and how many it has.
+#[derive(Debug)]
+pub struct Places {
+    name: &'static str,
+    most: usize,
+    taken: AtomicUsize,
+    refused: AtomicU64,
+    said: Mutex<Option<Instant>>,
+}
+
+/// One of them; given back when it is dropped.
+#[derive(Debug)]
+pub struct Place(Arc<Places>);
+
+impl Places {
+    /// `name`: what is listened for, like "workers".
+    #[must_use]
+    pub fn new(name: &'static str, most: usize) -> Arc<Self> {
+        Arc::new(Self { name, most, taken: AtomicUsize::new(0), refused: AtomicU64::new(0), said: Mutex::default() })
+    }
+
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// None if all are taken, which is counted and, now and then, logged.
+    #[must_use]
+    pub fn take(self: &Arc<Self>) -> Option<Place> {
+        let one_more = |taken: usize| (taken < self.most).then_some(taken + 1);
+        if self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok() {
+            return Some(Place(Arc::clone(self)));
+        }
+        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.is_time_to_say() {
+            tracing::warn!(
+                refused,
+                most = self.most,
+                "all connections for {} are taken and further ones are refused; the number follows from the limit of open files",
+                self.name
+            );
+        }
+        None
+    }
+
+    /// Logs that accepting failed, now and then.
+    pub fn cannot_accept(&self, error: &io::Error) {
+        if self.is_time_to_say() {
+            tracing::warn!(%error, "a connection for {} cannot be accepted; is the limit of open files too low?", self.name);
+        }
+    }
+
+    fn is_time_to_say(&self) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = said.is_none_or(|at| at.elapsed() >= SAY_EVERY);
+        if is_time {
+            *said = Some(Instant::now());
+        }
+        is_time
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The connections of a listener, never more than `places` at once. One without an open call for `idle` is closed.
+pub struct Incoming {
+    listener: TcpListener,
+    places: Arc<Places>,
+    idle: Duration,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Incoming {
+    #[must_use]
+    pub fn new(listener: TcpListener, places: Arc<Places>, idle: Duration) -> Self {
+        Self { listener, places, idle, pause: None }
+    }
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Connection>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            match ready!(self.listener.poll_accept(cx)) {
+                Ok((stream, _)) => {
+                    let Some(place) = self.places.take() else { continue };
+                    // The only error is a connection that has ended, which its first read tells.
+                    let _ = stream.set_nodelay(true);
+                    return Poll::Ready(Some(Ok(Connection::new(stream, place, self.idle))));
+                }
+                Err(error) => {
+                    self.places.cannot_accept(&error);
+                    self.pause = Some(Box::pin(sleep(ACCEPT_PAUSE)));
+                }
+            }
+        }
+    }
+}
+
+/// A socket that has a place, until it is idle for too long.
+pub struct Connection {
+    stream: TcpStream,
+    /// How much of the preface lacks.
+    preface_lacks: usize,
+    /// Runs while nothing is asked for.
+    timer: Option<Pin<Box<Sleep>>>,
+    idle: Duration,
+    calls: Arc<AtomicUsize>,
+    _place: Place,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, place: Place, idle: Duration) -> Self {
+        let timer = Some(Box::pin(sleep(GREETING_LIMIT)));
+        Self { stream, preface_lacks: PREFACE_BYTES, timer, idle, calls: Arc::default(), _place: place }
+    }
+
+    /// Whether nothing was asked for long enough.
+    fn poll_idle(&mut self, cx: &mut Context<'_>, read: usize) -> bool {
+        let greets = self.preface_lacks > 0;
+        self.preface_lacks = self.preface_lacks.saturating_sub(read);
+        if greets && self.preface_lacks == 0 {
+            self.timer = None;
+        }
+        if self.calls.load(Ordering::Acquire) > 0 {
+            self.timer = None;
+            return false;
+        }
+        let idle = self.idle;
+        self.timer.get_or_insert_with(|| Box::pin(sleep(idle))).as_mut().poll(cx).is_ready()
+    }
+}
+
+/// Who calls, and over which connection.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    tcp: TcpConnectInfo,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Caller;
+
+    fn connect_info(&self) -> Caller {
+        Caller { tcp: self.stream.connect_info(), calls: Arc::clone(&self.calls) }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if self.poll_idle(cx, buffer.filled().len() - before) {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer asks for nothing")));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// A service that tells its connections while a call is open.
+#[derive(Debug, Clone)]
+pub struct Counted<S>(pub S);
+
+impl<S> Service<http::Request<Body>> for Counted<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let caller = request.extensions().get::<Caller>().cloned();
+        let open = caller.map(|Caller { tcp, calls }| {
+            // Where tonic looks for the caller's address.
+            request.extensions_mut().insert(tcp);
+            Open::new(calls)
+        });
+        let answered = self.0.call(request);
+        Box::pin(async move {
+            let response = answered.await?;
+            Ok(response.map(|body| Body::new(OpenBody { body, _open: open })))
+        })
+    }
+}
+
+/// A call, until its answer is gone.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(calls: Arc<AtomicUsize>) -> Self {
+        calls.fetch_add(1, Ordering::AcqRel);
+        Self(calls)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+struct OpenBody {
+    body: Body,
+    _open: Option<Open>,
+}
+
+impl http_body::Body for OpenBody {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tonic::codegen::tokio_stream::StreamExt;
+
+    use super::{Incoming, Places};
+
+    #[tokio::test]
+    async fn issue13_connections_beyond_the_places_are_closed_and_places_come_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Places::new("tests", 2);
+        let mut incoming = Incoming::new(listener, Arc::clone(&places), Duration::from_secs(60));
+        let mut clients = Vec::new();
+        let mut served = Vec::new();
+        for _ in 0..2 {
+            clients.push(TcpStream::connect(address).await.unwrap());
+            served.push(incoming.next().await.unwrap().unwrap());
+        }
+        let mut third = TcpStream::connect(address).await.unwrap();
+        let next = tokio::spawn(async move { incoming.next().await.unwrap().unwrap() });
+        let closed = tokio::time::timeout(Duration::from_secs(60), third.read(&mut [0])).await.expect("it is closed");
+        assert!(matches!(closed, Ok(0) | Err(_)));
+        served.pop();
+        let _fourth = TcpStream::connect(address).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), next).await.expect("a place is free").unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn issue13_a_connection_that_asks_for_nothing_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut incoming = Incoming::new(listener, Places::new("tests", 2), Duration::from_secs(30));
+        let client = TcpStream::connect(address).await.unwrap();
+        let mut served = incoming.next().await.unwrap().unwrap();
+        let silent = served.read(&mut [0; 64]).await.unwrap_err();
+        assert_eq!(silent.kind(), std::io::ErrorKind::TimedOut);
+        drop(client);
+    }
+}
