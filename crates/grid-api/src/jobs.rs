@@ -7,7 +7,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use grid_controller::{Control, JobQuery, PlanHash, Refusal};
-use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, PlanDoc, WhyDoc};
+use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, PlanDoc, RunDoc, WhyDoc};
 use grid_types::job::{JobSpec, parse_job};
 use grid_types::limits::MAX_KEY_BYTES;
 use grid_types::{Code, Faults, JobStatus};
@@ -117,13 +117,47 @@ pub async fn cancel<C: Control>(
     path = "/api/v1/namespaces/{ns}/jobs/{id}",
     tag = "jobs",
     operation_id = "getJob",
+    params(
+        ("run" = Option<u32>, Query, description = "as this run had it; the newest if it is left out", minimum = 1, maximum = 100),
+    ),
     responses(
         (status = 200, description = "the job", body = JobDoc),
     ),
 )]
-pub async fn get<C: Control>(State(control): State<C>, path: OfJob, params: Params) -> Result<Json<JobDoc>, Refused> {
+pub async fn get<C: Control>(
+    State(control): State<C>,
+    path: OfJob,
+    mut params: Params,
+) -> Result<Json<JobDoc>, Refused> {
+    let run = params.run();
     params.finish()?;
-    Ok(Json(control.job(&path.namespace, path.job).await?))
+    Ok(Json(control.job(&path.namespace, path.job, run).await?))
+}
+
+/// `GET …/jobs/{id}/runs`.
+#[utoipa::path(
+    get,
+    path = "/api/v1/namespaces/{ns}/jobs/{id}/runs",
+    tag = "jobs",
+    operation_id = "listRuns",
+    params(
+        ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
+        ("after" = Option<u32>, Query, description = "the `next` of the page before, the number of a run", minimum = 1, maximum = 100),
+    ),
+    responses(
+        (status = 200, description = "newest first", body = ListDoc<RunDoc>),
+    ),
+)]
+pub async fn runs<C: Control>(
+    State(control): State<C>,
+    path: OfJob,
+    mut params: Params,
+) -> Result<Json<ListDoc<RunDoc>>, Refused> {
+    let limit = params.limit(DEFAULT_LIMIT);
+    let read = |text: &str| text.parse().ok().filter(|run| *run > 0);
+    let before = params.read("after", "must be the next of the page before, the number of a run", read);
+    params.finish()?;
+    Ok(Json(control.runs(&path.namespace, path.job, before, limit).await?))
 }
 
 /// `GET …/jobs/{id}/why`.

@@ -41,6 +41,7 @@ pub const HEADER_OUTPUT_ATTEMPT: &str = "x-grid-output-attempt";
         ("follow" = Option<bool>, Query, description = "stay until the attempt has ended"),
         ("offset" = Option<u64>, Query, description = "begin at this byte"),
         ("attempt" = Option<u32>, Query, description = "this attempt instead of the newest", minimum = 1),
+        ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
     ),
     responses(
         (
@@ -66,6 +67,7 @@ pub async fn output<C: Control>(
         follow: follow(&mut params),
         offset: params.read("offset", "must be a number of bytes", |text| text.parse().ok()).unwrap_or(0),
         attempt: attempt(&mut params),
+        run: params.run(),
     };
     params.finish()?;
     let role = control.role();
@@ -98,6 +100,7 @@ pub async fn output<C: Control>(
         ("step" = Option<u32>, Query, description = "only this step"),
         ("node" = Option<String>, Query, description = "only these nodes, with commas between them", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(,[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$"),
         ("attempt" = Option<u32>, Query, description = "this attempt instead of the newest", minimum = 1),
+        ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
         ("tail" = Option<u32>, Query, description = "of each output only the last so many lines", minimum = 1),
     ),
     responses(
@@ -124,6 +127,7 @@ pub async fn logs<C: Control>(
         ("step" = Option<u32>, Query, description = "only this step"),
         ("node" = Option<String>, Query, description = "only these nodes, with commas between them", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(,[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$"),
         ("attempt" = Option<u32>, Query, description = "this attempt instead of the newest", minimum = 1),
+        ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
         ("tail" = Option<u32>, Query, description = "of each output only the last so many lines", minimum = 1),
     ),
     request_body = LogsBody,
@@ -157,9 +161,10 @@ async fn stream<C: Control>(
     let names = |text: &str| text.split(',').map(|name| name.parse::<NodeId>().ok().map(String::from)).collect();
     let nodes: Option<Vec<String>> = params.read("node", "must be names of nodes with commas between them", names);
     let attempt = attempt(&mut params);
+    let run = params.run();
     let tail = params.read("tail", "must be a number of lines, from 1", |text| text.parse().ok().filter(|n| *n > 0));
     params.finish()?;
-    let filter = LogFilter { step, nodes: nodes.unwrap_or_default(), attempt };
+    let filter = LogFilter { step, nodes: nodes.unwrap_or_default(), attempt, run };
     let query = LogQuery { filter, follow, tail, from };
     let records = control.logs(&path.namespace, path.job, query).await?;
     let body = streams::body(records, closing, Bytes::from_static(b"\n"), "\n", |record| Ok(line(&record)));

@@ -47,6 +47,12 @@ impl Params {
         self.read("limit", &format!("must be a whole number from 1 to {MAX_LIMIT}"), read).unwrap_or(default)
     }
 
+    /// `run`, the number of a run of a job, from 1.
+    pub fn run(&mut self) -> Option<u32> {
+        let read = |text: &str| text.parse().ok().filter(|run| *run > 0);
+        self.read("run", "must be the number of a run, from 1", read)
+    }
+
     /// A parameter with its own syntax, which tells itself what is wrong.
     pub fn parsed<T: FromStr<Err: std::fmt::Display>>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;

@@ -14,7 +14,7 @@ use crate::path::{OfJob, OfStep};
 use crate::query::{DEFAULT_LIMIT, Params};
 use crate::refused::Refused;
 
-/// `GET …/results?step=&status=&after=&limit=`.
+/// `GET …/results?step=&status=&run=&after=&limit=`.
 #[utoipa::path(
     get,
     path = "/api/v1/namespaces/{ns}/jobs/{id}/results",
@@ -25,6 +25,7 @@ use crate::refused::Refused;
         ("after" = Option<String>, Query, description = "the `next` of the page before", pattern = "^(0|[1-9][0-9]{0,8}):[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
         ("step" = Option<u32>, Query, description = "only this step"),
         ("status" = Option<Outcome>, Query, description = "only results that stand so"),
+        ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
     ),
     responses(
         (status = 200, description = "by step and node", body = ListDoc<ResultRowDoc>),
@@ -45,6 +46,9 @@ pub async fn rows<C: Control>(
     path = "/api/v1/namespaces/{ns}/jobs/{id}/outputs/{step}",
     tag = "results",
     operation_id = "groupOutputs",
+    params(
+        ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
+    ),
     responses(
         (status = 200, description = "equal outputs once, the largest group first", body = ListDoc<OutputGroupDoc>),
     ),
@@ -52,10 +56,11 @@ pub async fn rows<C: Control>(
 pub async fn outputs<C: Control>(
     State(control): State<C>,
     path: OfStep,
-    params: Params,
+    mut params: Params,
 ) -> Result<Json<ListDoc<OutputGroupDoc>>, Refused> {
+    let run = params.run();
     params.finish()?;
-    let items = control.outputs(&path.namespace, path.job, path.step).await?;
+    let items = control.outputs(&path.namespace, path.job, path.step, run).await?;
     Ok(Json(ListDoc { items, next: None }))
 }
 
@@ -65,6 +70,7 @@ fn result_query(mut params: Params) -> Result<ResultQuery, Refused> {
         after: params.read("after", "must be the next of the page before", cursor),
         step: params.read("step", "must be the number of a step, from 0", |text| text.parse().ok()),
         status: params.word("status", &Outcome::ALL.map(|o| (o.word(), o))),
+        run: params.run(),
     };
     params.finish()?;
     Ok(query)

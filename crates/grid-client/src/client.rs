@@ -54,6 +54,8 @@ pub struct ResultsQuery {
     /// The `next` of the page before.
     pub after: Option<String>,
     pub limit: Option<u32>,
+    /// Of this run; without it, the newest.
+    pub run: Option<u32>,
 }
 
 impl Client {
@@ -109,7 +111,17 @@ impl Client {
     /// # Errors
     /// `NOT_FOUND`, or nobody could answer.
     pub async fn job(&self, namespace: &str, job: JobId) -> Result<JobDoc, Error> {
-        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string()], Vec::new()).await
+        self.job_in(namespace, job, None).await
+    }
+
+    /// As one of its runs had it; without `run`, the newest.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, also if it has no such run, or nobody could answer.
+    pub async fn job_in(&self, namespace: &str, job: JobId, run: Option<u32>) -> Result<JobDoc, Error> {
+        let mut pairs = Vec::new();
+        push(&mut pairs, "run", run);
+        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string()], pairs).await
     }
 
     /// # Errors
@@ -135,6 +147,7 @@ impl Client {
         push(&mut pairs, "status", query.status);
         push(&mut pairs, "after", query.after.as_ref());
         push(&mut pairs, "limit", query.limit);
+        push(&mut pairs, "run", query.run);
         self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string(), "results"], pairs).await
     }
 
@@ -159,9 +172,12 @@ impl Client {
         namespace: &str,
         job: JobId,
         step: StepIndex,
+        run: Option<u32>,
     ) -> Result<ListDoc<OutputGroupDoc>, Error> {
         let (job, step) = (job.to_string(), step.to_string());
-        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job, "outputs", &step], Vec::new()).await
+        let mut pairs = Vec::new();
+        push(&mut pairs, "run", run);
+        self.get(&["api", "v1", "namespaces", namespace, "jobs", &job, "outputs", &step], pairs).await
     }
 
     /// # Errors

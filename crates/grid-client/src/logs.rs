@@ -27,6 +27,8 @@ pub struct LogsQuery {
     pub attempt: Option<u32>,
     /// Of each output only the last so many lines.
     pub tail: Option<u32>,
+    /// Of this run; without it, the newest.
+    pub run: Option<u32>,
 }
 
 impl Client {
@@ -69,6 +71,7 @@ impl Client {
         let mut pairs = Vec::new();
         push(&mut pairs, "follow", query.follow.then_some("true"));
         push(&mut pairs, "attempt", query.attempt);
+        push(&mut pairs, "run", query.run);
         push(&mut pairs, "offset", Some(query.offset).filter(|offset| *offset > 0));
         let call = Call::get(&path, pairs).streamed("*/*");
         let answer = self.transport.carry(&call, &mut Journey::default()).await?;
@@ -87,6 +90,8 @@ pub struct RawQuery {
     pub follow: bool,
     pub offset: u64,
     pub attempt: Option<u32>,
+    /// Of this run; without it, the newest.
+    pub run: Option<u32>,
 }
 
 /// See [`Client::raw_output`].
@@ -191,6 +196,7 @@ impl LogStream<'_> {
         push(&mut pairs, "node", (!self.query.nodes.is_empty()).then(|| self.query.nodes.join(",")));
         push(&mut pairs, "attempt", self.query.attempt);
         push(&mut pairs, "tail", self.query.tail);
+        push(&mut pairs, "run", self.query.run);
         let job = self.job.to_string();
         let path = ["api", "v1", "namespaces", &self.namespace, "jobs", &job, "logs"];
         let from = self.seen.iter().take(MAX_CURSORS).map(|((step, node, epoch, attempt), (run, next))| LogCursor {

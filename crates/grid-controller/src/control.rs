@@ -8,8 +8,8 @@ use bytes::Bytes;
 use grid_store::LogFilter;
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogCursor, LogDoc,
-    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc,
-    WhyDoc,
+    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, Role, RoleDoc, RunDoc,
+    StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Attempt, Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
@@ -109,6 +109,8 @@ pub struct ResultQuery {
     pub after: Option<(u32, String)>,
     pub step: Option<u32>,
     pub status: Option<Outcome>,
+    /// Of this run; without it, the newest.
+    pub run: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -143,6 +145,8 @@ pub struct OutputQuery {
     pub offset: u64,
     /// Without it, the newest.
     pub attempt: Option<Attempt>,
+    /// Of this run; without it, the newest.
+    pub run: Option<u32>,
 }
 
 /// One output as it is: whole if it is short or its worker is there, otherwise its last bytes.
@@ -228,7 +232,21 @@ pub trait Control: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<JobStateDoc, Refusal>> + Send;
 
     fn why(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<WhyDoc, Refusal>> + Send;
-    fn job(&self, namespace: &str, job: JobId) -> impl Future<Output = Result<JobDoc, Refusal>> + Send;
+    /// `run`: as that run had it; without it, the newest.
+    fn job(
+        &self,
+        namespace: &str,
+        job: JobId,
+        run: Option<u32>,
+    ) -> impl Future<Output = Result<JobDoc, Refusal>> + Send;
+    /// The runs of a job, newest first, older than `before`.
+    fn runs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        before: Option<u32>,
+        limit: u32,
+    ) -> impl Future<Output = Result<ListDoc<RunDoc>, Refusal>> + Send;
     fn jobs(&self, namespace: &str, query: JobQuery) -> impl Future<Output = Result<ListDoc<JobDoc>, Refusal>> + Send;
     fn results(
         &self,
@@ -256,6 +274,7 @@ pub trait Control: Clone + Send + Sync + 'static {
         namespace: &str,
         job: JobId,
         step: StepIndex,
+        run: Option<u32>,
     ) -> impl Future<Output = Result<Vec<OutputGroupDoc>, Refusal>> + Send;
 
     /// Events behind `after` as they come; without it, those from now on.

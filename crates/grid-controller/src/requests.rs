@@ -9,10 +9,11 @@ use std::sync::PoisonError;
 use grid_core::{
     CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, SubmitJob, Verdict,
 };
-use grid_store::{Reader, StoreError};
+use grid_store::{Reader, ResultFilter, StoreError};
 use grid_types::api::{
     ClusterDoc, DoubtDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogDoc,
-    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, StatusDoc, WhyDoc,
+    NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, RunDoc, StatusDoc,
+    WhyDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::node::NodeStatus;
@@ -71,6 +72,18 @@ impl Controller {
         doubts.filter_map(doc).collect()
     }
 
+    /// Refuses a run that the job does not have (J8). Returns whether it is the newest one.
+    async fn check_run(&self, namespace: &str, job: JobId, run: Option<u32>) -> Result<bool, Refusal> {
+        let Some(run) = run else { return Ok(true) };
+        let namespace = namespace.to_owned();
+        let newest = self.read(move |reader| reader.newest_run(&namespace, job)).await?.ok_or_else(|| no_job(job))?;
+        if (1..=newest).contains(&run) {
+            return Ok(run == newest);
+        }
+        let has = if newest == 1 { "one run".to_owned() } else { format!("{newest} runs") };
+        Err(Refusal::new(Code::NotFound, format!("{job} has no run {run}; it has {has}")))
+    }
+
     fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
         let heard = self.shared.sessions().heard_wall_ms(grid_types::NodeOrd(doc.ordinal));
         if let Some(heard) = heard {
@@ -90,7 +103,7 @@ impl Controller {
         let replied = self.shared.proposer.propose(&command).await;
         if let Err(NoReply::Rejected(Rejection::Ended { .. })) = &replied {
             // A stub knows no namespace, and whoever asks in another one must not learn that the job exists.
-            self.job(namespace, job).await?;
+            self.job(namespace, job, None).await?;
         }
         match replied.map_err(refused)? {
             Reply::Cancelled { job, status } | Reply::Moved { job, status } => {
@@ -197,7 +210,7 @@ impl Control for Controller {
         let fresh = grid_store::fresh_job(&self.shared.state(), namespace.as_str(), job);
         let job = match fresh {
             Some(doc) => doc,
-            None => self.job(namespace.as_str(), job).await?,
+            None => self.job(namespace.as_str(), job, None).await?,
         };
         Ok(Submitted { job, repeated })
     }
@@ -271,7 +284,7 @@ impl Control for Controller {
             Some((status, why)) if held => (status, format!("{why}; {}", self.shared.held_reason())),
             Some(live) => live,
             None => {
-                let doc = self.job(namespace, job).await?;
+                let doc = self.job(namespace, job, None).await?;
                 let why = doc.reason.unwrap_or_else(|| "every step is done on every node".to_owned());
                 (doc.status, format!("{}: {why}", doc.status))
             }
@@ -279,9 +292,21 @@ impl Control for Controller {
         Ok(WhyDoc { id: job.to_string(), status, why, may_have_run: self.may_have_run(job) })
     }
 
-    async fn job(&self, namespace: &str, job: JobId) -> Result<JobDoc, Refusal> {
+    async fn job(&self, namespace: &str, job: JobId, run: Option<u32>) -> Result<JobDoc, Refusal> {
+        self.check_run(namespace, job, run).await?;
         let namespace = namespace.to_owned();
-        self.read(move |reader| reader.job(&namespace, job)).await?.ok_or_else(|| no_job(job))
+        self.read(move |reader| reader.job_in(&namespace, job, run)).await?.ok_or_else(|| no_job(job))
+    }
+
+    async fn runs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        before: Option<u32>,
+        limit: u32,
+    ) -> Result<ListDoc<RunDoc>, Refusal> {
+        let namespace = namespace.to_owned();
+        self.read(move |reader| reader.runs(&namespace, job, before, limit)).await?.ok_or_else(|| no_job(job))
     }
 
     async fn jobs(&self, namespace: &str, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
@@ -290,9 +315,10 @@ impl Control for Controller {
     }
 
     async fn results(&self, namespace: &str, job: JobId, query: ResultQuery) -> Result<ListDoc<ResultRowDoc>, Refusal> {
-        let namespace = namespace.to_owned();
-        let ResultQuery { limit, after, step, status } = query;
-        let found = self.read(move |reader| reader.results(&namespace, job, limit, after, step, status)).await?;
+        let ResultQuery { limit, after, step, status, run } = query;
+        self.check_run(namespace, job, run).await?;
+        let (namespace, filter) = (namespace.to_owned(), ResultFilter { step, status, run });
+        let found = self.read(move |reader| reader.results_in(&namespace, job, limit, after, filter)).await?;
         found.ok_or_else(|| no_job(job))
     }
 
@@ -304,16 +330,27 @@ impl Control for Controller {
         node: NodeId,
         query: OutputQuery,
     ) -> Result<Output, Refusal> {
+        self.check_run(namespace, job, query.run).await?;
         logs::output(&self.shared, namespace, job, step, node, query).await
     }
 
-    async fn logs(&self, namespace: &str, job: JobId, query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+    async fn logs(&self, namespace: &str, job: JobId, mut query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+        let newest = self.check_run(namespace, job, query.filter.run).await?;
+        // Nothing more comes of a run that another one followed.
+        query.follow &= newest;
         logs::logs(&self.shared, namespace, job, query).await
     }
 
-    async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {
+    async fn outputs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        run: Option<u32>,
+    ) -> Result<Vec<OutputGroupDoc>, Refusal> {
+        self.check_run(namespace, job, run).await?;
         let namespace = namespace.to_owned();
-        self.read(move |reader| reader.outputs(&namespace, job, step)).await?.ok_or_else(|| no_job(job))
+        self.read(move |reader| reader.outputs_in(&namespace, job, step, run)).await?.ok_or_else(|| no_job(job))
     }
 
     async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {

@@ -61,6 +61,7 @@ pub fn command(found: Resumable, wanted: Rerun, generation: u32) -> Result<(Resu
         created_wall_ms: found.head.created_wall_ms,
         only: found.only,
         restored: restored.then_some(wanted.rerun_once),
+        run: found.head.run,
     };
     Ok((command, note))
 }

@@ -61,6 +61,7 @@ impl Turn<'_> {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         job.head.status = status;
         job.head.reason.clone_from(&reason);
+        job.head.ended_wall_ms = Some(self.state.meta.wall_ms);
         if job.open == 0 {
             self.decided.insert(id);
         }

@@ -36,6 +36,7 @@ impl Turn<'_> {
         job.expected = expected;
         job.count_afresh();
         job.head.status = JobStatus::Running;
+        job.head.started_wall_ms = Some(self.state.meta.wall_ms);
         job.head.deadline_ms = Some(deadline_ms);
         self.state.running.insert(id);
         self.set_timer(deadline_ms, Timer::JobDeadline(id));

@@ -239,6 +239,7 @@ impl Log {
             created_wall_ms,
             only: None,
             restored: None,
+            run: 1,
         };
         self.put(&Command::ResumeJob(resume));
         let session = self.state.nodes[&NodeOrd(2)].session;

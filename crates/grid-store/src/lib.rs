@@ -21,6 +21,7 @@ mod outputs;
 mod pool;
 mod read;
 mod restorable;
+mod runs;
 mod schema;
 mod seal;
 mod store;
@@ -30,7 +31,9 @@ pub use backup::{BACKUP_VERSION, BackupInfo, Written as WrittenBackup};
 pub use error::StoreError;
 pub use held::HeldStore;
 pub use load::Stored;
-pub use read::{LogFilter, LogPage, LogPlace, LogRow, Reader, Resumable, StoredOutput, Totals, fresh_job, time_text};
+pub use read::{
+    LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput, Totals, fresh_job, time_text,
+};
 pub use restorable::{peek, unpack};
 pub use seal::is_sealed;
 pub use store::{Position, Store, check_level};

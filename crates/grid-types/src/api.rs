@@ -21,7 +21,7 @@ pub use agent_doc::{
 pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
 pub use cluster_doc::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, StepDownBody};
 pub use event_doc::{EVENT_KINDS, EventDoc, EventFilter};
-pub use job_doc::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
+pub use job_doc::{Counts, JobDoc, ResultDoc, RunDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 pub use log_doc::{LogCursor, LogDoc, LogNote, LogText, LogsBody};
 
 pub const HEADER_NODE: &str = "x-grid-node";

@@ -26,8 +26,8 @@ coded! {
             Some(_) => format!("{status}: {}", reason_text(reason.as_ref(), job)),
             None => format!("{status}: all done"),
         };
-        6 JobResumed { 0 epoch: JobEpoch, 1 nodes: u32 } => format!("job epoch {epoch}, {nodes} nodes");
-        7 JobRetried { 0 epoch: JobEpoch, 1 nodes: u32 } => format!("job epoch {epoch}, {nodes} nodes");
+        6 JobResumed { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {nodes} nodes");
+        7 JobRetried { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {nodes} nodes");
         /// `backup`: as the entry that restored it has it.
         8 JobHeld { 0 backup: String } => format!("restored from a backup of {backup}");
         9 JobReleased => "it may go on after the restore";

@@ -29,7 +29,7 @@ pub use fault::{Fault, Faults};
 pub use ids::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeOrd, SessionId, StepIndex};
 pub use lease_id::LeaseId;
 pub use name::{Name, NodeId};
-pub use outcome::{JobStatus, Outcome};
+pub use outcome::{JobStatus, Outcome, RunKind};
 pub use reason::{Reason, Revoked};
 pub use span::Span;
 pub use wait::Wait;

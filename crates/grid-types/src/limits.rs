@@ -2,6 +2,10 @@
 
 /// L4: steps of one job.
 pub const MAX_STEPS: usize = 1_000;
+/// J8: runs of one job.
+pub const MAX_RUNS: u32 = 100;
+/// J8: runs that a job's document shows; the others are paged.
+pub const SHOWN_RUNS: usize = 20;
 /// L4: rows of one job.
 pub const MAX_ROWS: usize = 2_000_000;
 /// Largest accepted request body.

@@ -116,3 +116,37 @@ impl fmt::Display for Outcome {
         f.write_str(self.word())
     }
 }
+
+/// How a run of a job began (J8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum RunKind {
+    /// The first run.
+    #[n(0)]
+    Submit,
+    /// Everything that was missing.
+    #[n(1)]
+    Resume,
+    /// What was missing on the nodes where something had failed.
+    #[n(2)]
+    Retry,
+}
+
+impl RunKind {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Resume => "resume",
+            Self::Retry => "retry",
+        }
+    }
+}
+
+impl fmt::Display for RunKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}

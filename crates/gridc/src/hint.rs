@@ -32,8 +32,8 @@ pub fn named(verb: &Verb) -> Option<Named> {
     match verb {
         Verb::Job(JobVerb::Run(args)) => args.target.clone().map(Named::Target),
         Verb::Job(
-            JobVerb::Status { id }
-            | JobVerb::Get { id }
+            JobVerb::Status { id, .. }
+            | JobVerb::Get { id, .. }
             | JobVerb::Cancel { id, .. }
             | JobVerb::Resolve { id, .. }
             | JobVerb::Why { id },

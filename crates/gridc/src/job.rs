@@ -18,9 +18,9 @@ use crate::watch::Until;
 const MAX_SHOWN: usize = 50;
 const PAGE: u32 = 1_000;
 
-pub async fn status(global: &Global, id: &str) -> Result<u8, Failure> {
+pub async fn status(global: &Global, id: &str, run: Option<u32>) -> Result<u8, Failure> {
     let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(id)?);
-    let doc = client.job(namespace, job).await?;
+    let doc = client.job_in(namespace, job, run).await?;
     print_status(&client, global.output.unwrap_or(Format::Table), namespace, job, &doc).await
 }
 
@@ -43,15 +43,15 @@ async fn print_status(
     Ok(0)
 }
 
-pub async fn get(global: &Global, id: &str) -> Result<u8, Failure> {
+pub async fn get(global: &Global, id: &str, run: Option<u32>) -> Result<u8, Failure> {
     let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(id)?);
-    let mut doc = client.job(namespace, job).await?;
+    let mut doc = client.job_in(namespace, job, run).await?;
     let format = global.output.unwrap_or(Format::Json);
     if format == Format::Table {
         return print_status(&client, format, namespace, job, &doc).await;
     }
     if doc.results.is_none() {
-        doc.results = Some(every_result(&client, namespace, job).await?);
+        doc.results = Some(every_result(&client, namespace, job, run).await?);
     }
     out::print(format, &doc, |_| String::new())?;
     Ok(0)
@@ -105,9 +105,10 @@ async fn every_result(
     client: &Client,
     namespace: &str,
     job: JobId,
+    run: Option<u32>,
 ) -> Result<BTreeMap<String, BTreeMap<String, grid_types::api::ResultDoc>>, Error> {
     let mut results: BTreeMap<String, BTreeMap<_, _>> = BTreeMap::new();
-    let mut query = ResultsQuery { limit: Some(PAGE), ..ResultsQuery::default() };
+    let mut query = ResultsQuery { limit: Some(PAGE), run, ..ResultsQuery::default() };
     loop {
         let page = client.results(namespace, job, &query).await?;
         let empty = page.items.is_empty();
@@ -137,7 +138,7 @@ async fn shown_rows(client: &Client, namespace: &str, job: JobId, doc: &JobDoc) 
         let limit = u32::try_from(MAX_SHOWN).ok();
         let failures = Outcome::ALL.into_iter().filter(|o| o.is_failure() && count(&doc.counts, *o) > 0).map(Some);
         for status in failures.chain([None]) {
-            let query = ResultsQuery { status, limit, ..ResultsQuery::default() };
+            let query = ResultsQuery { status, limit, run: shown_run(doc), ..ResultsQuery::default() };
             rows.extend(client.results(namespace, job, &query).await?.items);
         }
     }
@@ -145,6 +146,30 @@ async fn shown_rows(client: &Client, namespace: &str, job: JobId, doc: &JobDoc) 
     rows.dedup_by_key(|row| (row.step, row.node.clone()));
     rows.truncate(MAX_SHOWN);
     Ok(rows)
+}
+
+/// The run that a document shows, if it is not the newest.
+fn shown_run(doc: &JobDoc) -> Option<u32> {
+    let newest = doc.runs.as_ref()?.first()?.run;
+    Some(doc.run).filter(|run| *run != newest)
+}
+
+/// Runs, newest first, of a job that has had several.
+fn runs_text(doc: &JobDoc, terminal: bool) -> Option<String> {
+    let runs = doc.runs.as_ref().filter(|runs| runs.len() > 1)?;
+    let mut table = Table::new(&["RUN", "KIND", "STATUS", "STARTED", "ENDED", "REASON"]);
+    for run in runs {
+        let time = |at: &Option<String>| one_line(at.as_deref().unwrap_or_default());
+        table.row([
+            run.run.to_string(),
+            run.kind.to_string(),
+            run.status.to_string(),
+            time(&run.started_at),
+            time(&run.ended_at),
+            one_line(run.reason.as_deref().unwrap_or_default()),
+        ]);
+    }
+    Some(table.render(terminal))
 }
 
 fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], terminal: bool) -> String {
@@ -155,6 +180,10 @@ fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], ter
         ("status", format!("{}{why}", doc.status)),
     ];
     head.extend(waits_for.map(|why| ("why", one_line(why))));
+    let newest = doc.runs.as_ref().and_then(|runs| runs.first()).map_or(1, |run| run.run);
+    if newest > 1 {
+        head.push(("run", format!("{} of {newest}", doc.run)));
+    }
     head.extend([
         ("target", target(&doc.target)),
         ("nodes", doc.node_count().to_string()),
@@ -172,6 +201,7 @@ fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], ter
         steps.row([step.step.to_string(), step.phase.to_string(), task, format!("{done}/{all}"), counts]);
     }
     let mut text = format!("{}\n{}", facts(&head), steps.render(terminal));
+    text.extend(runs_text(doc, terminal).map(|runs| format!("\n{runs}")));
     if rows.is_empty() {
         return text;
     }

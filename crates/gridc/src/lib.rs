@@ -106,8 +106,8 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
     let global = &cli.global;
     match cli.verb {
         Verb::Job(JobVerb::Run(args)) => run::run(global, &args).await,
-        Verb::Job(JobVerb::Status { id }) => job::status(global, &id).await,
-        Verb::Job(JobVerb::Get { id }) => job::get(global, &id).await,
+        Verb::Job(JobVerb::Status { id, run }) => job::status(global, &id, run).await,
+        Verb::Job(JobVerb::Get { id, run }) => job::get(global, &id, run).await,
         Verb::Job(JobVerb::Logs(args)) => logs::logs(global, &args).await,
         Verb::Job(JobVerb::List { limit, status }) => job::list(global, limit, status).await,
         Verb::Job(JobVerb::Cancel { id, wait: false, .. }) => job::cancel(global, &id).await,

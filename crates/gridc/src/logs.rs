@@ -21,13 +21,13 @@ use printer::Printer;
 
 pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
     let (client, job) = (crate::connect(global)?, job_id(&args.id)?);
-    let doc = client.job(global.namespace.as_str(), job).await?;
+    let doc = client.job_in(global.namespace.as_str(), job, args.run).await?;
     let step = args.step.map(StepIndex);
     if let Some(step) = args.step.filter(|step| !doc.steps.iter().any(|known| known.step == *step)) {
         return Err(Failure::NotFound(format!("{job} has no step {step}: it has {}", doc.steps.len())));
     }
     if args.grouped {
-        return grouped::grouped(&client, global, job, &doc, step, args.names).await;
+        return grouped::grouped(&client, global, job, &doc, step, args).await;
     }
     if args.raw {
         return raw(&client, global, job, &doc, args).await;
@@ -41,6 +41,7 @@ pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
         nodes: args.nodes.iter().map(ToString::to_string).collect(),
         attempt: args.attempt,
         tail: args.tail,
+        run: args.run,
     };
     let strangers =
         |expected: &Vec<String>| args.nodes.iter().find(|node| !expected.contains(&node.to_string())).cloned();
@@ -131,7 +132,7 @@ async fn raw(client: &Client, global: &Global, job: JobId, doc: &JobDoc, args: &
         (None, [only]) => only.step,
         (None, _) => return Err(Failure::usage(format!("{job} has several steps: name one with --step"), None)),
     };
-    let query = RawQuery { follow: args.follow, offset: 0, attempt: args.attempt };
+    let query = RawQuery { follow: args.follow, offset: 0, attempt: args.attempt, run: args.run };
     let namespace = global.namespace.as_str();
     let mut output = client.raw_output(namespace, job, StepIndex(step), node.as_str(), query).await?;
     if output.offset > 0 {

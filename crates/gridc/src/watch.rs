@@ -175,6 +175,7 @@ impl Told {
                         status: Some(outcome),
                         after: None,
                         limit: Some(PAGE),
+                        run: None,
                     };
                     let page = client.results(namespace, job, &query).await?;
                     news.extend(self.pick(page.items));

@@ -6,7 +6,7 @@ use grid_types::Code;
 use grid_types::api::{
     BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, ErrorDoc, EventDoc, JobDoc, JobStateDoc, JoinBody, JoinedDoc,
     LeasesDoc, ListDoc, LogDoc, LogsBody, NodeDoc, NodeStateDoc, NotLeaderDoc, OutputGroupDoc, PlanDoc, RecordedDoc,
-    ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, StepDownBody, WhyDoc,
+    ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, RunDoc, StatusDoc, StepDownBody, WhyDoc,
 };
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::HttpMethod;
@@ -82,6 +82,7 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<jobs::__path_list>(Read, &[], &[]),
         Operation::of::<jobs::__path_list_bare>(Read, &[], &["/v1/jobs"]),
         Operation::of::<jobs::__path_get>(Read, &[], &["/job/{id}", "/v1/jobs/{id}"]),
+        Operation::of::<jobs::__path_runs>(Read, &[], &["/job/{id}/runs"]),
         Operation::of::<jobs::__path_why>(Read, &[], &["/job/{id}/why"]),
         Operation::of::<jobs::__path_cancel>(LeaderOrDraining, DECIDES, &["/job/{id}/cancel"]),
         Operation::of::<decisions::__path_confirm>(Leader, DECIDES, &["/job/{id}/confirm"]),
@@ -126,10 +127,10 @@ pub fn operations() -> Vec<Operation> {
 #[openapi(components(schemas(
     BackendDoc, ClusterDoc, ConfirmBody, ControllerDoc, JoinBody, JoinedDoc, StepDownBody, ErrorDoc, EventDoc, HealthDoc, JobDoc, JobStateDoc, NodeDoc, NodeStateDoc, NotLeaderDoc,
     LeasesDoc, RecordedDoc,
-    OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StaleEpochDoc<'_>, StatusDoc, WhyDoc,
+    OutputGroupDoc, PlanDoc, ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, RunDoc, StaleEpochDoc<'_>, StatusDoc, WhyDoc,
     LogDoc, LogsBody,
     ListDoc<BackendDoc>, ListDoc<EventDoc>, ListDoc<JobDoc>, ListDoc<NodeDoc>, ListDoc<OutputGroupDoc>,
-    ListDoc<ResultRowDoc>,
+    ListDoc<ResultRowDoc>, ListDoc<RunDoc>,
 )))]
 struct Documents;
 

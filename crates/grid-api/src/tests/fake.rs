@@ -13,7 +13,7 @@ use grid_controller::{
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, JoinBody,
     JoinedDoc, LeasesDoc, ListDoc, LogDoc, LogNote, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc,
-    Resolution, ResultRowDoc, Role, RoleDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    Resolution, ResultRowDoc, Role, RoleDoc, RunDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Attempt, Code, JobId, JobStatus, NodeId, StepIndex};
@@ -309,8 +309,9 @@ impl Control for Fake {
         Ok(WhyDoc { id: job.to_string(), status: JobStatus::Running, why, may_have_run: Vec::new() })
     }
 
-    async fn job(&self, namespace: &str, id: JobId) -> Result<JobDoc, Refusal> {
-        self.called(format!("job {namespace} {id}"))?;
+    async fn job(&self, namespace: &str, id: JobId, run: Option<u32>) -> Result<JobDoc, Refusal> {
+        let of_run = run.map(|run| format!(" run {run}")).unwrap_or_default();
+        self.called(format!("job {namespace} {id}{of_run}"))?;
         if id.to_string() == JOB {
             return Ok(job(JOB));
         }
@@ -358,8 +359,27 @@ impl Control for Fake {
         Ok(records)
     }
 
-    async fn outputs(&self, namespace: &str, job: JobId, step: StepIndex) -> Result<Vec<OutputGroupDoc>, Refusal> {
-        self.called(format!("outputs {namespace} {job} {step}"))?;
+    async fn runs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        before: Option<u32>,
+        limit: u32,
+    ) -> Result<ListDoc<RunDoc>, Refusal> {
+        self.called(format!("runs {namespace} {job} {before:?} {limit}"))?;
+        let run = json!({"run": 1, "kind": "submit", "status": "failed", "reason": null, "counts": {}});
+        Ok(ListDoc { items: vec![serde_json::from_value(run).unwrap()], next: None })
+    }
+
+    async fn outputs(
+        &self,
+        namespace: &str,
+        job: JobId,
+        step: StepIndex,
+        run: Option<u32>,
+    ) -> Result<Vec<OutputGroupDoc>, Refusal> {
+        let of_run = run.map(|run| format!(" run {run}")).unwrap_or_default();
+        self.called(format!("outputs {namespace} {job} {step}{of_run}"))?;
         let nodes = vec!["web-01".to_owned(), "web-02".to_owned()];
         Ok(vec![OutputGroupDoc { count: 2, nodes, output: "ok\n".to_owned(), total_bytes: 3 }])
     }

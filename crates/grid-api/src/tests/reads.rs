@@ -88,16 +88,20 @@ async fn node_status_in_aliases_is_online_or_offline() {
 async fn lists_page_and_filter() {
     let fake = Fake::leader();
     assert_eq!(fake.get(&format!("{JOBS}?limit=1000&after={JOB}&status=running")).await.status, 200);
-    let results = fake.get(&format!("/job/{JOB}/results?step=3&status=timed_out&after=3:web-01&limit=1")).await;
+    let results = fake.get(&format!("/job/{JOB}/results?step=3&status=timed_out&after=3:web-01&limit=1&run=2")).await;
     assert_eq!(results.json()["next"], "0:web-01");
     assert_eq!(results.json()["items"][0]["status"], "timed_out");
     assert_eq!(fake.get(&format!("{JOBS}/{JOB}/results")).await.status, 200);
     assert_eq!(fake.get("/api/v1/nodes?limit=1&after=web-01").await.status, 200);
     let calls = fake.calls();
     assert!(calls[0].contains("limit: 1000, before: Some(JobId(") && calls[0].contains("Some(Running)"), "{calls:?}");
-    let row = "ResultQuery { limit: 1, after: Some((3, \"web-01\")), step: Some(3), status: Some(TimedOut) }";
+    let row =
+        "ResultQuery { limit: 1, after: Some((3, \"web-01\")), step: Some(3), status: Some(TimedOut), run: Some(2) }";
     assert!(calls[1].ends_with(row), "{calls:?}");
-    assert!(calls[2].ends_with("ResultQuery { limit: 100, after: None, step: None, status: None }"), "{calls:?}");
+    assert!(
+        calls[2].ends_with("ResultQuery { limit: 100, after: None, step: None, status: None, run: None }"),
+        "{calls:?}"
+    );
     assert!(calls[3].starts_with("nodes 1 Some("), "{calls:?}");
 }
 

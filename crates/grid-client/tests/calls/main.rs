@@ -315,6 +315,7 @@ async fn queries_go_out_as_the_contract_writes_them() {
         status: Some(Outcome::TimedOut),
         after: Some("0/web-01".to_owned()),
         limit: Some(50),
+        run: Some(2),
     };
     let client = client(&server.url(), AMPLE);
     client.results("team-a", job_id(), &query).await.unwrap();
@@ -323,7 +324,9 @@ async fn queries_go_out_as_the_contract_writes_them() {
     assert_eq!(
         paths,
         [
-            format!("/api/v1/namespaces/team-a/jobs/{JOB}/results?step=1&status=timed_out&after=0%2Fweb-01&limit=50"),
+            format!(
+                "/api/v1/namespaces/team-a/jobs/{JOB}/results?step=1&status=timed_out&after=0%2Fweb-01&limit=50&run=2"
+            ),
             "/api/v1/nodes?limit=7".to_owned(),
         ]
     );

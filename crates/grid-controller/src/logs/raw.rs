@@ -26,7 +26,7 @@ pub async fn output(
     query: OutputQuery,
 ) -> Result<Output, Refusal> {
     let place = shared.log_readers.enter()?;
-    let filter = LogFilter { step: Some(step), nodes: vec![node.to_string()], attempt: query.attempt };
+    let filter = LogFilter { step: Some(step), nodes: vec![node.to_string()], attempt: query.attempt, run: query.run };
     let (_, mut rows) = begin(shared, namespace, job, filter, false).await?;
     let none = || Refusal::new(Code::NotFound, format!("{job} has no output of step {step} on {node}"));
     // One that runs is the newest.

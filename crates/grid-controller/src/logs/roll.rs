@@ -74,8 +74,8 @@ impl Roll {
 
     /// How the job stands.
     pub async fn status(&self, shared: &Shared) -> Result<JobStatus, String> {
-        let (namespace, job) = (self.namespace.clone(), self.job);
-        let doc = shared.read(move |reader| reader.job_status(&namespace, job)).await?;
+        let (namespace, job, run) = (self.namespace.clone(), self.job, self.filter.run);
+        let doc = shared.read(move |reader| reader.job_status(&namespace, job, run)).await?;
         Ok(doc.unwrap_or(JobStatus::Cancelled))
     }
 
@@ -127,7 +127,8 @@ impl Roll {
     }
 
     fn new_rows(&self, state: &State) -> Vec<LogRow> {
-        let Some(job) = state.jobs.get(&self.job) else { return Vec::new() };
+        let shown = |run: u32| self.filter.run.is_none_or(|wanted| wanted == run);
+        let Some(job) = state.jobs.get(&self.job).filter(|job| shown(job.head.run)) else { return Vec::new() };
         let leases =
             job.expected.iter().zip(&job.cells).filter_map(|(node, cell)| Some((*node, job.lease_of(cell)?.0)));
         let leases = leases.filter(|lease| !self.begun.contains(lease));

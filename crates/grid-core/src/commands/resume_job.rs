@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use grid_types::job::JobSpec;
-use grid_types::{Event, JobEpoch, JobId, JobStatus, Name, NodeOrd, StepIndex};
+use grid_types::limits::MAX_RUNS;
+use grid_types::{Event, JobEpoch, JobId, JobStatus, Name, NodeOrd, RunKind, StepIndex};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
@@ -40,17 +41,23 @@ pub struct ResumeJob {
     /// `once` steps that may have run already to run again (E2).
     #[n(8)]
     pub restored: Option<bool>,
+    /// The run that ended (J8).
+    #[n(9)]
+    #[cbor(default)]
+    pub run: u32,
 }
 
 impl ResumeJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         self.check(turn)?;
-        let epoch = self.epoch.next();
+        let (epoch, run) = (self.epoch.next(), self.run.max(1) + 1);
         let state = &mut turn.state;
         let generation = state.meta.leadership.epoch.generation;
         let head = JobHead {
             created_wall_ms: self.created_wall_ms,
             restored: self.restored.map(|rerun_once| Restored { generation, rerun_once }),
+            run,
+            run_kind: if self.only.is_some() { RunKind::Retry } else { RunKind::Resume },
             ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)
         };
         let mut job = Job::new(head, Arc::new(self.spec.clone()));
@@ -64,8 +71,8 @@ impl ResumeJob {
         turn.changes.submitted.insert(self.job);
         let all = u32::try_from(self.expected.len()).unwrap_or(u32::MAX);
         let event = match &self.only {
-            Some(only) => Event::JobRetried { epoch, nodes: only.count() },
-            None => Event::JobResumed { epoch, nodes: all },
+            Some(only) => Event::JobRetried { epoch, nodes: only.count(), run },
+            None => Event::JobResumed { epoch, nodes: all, run },
         };
         turn.record_job_event(self.job, event);
         Ok(Reply::Moved { job: self.job, status: JobStatus::Pending })
@@ -80,6 +87,12 @@ impl ResumeJob {
         let stub = state.stubs.get(&self.job).ok_or(Rejection::NoJob(self.job))?;
         if stub.epoch != self.epoch {
             return Err(Rejection::NotWaiting(format!("{} has moved meanwhile; look again", self.job)));
+        }
+        if self.run >= MAX_RUNS {
+            return Err(Rejection::NotWaiting(format!(
+                "{} has had {MAX_RUNS} runs, which is the most; submit it as a new job",
+                self.job
+            )));
         }
         if self.only.as_ref().is_some_and(|only| only.count() == 0) {
             return Err(Rejection::NotWaiting(format!(

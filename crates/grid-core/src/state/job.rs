@@ -17,7 +17,8 @@ use std::sync::Arc;
 use grid_types::decl::EffectClass;
 use grid_types::job::{JobSpec, Offline, Phase, Task};
 use grid_types::{
-    Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, Reason, Revoked, StepIndex,
+    Attempt, JobEpoch, JobId, JobStatus, LeaderEpoch, LeaseKey, Name, NodeOrd, Outcome, Reason, Revoked, RunKind,
+    StepIndex,
 };
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
@@ -110,6 +111,16 @@ pub struct JobHead {
     #[n(24)]
     #[cbor(default)]
     pub ended_ms: u64,
+    /// J8: the number of the current run, from 1.
+    #[n(30)]
+    pub run: u32,
+    /// When this run started and ended, for display.
+    #[n(31)]
+    pub started_wall_ms: Option<u64>,
+    #[n(32)]
+    pub ended_wall_ms: Option<u64>,
+    #[n(33)]
+    pub run_kind: RunKind,
     /// `StepFailed` events of this run.
     #[n(27)]
     #[cbor(default)]
@@ -258,6 +269,10 @@ impl JobHead {
             held: None,
             failure_events: 0,
             restored: None,
+            run: 1,
+            started_wall_ms: None,
+            ended_wall_ms: None,
+            run_kind: RunKind::Submit,
         }
     }
 }

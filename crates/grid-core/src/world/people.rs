@@ -50,6 +50,7 @@ impl World {
             created_wall_ms: ended.head.created_wall_ms,
             only: None,
             restored: None,
+            run: ended.head.run,
         })
     }
 

@@ -34,6 +34,7 @@ pub fn resume_command(rig: &Rig, id: JobId) -> Command {
         created_wall_ms: job.head.created_wall_ms,
         only: None,
         restored: None,
+        run: job.head.run,
     })
 }
 

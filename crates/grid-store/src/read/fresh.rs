@@ -12,6 +12,7 @@ use grid_types::{JobId, Name, NodeOrd, Outcome};
 
 use super::job::JobRow;
 use super::view::{bare, of_cell};
+use crate::runs;
 
 /// `None`: it is not there, or its rows are needed.
 #[must_use]
@@ -28,11 +29,13 @@ pub fn fresh_job(state: &State, namespace: &str, id: JobId) -> Option<JobDoc> {
         scope: job.scope.clone(),
         live: true,
         owner: state.meta.leadership.leader.as_ref().map(Name::to_string),
+        last_epoch: u32::MAX,
     };
     let name = |(position, node): (usize, &NodeOrd)| Some((state.nodes.get(node)?.id.to_string(), position));
     let mut named: Vec<(String, usize)> = job.expected.iter().enumerate().filter_map(name).collect();
     named.sort_unstable();
     let mut doc = row.document(Some(named.iter().map(|(name, _)| name.clone()).collect()));
+    doc.runs = Some(vec![runs::document(&job.head)]);
     if row.shows_rows() {
         let offset_ms = state.meta.wall_ms.cast_signed().saturating_sub(state.meta.now_ms.cast_signed());
         doc.results = Some(results(job, &named, offset_ms));
@@ -45,7 +48,10 @@ fn nothing_ended(job: &Job) -> bool {
     let open = |tally: &Tally| {
         u64::from(tally.count(Outcome::Pending)) + u64::from(tally.count(Outcome::Running)) == tally.total()
     };
-    job.head.epoch == job.head.run_epoch && job.scope.done.is_empty() && job.head.tallies.iter().all(open)
+    job.head.run == 1
+        && job.head.epoch == job.head.run_epoch
+        && job.scope.done.is_empty()
+        && job.head.tallies.iter().all(open)
 }
 
 fn results(job: &Job, named: &[(String, usize)], offset_ms: i64) -> BTreeMap<String, BTreeMap<String, ResultDoc>> {

@@ -6,16 +6,18 @@
 use std::collections::BTreeMap;
 
 use grid_core::{JobHead, Scope, Tally};
-use grid_types::api::{Counts, JobDoc, ListDoc, ResultDoc, StepDoc, target_doc, tasks_doc};
+use grid_types::api::{Counts, JobDoc, ListDoc, ResultDoc, RunDoc, StepDoc, target_doc, tasks_doc};
 use grid_types::job::JobSpec;
-use grid_types::{JobId, JobStatus, NodeOrd, Outcome};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use grid_types::limits::SHOWN_RUNS;
+use grid_types::{JobId, JobStatus, NodeOrd, Outcome, StepIndex};
+use rusqlite::{Connection, Row, params};
 
 use super::roster::Roster;
 use super::time_text;
 use super::view::View;
 use crate::error::Fault;
 use crate::load::{blob, optional_blob};
+use crate::runs;
 use crate::write::key;
 
 /// More rows than this are paged, not shown inline; more names than this are not repeated for each job of a list.
@@ -30,16 +32,47 @@ pub(super) struct JobRow {
     pub scope: Scope,
     pub live: bool,
     pub owner: Option<String>,
+    /// The last job epoch of the run; no bound for the newest.
+    pub last_epoch: u32,
 }
 
 const COLUMNS: &str = "SELECT j.head, s.spec, e.nodes, j.live, j.owner, e.scope FROM jobs j
      JOIN specs s ON s.job = j.id LEFT JOIN expected e ON e.job = j.id";
 
 impl JobRow {
+    /// As its newest run has it.
     pub fn find(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<Self>, Fault> {
         let mut find = conn.prepare_cached(&format!("{COLUMNS} WHERE j.id = ?1 AND j.namespace = ?2"))?;
         let mut rows = find.query(params![key(id), namespace])?;
         rows.next()?.map(Self::read).transpose()
+    }
+
+    /// As one of its runs had it (J8); none: the newest. `None` also if there is no such run.
+    pub fn of_run(conn: &Connection, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<Self>, Fault> {
+        let Some(newest) = Self::find(conn, namespace, id)? else { return Ok(None) };
+        match run {
+            Some(run) if run != newest.head.run => newest.at_run(conn, run),
+            _ => Ok(Some(newest)),
+        }
+    }
+
+    fn at_run(self, conn: &Connection, run: u32) -> Result<Option<Self>, Fault> {
+        let Some((head, scope, last_epoch)) = runs::find(conn, &self.head, run)? else { return Ok(None) };
+        // A run that found no nodes has none, although a later one may have.
+        let had_nodes = head.tallies.iter().any(|tally| tally.total() > 0);
+        let expected = if had_nodes { self.expected } else { Vec::new() };
+        Ok(Some(Self { head, expected, scope, live: false, last_epoch, ..self }))
+    }
+
+    /// Whether an earlier run has done the step there.
+    pub fn is_done(&self, step: u32, node: NodeOrd) -> bool {
+        let Some(done) = self.scope.done.get(&StepIndex(step)) else { return false };
+        self.expected.binary_search(&node).is_ok_and(|position| done.has(position))
+    }
+
+    /// The job epochs whose results the run shows of a step on a node: its own, and earlier ones where those have done it.
+    pub fn epochs(&self, step: u32, node: NodeOrd) -> (u32, u32) {
+        (if self.is_done(step, node) { 0 } else { self.head.run_epoch.0 }, self.last_epoch)
     }
 
     fn read(row: &Row<'_>) -> Result<Self, Fault> {
@@ -50,6 +83,7 @@ impl JobRow {
             live: row.get(3)?,
             owner: row.get(4)?,
             scope: optional_blob(row, 5)?.unwrap_or_default(),
+            last_epoch: u32::MAX,
         })
     }
 
@@ -95,6 +129,8 @@ impl JobRow {
             counts: counts(&head.tallies),
             steps: steps.collect(),
             results: None,
+            run: head.run,
+            runs: None,
             created_at: time_text(head.created_wall_ms),
             updated_at: time_text(head.updated_wall_ms),
         }
@@ -123,9 +159,12 @@ impl JobRow {
     }
 }
 
-pub(super) fn job(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<JobDoc>, Fault> {
-    let Some(row) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+pub(super) fn job(conn: &Connection, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<JobDoc>, Fault> {
+    let Some(newest) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+    let shown = runs::list(conn, &newest.head, None, SHOWN_RUNS)?;
+    let Some(row) = JobRow::of_run(conn, namespace, id, run)? else { return Ok(None) };
     let mut doc = row.stored_document(conn, usize::MAX)?;
+    doc.runs = Some(shown);
     if row.shows_rows() {
         doc.results = Some(row.results(conn)?);
     }
@@ -159,10 +198,22 @@ pub(super) fn jobs(
     Ok(ListDoc { items: items?, next })
 }
 
-/// Whether the namespace has this job.
-pub(super) fn exists(conn: &Connection, namespace: &str, id: JobId) -> Result<bool, Fault> {
-    let mut find = conn.prepare_cached("SELECT 1 FROM jobs WHERE id = ?1 AND namespace = ?2")?;
-    Ok(find.query_row(params![key(id), namespace], |_| Ok(())).optional()?.is_some())
+/// Newest first, older than `before`; `next` is the `before` of the next page.
+pub(super) fn runs(
+    conn: &Connection,
+    namespace: &str,
+    id: JobId,
+    before: Option<u32>,
+    limit: u32,
+) -> Result<Option<ListDoc<RunDoc>>, Fault> {
+    let Some(newest) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    // One more than asked for tells whether there is a next page.
+    let mut items = runs::list(conn, &newest.head, before, limit.saturating_add(1))?;
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(|last| last.run.to_string());
+    Ok(Some(ListDoc { items, next }))
 }
 
 /// Every word, zeros included.

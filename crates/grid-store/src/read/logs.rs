@@ -17,6 +17,8 @@ pub struct LogFilter {
     pub nodes: Vec<String>,
     /// Without it, the newest.
     pub attempt: Option<Attempt>,
+    /// Of this run; without it, the newest (J8).
+    pub run: Option<u32>,
 }
 
 /// One output, of an attempt that has ended.
@@ -50,7 +52,7 @@ pub(super) fn page(
     after: Option<LogPlace>,
     most: usize,
 ) -> Result<Option<LogPage>, Fault> {
-    let Some(job) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+    let Some(job) = JobRow::of_run(conn, namespace, id, filter.run)? else { return Ok(None) };
     let steps = u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX);
     let (mut step, mut name) = after.unwrap_or_default();
     if let Some(only) = filter.step {
@@ -64,7 +66,7 @@ pub(super) fn page(
         let nodes = roster.after(&name, most)?;
         for (node, ord) in &nodes {
             if filter.nodes.is_empty() || filter.nodes.contains(node) {
-                found.extend(newest(conn, id, StepIndex(step), *ord, node, filter.attempt)?);
+                found.extend(newest(conn, &job, StepIndex(step), *ord, node, filter.attempt)?);
             }
         }
         match nodes.last() {
@@ -80,7 +82,7 @@ pub(super) fn page(
 
 fn newest(
     conn: &Connection,
-    id: JobId,
+    job: &JobRow,
     step: StepIndex,
     node: NodeOrd,
     name: &str,
@@ -89,10 +91,12 @@ fn newest(
     let mut newest = conn.prepare_cached(
         "SELECT job_epoch, attempt FROM results
          WHERE job = ?1 AND step = ?2 AND node = ?3 AND attempt > 0 AND (?4 IS NULL OR attempt = ?4)
+               AND job_epoch BETWEEN ?5 AND ?6
          ORDER BY job_epoch DESC, id DESC LIMIT 1",
     )?;
-    let wanted = attempt.map(|attempt| attempt.0);
-    let found = newest.query_row(params![key(id), step.0, node.0, wanted], |row| {
+    let (id, wanted) = (job.head.id, attempt.map(|attempt| attempt.0));
+    let (first, last) = job.epochs(step.0, node);
+    let found = newest.query_row(params![key(id), step.0, node.0, wanted, first, last], |row| {
         let lease = LeaseKey { job: id, job_epoch: JobEpoch(row.get(0)?), step, attempt: Attempt(row.get(1)?) };
         Ok(LogRow { lease, node, name: name.to_owned() })
     });
@@ -104,8 +108,13 @@ pub(super) fn newest_result(conn: &Connection) -> Result<u64, Fault> {
     Ok(newest.unwrap_or(0).cast_unsigned())
 }
 
-pub(super) fn status(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<JobStatus>, Fault> {
-    Ok(JobRow::find(conn, namespace, id)?.map(|job| job.head.status))
+pub(super) fn status(
+    conn: &Connection,
+    namespace: &str,
+    id: JobId,
+    run: Option<u32>,
+) -> Result<Option<JobStatus>, Fault> {
+    Ok(JobRow::of_run(conn, namespace, id, run)?.map(|job| job.head.status))
 }
 
 /// Attempts of a job that ended behind the result with this number, in order; and the newest number.

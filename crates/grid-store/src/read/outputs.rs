@@ -1,6 +1,7 @@
 //! Outputs as they are stored: the end of each, equal ones once.
 //!
-//! Of each node the newest result's output counts, also while a retry of it runs: that one has none yet.
+//! Of each node the newest result's output counts, also while a retry of it runs: that one has none yet. Only results that
+//! the run shows count: what it skipped has no output in it (J8).
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use grid_types::api::OutputGroupDoc;
 use grid_types::{JobId, NodeOrd, StepIndex};
 use rusqlite::{Connection, params};
 
-use super::job::exists;
+use super::job::JobRow;
 use crate::error::Fault;
 use crate::outputs::OutputHash;
 use crate::write::key;
@@ -26,14 +27,13 @@ pub(super) fn groups(
     namespace: &str,
     id: JobId,
     step: StepIndex,
+    run: Option<u32>,
 ) -> Result<Option<Vec<OutputGroupDoc>>, Fault> {
-    if !exists(conn, namespace, id)? {
-        return Ok(None);
-    }
+    let Some(job) = JobRow::of_run(conn, namespace, id, run)? else { return Ok(None) };
     let mut groups: HashMap<Content, (Option<i64>, Vec<NodeOrd>)> = HashMap::new();
     let mut hashes: HashMap<i64, OutputHash> = HashMap::new();
     let mut hash_of = conn.prepare_cached("SELECT hash FROM outputs WHERE id = ?1")?;
-    for (node, (output, total)) in newest_of_step(conn, id, step)? {
+    for (node, (output, total)) in newest_of_step(conn, &job, step)? {
         let hash = match output {
             None => None,
             Some(row) => Some(match hashes.get(&row) {
@@ -53,14 +53,19 @@ pub(super) fn groups(
         .map(Some)
 }
 
-fn newest_of_step(conn: &Connection, id: JobId, step: StepIndex) -> Result<Vec<(NodeOrd, Newest)>, Fault> {
+fn newest_of_step(conn: &Connection, job: &JobRow, step: StepIndex) -> Result<Vec<(NodeOrd, Newest)>, Fault> {
     let mut all = conn.prepare_cached(
-        "SELECT node, output, output_bytes FROM results WHERE job = ?1 AND step = ?2 ORDER BY node, job_epoch, id",
+        "SELECT node, output, output_bytes, job_epoch FROM results WHERE job = ?1 AND step = ?2
+         ORDER BY node, job_epoch, id",
     )?;
-    let mut rows = all.query(params![key(id), step.0])?;
+    let mut rows = all.query(params![key(job.head.id), step.0])?;
     let mut newest: Vec<(NodeOrd, Newest)> = Vec::new();
     while let Some(row) = rows.next()? {
         let node = NodeOrd(row.get(0)?);
+        let (first, last) = job.epochs(step.0, node);
+        if !(first..=last).contains(&row.get(3)?) {
+            continue;
+        }
         let output = (row.get(1)?, row.get::<_, i64>(2)?.cast_unsigned());
         match newest.last_mut() {
             Some((last, earlier)) if *last == node => *earlier = output,

@@ -15,16 +15,24 @@ use crate::error::Fault;
 /// Names fetched at once while looking for rows of a status.
 const CHUNK: usize = 1_000;
 
+/// Which rows; what is left out is any, of the newest run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResultFilter {
+    pub step: Option<u32>,
+    pub status: Option<Outcome>,
+    pub run: Option<u32>,
+}
+
 pub(super) fn page(
     conn: &Connection,
     namespace: &str,
     id: JobId,
     limit: u32,
     after: Option<(u32, String)>,
-    step: Option<u32>,
-    status: Option<Outcome>,
+    filter: ResultFilter,
 ) -> Result<Option<ListDoc<ResultRowDoc>>, Fault> {
-    let Some(job) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+    let ResultFilter { step, status, run } = filter;
+    let Some(job) = JobRow::of_run(conn, namespace, id, run)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (from, mut name) = after.unwrap_or_default();
     // One more than asked for tells whether there is a next page.

@@ -13,7 +13,7 @@ use std::ops::Range;
 use grid_core::{Cell, CellState, JobHead, Meta, Revoked};
 use grid_types::api::ResultDoc;
 use grid_types::span::seconds_text;
-use grid_types::{JobId, NodeOrd, Outcome, Reason, StepIndex};
+use grid_types::{JobId, NodeOrd, Outcome, Reason};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::job::JobRow;
@@ -28,6 +28,7 @@ pub(super) struct View<'a> {
     cells: StoredCells<'a>,
     result: CachedStatement<'a>,
     skip: CachedStatement<'a>,
+    earlier: CachedStatement<'a>,
     /// Of the phase it is in; none if no cell can be out.
     steps: Range<u32>,
     /// Wall time minus leader time, by the last entry.
@@ -48,23 +49,39 @@ impl<'a> View<'a> {
             cells: StoredCells::of(conn, &job.head, &job.spec)?,
             result: conn.prepare_cached(
                 "SELECT job_epoch, outcome, attempt, duration_ms, started_ms, reason, error FROM results
-                 WHERE job = ?1 AND step = ?2 AND node = ?3 AND job_epoch >= ?4
+                 WHERE job = ?1 AND step = ?2 AND node = ?3 AND job_epoch BETWEEN ?4 AND ?5
                  ORDER BY job_epoch DESC, id DESC LIMIT 1",
             )?,
             skip: conn.prepare_cached(
                 "SELECT job_epoch, reason FROM skips
-                 WHERE job = ?1 AND node IN (0, ?2) AND from_step <= ?3 AND to_step > ?3 AND job_epoch >= ?4
+                 WHERE job = ?1 AND node IN (0, ?2) AND from_step <= ?3 AND to_step > ?3 AND job_epoch BETWEEN ?4 AND ?5
                  ORDER BY job_epoch DESC, id DESC LIMIT 1",
+            )?,
+            earlier: conn.prepare_cached(
+                "SELECT count(*) FROM (SELECT DISTINCT job_epoch, attempt FROM results
+                 WHERE job = ?1 AND step = ?2 AND node = ?3 AND job_epoch < ?4 AND attempt > 0 AND started_ms > 0)",
             )?,
             steps: first..first.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX)),
             wall_offset_ms: meta.wall_ms.cast_signed().saturating_sub(meta.now_ms.cast_signed()),
         })
     }
 
+    /// With the attempts of all runs up to the one that is shown (J8): leases count theirs from 1 in each.
     pub fn of(&mut self, step: u32, node: NodeOrd) -> Result<ResultDoc, Fault> {
+        let mut doc = self.in_run(step, node)?;
+        if self.job.head.run > 1 && doc.status != Outcome::Skipped {
+            let earlier = params![key(self.job.head.id), step, node.0, self.job.head.run_epoch.0];
+            let earlier: u32 = self.earlier.query_row(earlier, |row| row.get(0))?;
+            let here = if self.job.is_done(step, node) { 0 } else { doc.attempts };
+            doc.attempts = here.saturating_add(earlier);
+        }
+        Ok(doc)
+    }
+
+    fn in_run(&mut self, step: u32, node: NodeOrd) -> Result<ResultDoc, Fault> {
         // What an earlier run has done stands, whatever became of the step elsewhere, and though its node may still wait
         // for a place in the phase.
-        let done = self.is_done(step, node);
+        let done = self.job.is_done(step, node);
         if !done
             && let Some(cell) = self.cell_at(step, node)?
             && let Some(doc) = of_cell(&cell, &self.job.head, self.wall_offset_ms)
@@ -72,9 +89,9 @@ impl<'a> View<'a> {
             return Ok(doc);
         }
         let job = key(self.job.head.id);
-        let run = if done { 0 } else { self.job.head.run_epoch.0 };
+        let (first, last) = self.job.epochs(step, node);
         let id = self.job.head.id;
-        let mut rows = self.result.query(params![job, step, node.0, run])?;
+        let mut rows = self.result.query(params![job, step, node.0, first, last])?;
         let result: Option<(u32, ResultDoc)> =
             rows.next()?.map(|row| Ok::<_, Fault>((row.get(0)?, settled(row, id)?))).transpose()?;
         match result {
@@ -82,7 +99,7 @@ impl<'a> View<'a> {
             Some((epoch, doc)) if done || epoch == self.job.head.epoch.0 => return Ok(doc),
             _ => {}
         }
-        let mut rows = self.skip.query(params![job, node.0, step, run])?;
+        let mut rows = self.skip.query(params![job, node.0, step, first, last])?;
         let skip: Option<(u32, Reason)> =
             rows.next()?.map(|row| Ok::<_, Fault>((row.get(0)?, blob(row, 1)?))).transpose()?;
         Ok(match (result, skip) {
@@ -91,11 +108,6 @@ impl<'a> View<'a> {
             (Some((_, doc)), None) => doc,
             (None, None) => bare(Outcome::Pending, None),
         })
-    }
-
-    fn is_done(&self, step: u32, node: NodeOrd) -> bool {
-        let Some(done) = self.job.scope.done.get(&StepIndex(step)) else { return false };
-        self.job.expected.binary_search(&node).is_ok_and(|position| done.has(position))
     }
 
     fn cell_at(&mut self, step: u32, node: NodeOrd) -> Result<Option<Cell>, Fault> {

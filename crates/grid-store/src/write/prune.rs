@@ -38,6 +38,7 @@ pub(super) fn forget(
         totals.moved(totals::remove(conn, *id)?, None);
         for of_job in [
             "DELETE FROM specs WHERE job = ?1",
+            "DELETE FROM runs WHERE job = ?1",
             "DELETE FROM expected WHERE job = ?1",
             "DELETE FROM cells WHERE job = ?1",
             "INSERT INTO pruned (job) VALUES (?1)",

@@ -10,6 +10,7 @@ mod pages;
 mod pruning;
 mod random;
 mod round_trip;
+mod runs;
 mod sealed;
 mod together;
 mod world;

@@ -104,6 +104,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
                     created_wall_ms: found.head.created_wall_ms,
                     only: found.only,
                     restored: None,
+                    run: found.head.run,
                 };
                 let _ = world.one(Command::ResumeJob(command));
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::job::{Condition, Phase, Target, Task};
-use crate::outcome::{JobStatus, Outcome};
+use crate::outcome::{JobStatus, Outcome, RunKind};
 
 /// Rows per outcome. Every word is always present, so that a script can add them up.
 pub type Counts = BTreeMap<String, u64>;
@@ -60,8 +60,37 @@ pub struct JobDoc {
     /// Step → node → result; left out of lists and above 1,000 rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<BTreeMap<String, BTreeMap<String, ResultDoc>>>,
+    /// Which run this document shows: the newest, unless another was asked for.
+    #[serde(default = "first_run")]
+    pub run: u32,
+    /// The newest 20 runs, newest first; left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Vec<RunDoc>>,
     pub created_at: String,
     pub updated_at: String,
+}
+
+fn first_run() -> u32 {
+    1
+}
+
+/// One run of a job: from its submit, a resume or a retry until it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunDoc {
+    /// From 1.
+    pub run: u32,
+    pub kind: RunKind,
+    pub status: JobStatus,
+    pub reason: Option<String>,
+    /// Over all steps and expected nodes; what an earlier run has done counts as success.
+    pub counts: Counts,
+    /// None before it starts.
+    #[serde(default)]
+    pub started_at: Option<String>,
+    /// None before it has ended.
+    #[serde(default)]
+    pub ended_at: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

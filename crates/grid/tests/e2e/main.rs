@@ -43,6 +43,7 @@ mod restore;
 mod restore_once;
 mod retries;
 mod retry_failed;
+mod runs;
 mod seed_jobs;
 mod settings;
 mod short_disk;

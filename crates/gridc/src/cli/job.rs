@@ -17,13 +17,19 @@ pub enum JobVerb {
     /// Show how a job stands: its steps and what happened on each node
     #[command(after_help = "\
 Shows up to 50 nodes, failures first; `gridc job get` has all of them.
+A job that was resumed or retried has several runs; the newest is shown unless --run names another.
+Attempts are those of all runs up to the one that is shown.
 
 Examples:
   gridc job status job-0c5t9v3k2m7qa
+  gridc job status job-0c5t9v3k2m7qa --run 1
   gridc job status job-0c5t9v3k2m7qa -o json | jq .counts")]
     Status {
         /// Id of the job
         id: String,
+        /// Show this run instead of the newest
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        run: Option<u32>,
     },
     /// Print the whole document of a job, every result included, as JSON
     #[command(after_help = "\
@@ -36,6 +42,9 @@ Examples:
     Get {
         /// Id of the job
         id: String,
+        /// Show this run instead of the newest
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        run: Option<u32>,
     },
     /// Print what a job's steps printed
     #[command(after_help = logs::EXAMPLES)]

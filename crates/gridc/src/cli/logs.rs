@@ -14,6 +14,7 @@ Examples:
   gridc job logs job-0c5t9v3k2m7qa
   gridc job logs -f job-0c5t9v3k2m7qa
   gridc job logs job-0c5t9v3k2m7qa --node web-01 --step 2 --tail 20
+  gridc job logs job-0c5t9v3k2m7qa --run 1
   gridc job logs job-0c5t9v3k2m7qa --grouped
   gridc job logs job-0c5t9v3k2m7qa --node web-01 --raw > dump.bin";
 
@@ -30,6 +31,9 @@ pub struct LogsArgs {
     /// Only this step
     #[arg(long, value_name = "N")]
     pub step: Option<u32>,
+    /// What this run printed [default: the newest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub run: Option<u32>,
     /// Only this attempt [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: Option<u32>,

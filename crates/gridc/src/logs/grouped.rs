@@ -5,7 +5,7 @@ use grid_types::api::{JobDoc, OutputGroupDoc};
 use grid_types::{JobId, StepIndex};
 use serde::Serialize;
 
-use crate::cli::{Format, Global};
+use crate::cli::{Format, Global, LogsArgs};
 use crate::failure::Failure;
 use crate::out;
 use crate::text::{named, one_line, step_name};
@@ -27,11 +27,12 @@ pub async fn grouped(
     job: JobId,
     doc: &JobDoc,
     step: Option<StepIndex>,
-    names: bool,
+    args: &LogsArgs,
 ) -> Result<u8, Failure> {
+    let names = args.names;
     let mut groups = GroupsDoc { steps: Vec::new() };
     for known in doc.steps.iter().filter(|known| step.is_none_or(|step| step.0 == known.step)) {
-        let list = client.outputs(global.namespace.as_str(), job, StepIndex(known.step)).await?;
+        let list = client.outputs(global.namespace.as_str(), job, StepIndex(known.step), args.run).await?;
         groups.steps.push(StepGroupsDoc { step: known.step, groups: list.items });
     }
     let text = |_| {

@@ -102,7 +102,7 @@ pub fn job(status: &str, given: &[(&str, u64)], results: Option<Value>) -> Value
         "step": 0, "expected": ["web-01", "web-02"], "expected_count": 2, "owner": "c1", "job_epoch": 1, "leader_epoch": 1,
         "counts": counts(given),
         "steps": [{"step": 0, "phase": 0, "backend": "test", "action": "fail", "counts": counts(given)}],
-        "created_at": "2026-02-12T10:30:00Z", "updated_at": "2026-02-12T10:30:01Z",
+        "run": 1, "created_at": "2026-02-12T10:30:00Z", "updated_at": "2026-02-12T10:30:01Z",
     });
     if let Some(results) = results {
         doc["results"] = results;

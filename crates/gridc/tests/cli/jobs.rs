@@ -190,7 +190,7 @@ async fn faults_of_a_job_file_are_named_before_anybody_is_asked() {
          target: unknown scope \"everyone\": use all, group:NAME, node:ID, labels:KEY=VALUE or any\n  \
          tasks[0].action: unknown action \"pong\"; ping has echo, hostname, sleep\n  \
          tasks[1].retries: unknown field; known here: backend, action, params, timeout, max_retries, tasks, condition, \
-         concurrency, confirm\n"
+         nodes, concurrency, confirm, atomic\n"
     );
     let ran = run_with_stdin(&server.url(), "job run -f -", "target: all\ntarget: node:a\n").await.exits(2);
     assert!(ran.stderr.contains("target: is given twice"), "{ran:?}");

@@ -2,7 +2,8 @@
 
 use crate::commands::Rejection;
 use crate::world::{Lease, World, cleanup, confirmed, leaf, pipeline};
-use grid_types::{JobStatus, Outcome};
+use grid_types::limits::MAX_RUNS;
+use grid_types::{JobStatus, Outcome, RunKind};
 
 fn echo() -> grid_types::job::Phase {
     leaf("ping", "echo")
@@ -259,4 +260,24 @@ fn a_gate_asks_nobody_about_a_phase_with_nothing_left_to_do() {
     world.confirm(job, Some(1)).unwrap();
     world.finish_all();
     assert_eq!(world.status(job), JobStatus::Completed);
+}
+
+#[test]
+fn j8_runs_are_numbered_may_span_epochs_and_are_bounded() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![leaf("ping", "echo")]);
+    world.cancel(job).unwrap();
+    world.confirm_revoked(world.revoked()[0]).unwrap();
+    let ended = world.job(job).head.clone();
+    assert_eq!((ended.run, ended.run_kind, ended.run_epoch.0, ended.epoch.0), (1, RunKind::Submit, 1, 2));
+    assert!(ended.started_wall_ms.is_some() && ended.ended_wall_ms.is_some());
+    for run in 2..=MAX_RUNS {
+        let rerun = if run == 2 { world.resume(job) } else { world.retry(job) };
+        rerun.unwrap();
+        world.fail(world.offered()[0]);
+        assert_eq!(world.job(job).head.run, run);
+    }
+    assert_eq!(world.job(job).head.run_kind, RunKind::Retry);
+    let refused = world.resume(job).unwrap_err().to_string();
+    assert!(refused.contains("has had 100 runs") && refused.contains("submit it as a new job"), "{refused}");
 }

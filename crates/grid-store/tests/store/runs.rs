@@ -1,0 +1,166 @@
+//! Runs of a job: each stays on record, and views show the newest or the one that is asked for (J8).
+
+use grid_core::{Command, ResumeJob};
+use grid_store::{LogFilter, ResultFilter};
+use grid_types::job::{Condition, Phase, Strategy};
+use grid_types::{JobId, JobStatus, Outcome, RunKind, StepIndex};
+
+use crate::world::{World, leaf, retrying};
+
+fn cleanup() -> Phase {
+    Phase { condition: Condition::OnFailure, ..leaf("ping", "echo") }
+}
+
+/// As a leader does it; the run before must be stored unless `head` is of the state.
+fn rerun(world: &mut World, job: JobId, failed_only: bool) {
+    let found = world.reader().resumable("default", job, failed_only, 0).unwrap().unwrap();
+    let command = ResumeJob {
+        namespace: found.head.namespace,
+        job,
+        epoch: found.head.epoch,
+        spec: found.spec,
+        expected: found.expected,
+        done: found.done,
+        created_wall_ms: found.head.created_wall_ms,
+        only: found.only,
+        restored: None,
+        run: found.head.run,
+    };
+    world.one(Command::ResumeJob(command)).unwrap();
+}
+
+/// Run 1 fails on node-2 and cleans up there; run 2 retries it and succeeds.
+fn retried() -> (World, JobId) {
+    let mut world = World::with_nodes(2);
+    world.strategy = Strategy::Continue;
+    let job = world.submit("all", vec![leaf("ping", "echo"), cleanup()]);
+    let leases = world.offered();
+    world.report_with(leases[0], Outcome::Success, b"first on node-1\n");
+    world.report_with(leases[1], Outcome::Failed, b"first on node-2\n");
+    for lease in world.offered() {
+        world.report_with(lease, Outcome::Success, b"cleaned up\n");
+    }
+    world.store();
+    assert_eq!(world.doc(job).status, JobStatus::Completed, "one of two may fail");
+    world.advance_ms(1_000);
+    rerun(&mut world, job, true);
+    world.report_with(world.offered()[0], Outcome::Success, b"second on node-2\n");
+    world.store();
+    (world, job)
+}
+
+fn outputs(world: &World, job: JobId, step: u32, run: Option<u32>) -> Vec<(Vec<String>, String)> {
+    let groups = world.reader().outputs_in("default", job, StepIndex(step), run).unwrap().unwrap();
+    let mut groups: Vec<_> = groups.into_iter().map(|group| (group.nodes, group.output)).collect();
+    groups.sort();
+    groups
+}
+
+fn log_rows(world: &World, job: JobId, run: Option<u32>) -> Vec<(u32, String)> {
+    let filter = LogFilter { run, ..LogFilter::default() };
+    let (rows, _) = world.reader().log_page("default", job, &filter, None, 100).unwrap().unwrap();
+    rows.into_iter().map(|row| (row.lease.step.0, row.name)).collect()
+}
+
+#[test]
+fn j8_each_run_stays_on_record_and_the_newest_is_shown() {
+    let (world, job) = retried();
+    let newest = world.doc(job);
+    assert_eq!((newest.run, newest.status), (2, JobStatus::Completed));
+    let runs = newest.runs.as_ref().unwrap();
+    let kinds: Vec<_> = runs.iter().map(|run| (run.run, run.kind, run.counts["failed"])).collect();
+    assert_eq!(kinds, [(2, RunKind::Retry, 0), (1, RunKind::Submit, 1)]);
+    assert_eq!(runs[1].reason.as_deref(), Some("failed on 1 of 2 nodes"));
+    assert!(runs.iter().all(|run| run.started_at.is_some() && run.started_at <= run.ended_at), "{runs:?}");
+
+    let first = world.reader().job_in("default", job, Some(1)).unwrap().unwrap();
+    assert_eq!((first.run, first.reason.as_deref()), (1, Some("failed on 1 of 2 nodes")));
+    assert_eq!(first.runs, newest.runs, "every view names all of them");
+    let of = |doc: &grid_types::api::JobDoc, step: &str, node: &str| {
+        let row = &doc.results.as_ref().unwrap()[step][node];
+        (row.status, row.attempts)
+    };
+    assert_eq!(of(&first, "0", "node-2"), (Outcome::Failed, 1));
+    assert_eq!(of(&newest, "0", "node-2"), (Outcome::Success, 2), "the attempts of both runs");
+    assert_eq!(of(&newest, "0", "node-1"), (Outcome::Success, 1), "done in run 1");
+    assert_eq!(of(&first, "1", "node-2").0, Outcome::Success);
+    assert_eq!(of(&newest, "1", "node-2"), (Outcome::Skipped, 0));
+    let filter = ResultFilter { status: Some(Outcome::Failed), run: Some(1), ..ResultFilter::default() };
+    let page = world.reader().results_in("default", job, 10, None, filter).unwrap().unwrap();
+    assert_eq!(page.items.len(), 1);
+    assert_eq!(world.reader().job_in("default", job, Some(3)).unwrap(), None);
+}
+
+#[test]
+fn j8_no_view_shows_a_step_as_skipped_and_its_output() {
+    let (world, job) = retried();
+    assert_eq!(outputs(&world, job, 1, None), [], "the newest run cleaned up nowhere");
+    assert!(!outputs(&world, job, 1, Some(1)).is_empty());
+    let both = outputs(&world, job, 0, None);
+    let texts: Vec<_> = both.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["first on node-1\n", "second on node-2\n"]);
+    assert_eq!(outputs(&world, job, 0, Some(1))[1].1, "first on node-2\n");
+    assert_eq!(log_rows(&world, job, None), [(0, "node-1".to_owned()), (0, "node-2".to_owned())]);
+    assert!(log_rows(&world, job, Some(1)).contains(&(1, "node-2".to_owned())));
+    for run in [None, Some(1), Some(2)] {
+        let doc = world.reader().job_in("default", job, run).unwrap().unwrap();
+        for (step, node) in log_rows(&world, job, run) {
+            assert_ne!(doc.results.as_ref().unwrap()[&step.to_string()][&node].status, Outcome::Skipped, "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn j8_a_run_that_is_cancelled_spans_two_epochs() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+    world.report(world.offered()[0], Outcome::Success);
+    world.cancel(job).unwrap();
+    let revoked = world.leases().1[0];
+    let confirmed = world.confirm_command(revoked, Some(Outcome::Cancelled));
+    world.one(confirmed).unwrap();
+    world.store();
+    rerun(&mut world, job, false);
+    world.report(world.offered()[0], Outcome::Success);
+    world.store();
+    let first = world.reader().job_in("default", job, Some(1)).unwrap().unwrap();
+    let statuses =
+        |doc: &grid_types::api::JobDoc| ["0", "1"].map(|step| doc.results.as_ref().unwrap()[step]["node-1"].status);
+    assert_eq!((first.status, statuses(&first)), (JobStatus::Cancelled, [Outcome::Success, Outcome::Cancelled]));
+    let newest = world.doc(job);
+    assert_eq!((newest.status, statuses(&newest)), (JobStatus::Completed, [Outcome::Success; 2]));
+}
+
+#[test]
+fn j8_runs_are_kept_however_entries_are_batched_and_go_with_the_job() {
+    let lists = [true, false].map(|each| {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![retrying(0)]);
+        world.report(world.offered()[0], Outcome::Failed);
+        world.store();
+        for run in 1..=25 {
+            // What a leader reads is stored; but the next run may end in the batch in which it began.
+            rerun(&mut world, job, run % 2 == 0);
+            if each {
+                world.store();
+            }
+            world.report(world.offered()[0], Outcome::Failed);
+            world.store();
+        }
+        let runs = world.doc(job).runs.unwrap();
+        assert_eq!((runs.len(), runs[0].run, runs[19].run), (20, 26, 7), "the newest 20");
+        let page = world.reader().runs("default", job, Some(7), 4).unwrap().unwrap();
+        assert_eq!((page.items.len(), page.items[0].run, page.next.as_deref()), (4, 6, Some("3")));
+        let last = world.reader().runs("default", job, Some(3), 4).unwrap().unwrap();
+        assert_eq!((last.items.len(), last.next), (2, None));
+        world.now_ms += 10_000;
+        let prune = grid_core::PruneHistory { ended_before_ms: world.now_ms, jobs: vec![job], events_before_ms: 0 };
+        world.one(Command::PruneHistory(prune)).unwrap();
+        world.store();
+        assert_eq!(world.reader().runs("default", job, None, 4).unwrap(), None);
+        let conn = rusqlite::Connection::open(world.path()).unwrap();
+        assert_eq!(conn.query_one("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+        runs
+    });
+    assert_eq!(lists[0], lists[1]);
+}
