@@ -155,7 +155,7 @@ fn w9_a_cancelled_step_runs_until_its_worker_confirms() {
 fn w8_an_unknown_that_the_journal_settles_shows_the_later_row() {
     let mut world = World::with_nodes(2);
     world.strategy = Strategy::Continue;
-    let job = world.submit("all", vec![leaf("test", "record")]);
+    let job = world.submit("all", vec![leaf("ping", "echo")]);
     let lease = world.offered()[0];
     world.expire(lease);
     world.store();
