@@ -43,7 +43,6 @@ impl Turn<'_> {
                 let nodes = count(job.head.excluded.len());
                 return (JobStatus::Completed, Some(Reason::UnknownLeftOut { nodes }));
             }
-            None if offline => return (JobStatus::Completed, Some(Reason::OfflineSkipped)),
             None => return (JobStatus::Completed, None),
         };
         (JobStatus::Failed, Some(reason))
@@ -59,6 +58,11 @@ impl Turn<'_> {
     /// Terminal, and final within this job epoch (J8). The job leaves the state when its last cell is closed.
     pub fn end_job(&mut self, id: JobId, status: JobStatus, reason: Option<Reason>) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        // J11: however it ended, nobody is left out in silence.
+        let reason = match job.head.skipped_offline.count() {
+            0 => reason,
+            nodes => Some(Reason::SkippedOffline { rest: reason.map(Box::new), nodes }),
+        };
         job.head.status = status;
         job.head.reason.clone_from(&reason);
         job.head.ended_wall_ms = Some(self.state.meta.wall_ms);

@@ -3,14 +3,14 @@
 //! ```text
 //!   Queued --slot free, node online--> Leased --result--> settled, or Backoff --due--> Queued
 //!      |                                  |  \--node dead, lost journal, expired--> unknown, or Queued if it never ran
-//!      '--node offline--> skipped         '--revoked--confirmed--> cancelled or timed_out
+//!      '--node offline--> skipped, failed '--revoked--confirmed--> cancelled or timed_out
 //! ```
 //!
 //! I3: what is not the current lease of its cell changes nothing; callers have checked that.
 //! Not here: what a node does next (`walk`), sending (`grid-controller`), the worker's own timeout (`grid-worker`).
 
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, OnUnknown};
+use grid_types::job::{Condition, Offline, OnUnknown};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked};
 
 use crate::apply::Turn;
@@ -83,18 +83,26 @@ impl Turn<'_> {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let ord = job.expected[position];
         let cell = job.cells[position].clone();
-        let step = job.step_of(&cell);
+        let (job_epoch, step) = (job.head.epoch, job.step_of(&cell));
+        // J11. A clean-up only skips (J9).
+        let fails = job.spec.offline == Offline::Fail && !job.cleans_up();
         job.cells[position].state = CellState::Idle;
         self.touch_cell(id, position);
+        let reason = Reason::NodeOffline { status: self.state.nodes.get(&ord).map(|node| node.status) };
         if let Some(last) = cell.last {
             self.fail_for_good(id, position, Outcome::Pending, last);
+        } else if fails {
+            let lease = LeaseKey { job: id, job_epoch, step, attempt: Attempt(cell.attempt.saturating_sub(1)) };
+            let facts = Facts { started_wall_ms: self.state.meta.wall_ms, ..Facts::default() };
+            self.push_result(ord, lease, Report::said(Outcome::Failed, Some(reason), facts));
+            self.fail_for_good(id, position, Outcome::Pending, Outcome::Failed);
         } else {
-            let status = self.state.nodes.get(&ord).map(|node| node.status);
-            // J9: a clean-up that nobody was there for says nothing about the job.
-            if let Some(job) = self.state.jobs.get_mut(&id).filter(|job| !job.cleans_up()) {
-                job.head.offline_skips += 1;
+            if let Some(job) = self.state.jobs.get_mut(&id) {
+                job.head.skipped_offline.set(position);
+                // J9: a clean-up that nobody was there for says nothing about the job.
+                job.head.offline_skips += u32::from(!job.cleans_up());
             }
-            self.skip_steps(id, position, step, 1, &Reason::NodeOffline { status });
+            self.skip_steps(id, position, step, 1, &reason);
         }
         self.step_over(id, position);
     }

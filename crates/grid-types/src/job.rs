@@ -52,6 +52,9 @@ pub enum Offline {
     Skip,
     #[n(1)]
     Wait,
+    /// J11: the step has failed there.
+    #[n(2)]
+    Fail,
 }
 
 /// What an outcome that nobody knows means.
@@ -313,6 +316,7 @@ impl Offline {
         match self {
             Self::Skip => "skip",
             Self::Wait => "wait",
+            Self::Fail => "fail",
         }
     }
 }

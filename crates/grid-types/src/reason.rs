@@ -81,6 +81,8 @@ coded! {
         52 OfflineSkipped => "offline nodes were skipped";
         /// A retry left nodes alone that miss parts; `rest`: how the retry itself ended.
         53 RetryIncomplete { 0 rest: Option<Box<Reason>>, 1 nodes: u32 } => retry_incomplete(rest.as_deref(), *nodes, job);
+        /// J11: nodes were offline when their turn came; `rest`: how the job ended otherwise.
+        54 SkippedOffline { 0 rest: Option<Box<Reason>>, 1 nodes: u32 } => skipped_offline(rest.as_deref(), *nodes, job);
     }
 }
 
@@ -102,6 +104,12 @@ fn revoked(why: Revoked, ended: Option<Outcome>) -> String {
 fn backend_missing(name: &str, action: &str) -> String {
     let hint = backend(name).map(|decl| format!("; {}", decl.missing())).unwrap_or_default();
     format!("the worker does not run {name} {action}{hint}")
+}
+
+fn skipped_offline(rest: Option<&Reason>, nodes: u32, job: JobId) -> String {
+    let before = rest.map(|rest| format!("{}; ", rest.text(job))).unwrap_or_default();
+    let them = if nodes == 1 { "node was" } else { "nodes were" };
+    format!("{before}{nodes} {them} offline and skipped")
 }
 
 fn retry_incomplete(rest: Option<&Reason>, nodes: u32, job: JobId) -> String {
@@ -148,11 +156,11 @@ mod tests {
         assert_eq!(cancelled(None), "job cancelled before it started");
         let missing = Reason::BackendMissing { backend: "apt".to_owned(), action: "install".to_owned() };
         assert!(said(missing).starts_with("the worker does not run apt install; apt needs apt-get there"));
-        let rest = Some(Box::new(Reason::OfflineSkipped));
+        let rest = Some(Box::new(Reason::SkippedOffline { rest: None, nodes: 2 }));
         let incomplete = said(Reason::RetryIncomplete { rest, nodes: 1 });
         assert_eq!(
             incomplete,
-            format!("offline nodes were skipped; 1 other node still misses parts: gridc job resume {JOB}")
+            format!("2 nodes were offline and skipped; 1 other node still misses parts: gridc job resume {JOB}")
         );
     }
 }

@@ -32,7 +32,7 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     let id = id_of(&doc)?;
     if args.follow {
         tell(&format!("{id} submitted"));
-        return follow(&client, global, doc, id, args.wait_timeout).await;
+        return follow(&client, global, doc, id, args).await;
     }
     if !args.wait {
         out::print(format, &doc, |_| format!("{id} submitted\n"))?;
@@ -42,7 +42,13 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     tell(&format!("{id} submitted"));
-    stay(&client, global, doc, id, Until::Ended, args.wait_timeout).await
+    let end = stay_for(&client, global, doc, id, Until::Ended, args.wait_timeout).await?;
+    Ok(exit_code(&end, args.fail_on_skipped))
+}
+
+/// 1: it ended other than completed, or, if that was asked for, nodes were skipped because they were offline (J11).
+fn exit_code(end: &JobDoc, fail_on_skipped: bool) -> u8 {
+    u8::from(end.status != JobStatus::Completed || (fail_on_skipped && end.skipped_offline > 0))
 }
 
 /// Shows how a job goes until it has ended, and prints its end.
@@ -54,17 +60,38 @@ pub async fn stay(
     until: Until,
     limit: Option<Span>,
 ) -> Result<u8, Failure> {
+    Ok(exit_code(&stay_for(client, global, doc, id, until, limit).await?, false))
+}
+
+async fn stay_for(
+    client: &Client,
+    global: &Global,
+    doc: JobDoc,
+    id: JobId,
+    until: Until,
+    limit: Option<Span>,
+) -> Result<JobDoc, Failure> {
     let end = wait(client, global, doc, id, until, limit).await?;
     if let Ok(text) = summary(client, global.namespace.as_str(), id, &end).await {
         tell(text.trim_end());
     }
     let format = global.output.unwrap_or(Format::Table);
-    out::print(format, &end, |_| format!("{id} {}\n", end.status))?;
-    Ok(u8::from(end.status != JobStatus::Completed))
+    out::print(format, &end, |_| format!("{id} {}{}\n", end.status, offline_text(&end)))?;
+    Ok(end)
+}
+
+/// Nobody is left out in silence, not even by the last line.
+fn offline_text(end: &JobDoc) -> String {
+    match end.skipped_offline {
+        0 => String::new(),
+        1 => "; 1 node was offline and skipped".to_owned(),
+        nodes => format!("; {nodes} nodes were offline and skipped"),
+    }
 }
 
 /// Prints what a job prints until it has ended; how it goes is told on stderr, in lines between them.
-async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, limit: Option<Span>) -> Result<u8, Failure> {
+async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, args: &RunArgs) -> Result<u8, Failure> {
+    let limit = args.wait_timeout;
     let namespace = global.namespace.as_str();
     // The nodes are known once it has started; before that only their names' width is not.
     let doc = client.job(namespace, job).await.unwrap_or(doc);
@@ -87,7 +114,7 @@ async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, limit
     if let Ok(text) = summary(client, namespace, job, &end).await {
         tell(text.trim_end());
     }
-    Ok(u8::from(end.status != JobStatus::Completed))
+    Ok(exit_code(&end, args.fail_on_skipped))
 }
 
 fn id_of(doc: &JobDoc) -> Result<JobId, Failure> {

@@ -28,7 +28,7 @@ pub async fn summary(client: &Client, namespace: &str, job: JobId, doc: &JobDoc)
         let groups = grouped(failed(client, namespace, job, doc).await?);
         text.push_str(&failed_text(job, doc, &groups, all));
     }
-    if doc.reason.as_deref().is_some_and(|why| why.contains("offline")) {
+    if doc.skipped_offline > 0 {
         text.push_str(&offline_text(job, doc, offline(client, namespace, job, doc).await?));
     }
     if count(&doc.counts, Outcome::Unknown) > 0 {

@@ -27,6 +27,7 @@ const OPTIONS: &[&str] = &[
     "plan",
     "wait",
     "wait-timeout",
+    "fail-on-skipped",
     "file",
     "output",
 ];

@@ -128,7 +128,7 @@ fn job() -> Value {
         "id": JOB, "namespace": "default", "target": {"scope": "group", "value": "web"},
         "tasks": [{"backend": "ping", "action": "echo", "params": {"message": "hello"}}],
         "strategy": "fail-fast", "failure_tolerate": "0", "offline": "skip", "on_unknown": "fail",
-        "status": "running", "reason": null, "step": 0, "expected": ["web-01", "web-02"], "expected_count": 2,
+        "status": "running", "reason": null, "step": 0, "expected": ["web-01", "web-02"], "expected_count": 2, "skipped_offline": 0,
         "owner": null, "job_epoch": 1, "leader_epoch": 4, "counts": counts,
         "steps": [{"step": 0, "phase": 0, "backend": "ping", "action": "echo", "counts": counts}],
         "results": {"0": {

@@ -86,7 +86,7 @@ fn job() -> Value {
             "strategy": {"type": ["string", "null"], "enum": ["fail-fast", "continue", null]},
             "timeout": span("of the whole job; 24h if it is left out"),
             "failure_tolerate": tolerance,
-            "offline": {"type": ["string", "null"], "enum": ["skip", "wait", null]},
+            "offline": {"type": ["string", "null"], "enum": ["skip", "wait", "fail", null]},
             "on_unknown": {"type": ["string", "null"], "enum": ["fail", "wait", null]},
             "leader_epoch": epoch(),
         },

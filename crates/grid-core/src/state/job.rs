@@ -23,7 +23,7 @@ use grid_types::{
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::{Meta, Node, Scope};
+use super::{Bits, Meta, Node, Scope};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -77,7 +77,7 @@ pub struct JobHead {
     /// J1: nodes on which a step has failed for good, and how many steps have.
     #[n(11)]
     pub failed: BTreeMap<NodeOrd, u32>,
-    /// Rows skipped because their node was offline.
+    /// Rows skipped because their node was offline, outside of clean-ups.
     #[n(12)]
     pub offline_skips: u32,
     /// Per step.
@@ -125,6 +125,10 @@ pub struct JobHead {
     #[n(27)]
     #[cbor(default)]
     pub failure_events: u32,
+    /// J11: positions in `expected` that were offline when their turn came, and so were skipped, in this run.
+    #[n(29)]
+    #[cbor(default)]
+    pub skipped_offline: Bits,
     /// It was restored from a backup of this time and waits for a person (E2).
     #[n(25)]
     pub held: Option<String>,
@@ -256,6 +260,7 @@ impl JobHead {
             tripped: None,
             failed: BTreeMap::new(),
             offline_skips: 0,
+            skipped_offline: Bits::default(),
             tallies: Vec::new(),
             unknown: BTreeMap::new(),
             excluded: BTreeSet::new(),

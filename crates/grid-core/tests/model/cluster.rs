@@ -35,6 +35,10 @@ pub struct Seen {
     /// Nodes that wait for a place in the window.
     pub parked: BTreeSet<(JobId, u32)>,
     pub pending: BTreeSet<JobId>,
+    /// (job, step, node) whose row shows a failure: who fails first without an attempt may trip the job for the others.
+    pub failed: BTreeSet<(JobId, u32, u32)>,
+    /// (job, step, node) that were skipped because the node was offline.
+    pub offline: BTreeSet<(JobId, u32, u32)>,
 }
 
 #[derive(Default)]
@@ -67,10 +71,10 @@ impl Cluster {
     /// Follows from the entry and from what was chosen: to the end, where every choice is used up.
     pub fn settle(&mut self, seen: &Seen) {
         while self.advance_phases()
-            || self.see_all(Self::refuse, seen)
             || self.see_all(Self::see_backoff_end, seen)
             || self.see_all(Self::see_window, seen)
-            || self.see_all(Self::see_offline_skip, seen)
+            || self.see_all(Self::see_offline, seen)
+            || self.see_all(Self::refuse, seen)
             || self.see_all(Self::see_offer, seen)
             || self.see_all(Self::see_entry, seen)
             || self.start_jobs(seen)
@@ -162,29 +166,33 @@ impl Cluster {
         true
     }
 
-    fn see_offline_skip(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
+    fn see_offline(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
         let job = &self.jobs[&id];
         let step = job.step_of(&job.walks[&node]);
         let allowed = job.walks[&node].at == At::Waiting
             && !self.is_online(node)
             && !Self::waits_for_offline(job)
             && job.has_place(node);
-        if !allowed || seen.open.contains(&(id, step, node)) {
+        let key = (id, step, node);
+        let fails = job.fails_offline() || job.walks[&node].last.is_some();
+        let shown = if fails { seen.failed.contains(&key) } else { seen.offline.contains(&key) };
+        if !allowed || !shown || seen.open.contains(&key) {
             return false;
         }
-        self.jobs.get_mut(&id).unwrap().skip_offline(node);
+        self.jobs.get_mut(&id).unwrap().pass_over(node);
         true
     }
 
     /// Who is there and cannot run its step at all has failed without an attempt: before anything else is offered (J1).
-    fn refuse(&mut self, id: JobId, node: u32, _: &Seen) -> bool {
+    fn refuse(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
         let job = &self.jobs[&id];
         let walk = job.walks[&node];
         let lacks = walk.at == At::Waiting && self.nodes[&node].lacking && job.task_of(&walk).action == RARE;
-        if lacks && self.is_online(node) {
+        let fails = lacks && self.is_online(node) && seen.failed.contains(&(id, job.step_of(&walk), node));
+        if fails {
             self.jobs.get_mut(&id).unwrap().settle(node, Outcome::Failed, 0);
         }
-        lacks && self.is_online(node)
+        fails
     }
 
     fn see_offer(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {

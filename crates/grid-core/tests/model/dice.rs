@@ -106,7 +106,7 @@ impl Dice {
         let mut spec = JobSpec::new(Target::All, phases);
         spec.strategy = self.pick(&[Strategy::FailFast, Strategy::Continue]);
         spec.failure_tolerate = self.tolerance(flavour.nodes);
-        spec.offline = self.pick(&[Offline::Skip, Offline::Wait]);
+        spec.offline = self.pick(&[Offline::Skip, Offline::Wait, Offline::Fail]);
         spec.on_unknown = self.pick(&[OnUnknown::Fail, OnUnknown::Fail, OnUnknown::Wait]);
         if flavour.timeouts && self.one_in(3) {
             spec.timeout = Some("5s".parse().unwrap());

@@ -9,7 +9,7 @@ mod ends;
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, JobSpec, Phase, PhaseNodes, Task};
+use grid_types::job::{Condition, JobSpec, Offline, Phase, PhaseNodes, Task};
 use grid_types::{JobStatus, Outcome};
 
 /// Why a lease was taken back.
@@ -84,6 +84,8 @@ pub struct Job {
     missed: bool,
     /// Some node was offline when its turn came, in any phase.
     was_missed: bool,
+    /// J11: nodes of which something was skipped because they were offline.
+    pub skipped_offline: BTreeSet<u32>,
     /// W8: leases (job epoch, attempt) whose end nobody knows, which the worker's journal may settle once.
     pub unknown: BTreeMap<(u32, u32), (u32, u32)>,
     pub deadline_ms: Option<u64>,
@@ -110,6 +112,7 @@ impl Job {
             unreached: false,
             missed: false,
             was_missed: false,
+            skipped_offline: BTreeSet::new(),
             unknown: BTreeMap::new(),
             deadline_ms: None,
             left_ms,
@@ -324,19 +327,28 @@ impl Job {
         (walk.entered, walk.begun, walk.at) = (true, true, At::Leased { epoch, revoked: None, begun: None });
     }
 
+    /// J11. J9: a clean-up only skips.
+    pub fn fails_offline(&self) -> bool {
+        self.spec.offline == Offline::Fail && !self.is_for_failures()
+    }
+
     /// J4: its turn has come and it is not there.
-    pub fn skip_offline(&mut self, node: u32) {
+    pub fn pass_over(&mut self, node: u32) {
         let walk = self.walks[&node];
         match walk.last {
-            Some(last) => self.settle(node, last, walk.attempt - 1),
-            // J9: a clean-up that nobody was there for fails no job.
-            None if self.is_for_failures() => {}
-            None => (self.missed, self.was_missed) = (true, true),
+            // It is not tried again; where it goes on from there is asked next.
+            Some(last) => return self.settle(node, last, walk.attempt - 1),
+            // J11: it has failed there, without an attempt.
+            None if self.fails_offline() => return self.settle(node, Outcome::Failed, 0),
+            None => {}
         }
-        if self.walks[&node].at != At::Ended {
-            self.skip_phase(self.phase, node);
-            self.walk(node).at = At::Ended;
+        self.skipped_offline.insert(node);
+        // J9: a clean-up that nobody was there for fails no job.
+        if !self.is_for_failures() {
+            (self.missed, self.was_missed) = (true, true);
         }
+        self.skip_phase(self.phase, node);
+        self.walk(node).at = At::Ended;
     }
 
     /// Whether anything of the current phase has been done or tried, in this run or before.

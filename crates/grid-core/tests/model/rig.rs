@@ -8,7 +8,7 @@ use grid_core::{
     apply, decode_entry, encode_command, encode_entry, pending_effects, violations,
 };
 use grid_types::node::{Capacity, NodeFacts};
-use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, StepIndex};
+use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 
 use crate::cluster::{Cluster, Lease, Seen};
 use crate::dice::RARE;
@@ -20,6 +20,8 @@ pub struct Rig {
     pub trace: Vec<String>,
     /// Rows of the current run, as the store would show them: newest result, or skip.
     pub rows: BTreeMap<(JobId, u32, u32), (Outcome, u32)>,
+    /// Steps of the current run that were skipped because their node was offline.
+    pub offline: BTreeSet<(JobId, u32, u32)>,
     /// Every result row ever written.
     pub results: Vec<ResultRow>,
     /// Every lease ever offered, as effects said it.
@@ -58,6 +60,7 @@ impl Rig {
             seed,
             trace: Vec::new(),
             rows: BTreeMap::new(),
+            offline: BTreeSet::new(),
             results: Vec::new(),
             sent: BTreeSet::new(),
             retired: BTreeMap::new(),
@@ -140,6 +143,9 @@ impl Rig {
                     let nodes = skip.node.map_or_else(|| self.job(skip.job).expected.clone(), |node| vec![node]);
                     for node in nodes {
                         for step in skip.from.0..skip.to.0 {
+                            if matches!(skip.reason, Reason::NodeOffline { .. }) {
+                                self.offline.insert((skip.job, step, node.0));
+                            }
                             let row = self.rows.entry((skip.job, step, node.0)).or_insert((Outcome::Skipped, 0));
                             assert!(skip.node.is_none() || row.0 == Outcome::Skipped || row.0 == Outcome::Success);
                         }
@@ -176,6 +182,8 @@ impl Rig {
         let mut seen = Seen {
             offered: self.offered(),
             revoked: self.leases(true).into_iter().map(name_of).collect(),
+            offline: self.offline.clone(),
+            failed: self.rows.iter().filter(|(_, row)| row.0.is_failure()).map(|(key, _)| *key).collect(),
             ..Seen::default()
         };
         for (id, job) in &self.state.jobs {
@@ -220,6 +228,8 @@ impl Rig {
             let lives = self.state.jobs.contains_key(id);
             assert_eq!(lives, !model.status.is_ended() || model.has_leases(), "{id} lives on");
             assert_eq!(job.head.gate.is_some(), model.gate, "{id} waits at a gate");
+            let skipped = usize::try_from(job.head.skipped_offline.count()).unwrap();
+            assert_eq!(skipped, model.skipped_offline.len(), "J11: {id}: nodes that were offline and skipped");
         }
         let gone = self.model.jobs.keys().filter(|id| !self.state.jobs.contains_key(id));
         self.closed = gone.copied().collect();
@@ -275,6 +285,7 @@ impl Rig {
     /// Rows of the next run: what is done stays, the rest is open again.
     pub fn forget_rows(&mut self, id: JobId) {
         self.closed.remove(&id);
+        self.offline.retain(|(job, ..)| *job != id);
         let spec = std::sync::Arc::clone(&self.job(id).spec);
         let keeps = |step: u32, row: &(Outcome, u32)| row.0 == Outcome::Success && !spec.is_cleanup(StepIndex(step));
         self.rows.retain(|(job, step, _), row| *job != id || keeps(*step, row));

@@ -123,6 +123,7 @@ impl JobRow {
             step: spec.first_step(phase).0,
             expected,
             expected_count: u64::try_from(self.expected.len()).unwrap_or(u64::MAX),
+            skipped_offline: u64::from(head.skipped_offline.count()),
             owner: self.owner.clone(),
             job_epoch: head.epoch.0,
             leader_epoch: head.leader_epoch.wire(),

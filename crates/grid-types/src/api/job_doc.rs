@@ -51,6 +51,9 @@ pub struct JobDoc {
     /// How many they are; 0 until the job starts.
     #[serde(default)]
     pub expected_count: u64,
+    /// Nodes of which something was skipped because they were offline, in this run.
+    #[serde(default)]
+    pub skipped_offline: u64,
     pub owner: Option<String>,
     pub job_epoch: u32,
     pub leader_epoch: u64,

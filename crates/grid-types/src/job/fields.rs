@@ -47,9 +47,11 @@ pub const JOB: &[Field; 7] = &[
     ),
     field(
         "offline",
-        "`skip`, `wait`",
+        "`skip`, `wait`, `fail`",
         "`skip`",
-        "`skip`: a node that is offline when its turn comes is skipped by name. `wait`: the job waits for it",
+        "a node that is offline (or draining) when its turn comes: `skip`: it is skipped by name, and the job's `reason`, \
+         `skipped_offline` and last line say so. `wait`: the job waits for it. `fail`: the step has failed there, without a retry, and \
+         counts against `failure_tolerate`. `on_failure` phases always skip such nodes",
     ),
     field(
         "on_unknown",

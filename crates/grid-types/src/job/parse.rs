@@ -31,7 +31,12 @@ pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {
     let timeout = span_field(job.get("timeout"), "timeout", &mut faults);
     let phases = phases_field(job.get("tasks"), &mut faults);
     let failure_tolerate = tolerance_field(job.get("failure_tolerate"), &mut faults);
-    let offline = choice_field(job, "offline", &[("skip", Offline::Skip), ("wait", Offline::Wait)], &mut faults);
+    let offline = choice_field(
+        job,
+        "offline",
+        &[("skip", Offline::Skip), ("wait", Offline::Wait), ("fail", Offline::Fail)],
+        &mut faults,
+    );
     let on_unknown =
         choice_field(job, "on_unknown", &[("fail", OnUnknown::Fail), ("wait", OnUnknown::Wait)], &mut faults);
     let target = target.unwrap_or(Target::All);

@@ -1,7 +1,7 @@
 //! `fail-fast` and `continue`: who still runs after a failure, and who never runs.
 
-use grid_testkit::Cluster;
 use grid_testkit::spec::{job, pipeline, record, sleep, task, with};
+use grid_testkit::{Cluster, Job};
 use serde_json::json;
 
 use crate::staging::{Busy, at, closed_record, open, sorted_places, two_web_nodes};
@@ -96,6 +96,26 @@ fn j10_an_atomic_pipeline_is_walked_to_its_end_where_it_has_begun() {
         assert_eq!((ended.outcome(2, "web-02"), ended.outcome(3, "web-02")), (last, last), "{ended}");
         assert_eq!(sorted_places(&lines, &id).contains(&(3, "web-02".to_owned())), atomic, "{ended}");
     }
+}
+
+#[test]
+fn j11_nodes_that_were_offline_are_said_and_can_fail_the_command_or_the_job() {
+    let cluster = two_web_nodes();
+    let (api, gridc) = (cluster.api(), cluster.gridc());
+    assert_eq!(api.post("/node/web-02/drain", &json!({})).status, 200);
+    let run = ["job", "run", "-t", "group:web", "ping", "echo", "--wait"];
+    let ran = gridc.run(&run).exits(0);
+    let last = ran.stdout.lines().last().unwrap_or_default();
+    assert!(last.ends_with("completed; 1 node was offline and skipped"), "{last}");
+    let with_flags = |flags: &[&'static str]| [&run[..], flags].concat();
+    gridc.run(&with_flags(&["--fail-on-skipped"])).exits(1);
+    let doc = Job(gridc.run(&with_flags(&["--fail-on-skipped", "-o", "json"])).exits(1).json());
+    assert_eq!((doc.status(), doc.reason()), ("completed", "1 node was offline and skipped"), "{doc}");
+    assert_eq!(doc.0["skipped_offline"], 1, "{doc}");
+    let failed = Job(gridc.run(&with_flags(&["--offline", "fail", "-o", "json"])).exits(1).json());
+    assert_eq!((failed.status(), failed.outcome(0, "web-02")), ("failed", "failed"), "{failed}");
+    assert_eq!(failed.result_reason(0, "web-02"), "offline: the node is draining", "{failed}");
+    assert_eq!((failed.attempts(0, "web-02"), &failed.0["skipped_offline"]), (0, &json!(0)), "{failed}");
 }
 
 #[test]

@@ -203,7 +203,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
     pub failure_tolerate: Option<String>,
     /// What becomes of a node that is offline [default: skip]
-    #[arg(long, value_name = "RULE", value_parser = ["skip", "wait"])]
+    #[arg(long, value_name = "RULE", value_parser = ["skip", "wait", "fail"])]
     pub offline: Option<String>,
     /// What an outcome means that nobody knows; wait: a person decides, with `gridc job resolve`
     /// [default: fail]
@@ -243,6 +243,9 @@ pub struct RunArgs {
     /// Stop waiting after this long (exit 124); the job goes on
     #[arg(long, value_name = "DURATION", requires = "stay")]
     pub wait_timeout: Option<Span>,
+    /// Exit 1 also if nodes were skipped because they were offline
+    #[arg(long, requires = "stay")]
+    pub fail_on_skipped: bool,
     /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
     #[arg(value_name = "TASK")]
     pub words: Vec<String>,
@@ -335,7 +338,7 @@ A job file:
   target: {scope: group, value: web}      # or: all, node, labels, any
   strategy: fail-fast                     # or: continue
   failure_tolerate: 10%                   # or a number of nodes
-  offline: wait                           # or: skip
+  offline: wait                           # or: skip, fail
   on_unknown: wait                        # or: fail
   tasks:
     - tasks:                              # each node walks these alone

@@ -81,7 +81,7 @@ async fn usage_errors_exit_2_and_say_what_would_have_been_right() {
         ("job run -f x.yaml --on-unknown wait", "cannot be used with '--on-unknown <RULE>'"),
         ("job run -f x.yaml --concurrency 1", "cannot be used with '--concurrency <N>'"),
         ("job run -f x.yaml --confirm", "cannot be used with '--confirm'"),
-        ("job run -t all ping echo --offline later", "[possible values: skip, wait]"),
+        ("job run -t all ping echo --offline later", "[possible values: skip, wait, fail]"),
         ("job run -t all ping echo --on-unknown retry", "[possible values: fail, wait]"),
         ("job run -t all ping echo --concurrency 0", "invalid value '0' for '--concurrency <N>'"),
         ("job run -t all ping echo --failure-tolerate 101%", "  --failure-tolerate: \"101%\" is more than all nodes\n"),

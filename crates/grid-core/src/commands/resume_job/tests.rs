@@ -211,7 +211,7 @@ fn what_was_to_be_retried_and_is_offline_is_not_done() {
     world.leave(1);
     world.retry(job).unwrap();
     assert_eq!(world.status(job), JobStatus::Failed);
-    assert_eq!(world.reason(job), "nodes that were to be retried were offline");
+    assert_eq!(world.reason(job), "nodes that were to be retried were offline; 1 node was offline and skipped");
     world.register("node-1", b"journal-1", 2, b"back", false).unwrap();
     world.retry(job).unwrap();
     assert_eq!(offered(&world), ["1:0"], "its failure is not forgotten");

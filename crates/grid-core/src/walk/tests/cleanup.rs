@@ -82,7 +82,7 @@ fn j9_if_none_failed_but_a_phase_reached_nobody_it_runs_on_all() {
     assert_eq!(nodes_of_step(&world, 2), [1, 2]);
     world.finish_all();
     assert_eq!(world.status(job), JobStatus::Failed);
-    assert_eq!(world.reason(job), "no node was left or reachable for step 1");
+    assert_eq!(world.reason(job), "no node was left or reachable for step 1; 2 nodes were offline and skipped");
 }
 
 #[test]
@@ -131,5 +131,5 @@ fn j9_a_job_that_only_cleaned_up_has_failed() {
     assert_eq!(nodes_of_step(&world, 1), [1]);
     world.finish_all();
     assert_eq!(world.status(job), JobStatus::Failed);
-    assert_eq!(world.reason(job), "no node is left: the others were offline");
+    assert_eq!(world.reason(job), "no node is left: the others were offline; 1 node was offline and skipped");
 }
