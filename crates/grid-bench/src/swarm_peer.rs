@@ -242,7 +242,7 @@ impl Peer {
                     self.asking.remove(&lease);
                     self.run(lease);
                 }
-                v1::BeginKind::Refused => {
+                v1::BeginKind::Refused | v1::BeginKind::Withdrawn => {
                     self.asking.remove(&lease);
                     self.held.remove(&lease);
                 }

@@ -169,6 +169,8 @@ pub enum Reply {
     Begun {
         granted: bool,
     },
+    /// W3: the lease that a worker asked to start has returned to its queue: it is to be dropped, and may be offered again.
+    Withdrawn,
     /// What an agent may be given, and under which leader.
     HandedOut {
         epoch: LeaderEpoch,

@@ -180,6 +180,12 @@ impl Book {
         self.leases.len()
     }
 
+    /// Leases that run; others may still wait for a leader's permission to start.
+    #[must_use]
+    pub fn running_count(&self) -> usize {
+        self.leases.values().filter(|entry| matches!(entry.phase, Phase::Running)).count()
+    }
+
     /// Leases of which something runs, or is about to.
     #[must_use]
     pub fn active_count(&self) -> usize {

@@ -141,12 +141,17 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
 
     /// Nothing runs, and the answers do not come. They will after the next start: everything is in the journal.
     pub(crate) fn is_out_of_patience(&mut self) -> bool {
-        if self.stop == Stop::No || self.book.active_count() > 0 {
+        if self.stop == Stop::No || self.book.running_count() > 0 {
             self.idle_since = None;
             return false;
         }
         let since = *self.idle_since.get_or_insert_with(Instant::now);
         let out = since.elapsed() >= self.answer_patience();
+        if out && self.book.active_count() > 0 {
+            // No leader allows them to start (W3). That they did not is journalled before this process ends.
+            self.book.stop_all(self.now());
+            return false;
+        }
         if out {
             tracing::warn!(
                 held = self.book.held_count(),

@@ -48,6 +48,7 @@ fn begin_kind(reply: &Result<Reply, NoReply>) -> v1::BeginKind {
     match reply {
         Ok(Reply::Begun { granted: true }) => v1::BeginKind::Granted,
         Ok(Reply::Begun { granted: false }) => v1::BeginKind::Refused,
+        Ok(Reply::Withdrawn) => v1::BeginKind::Withdrawn,
         // A stale session, a lost leadership, a fate unknown: nothing is decided.
         Ok(_) | Err(_) => v1::BeginKind::AskAgain,
     }

@@ -46,7 +46,8 @@ impl BeginLease {
         }
         let Some(job) = turn.state.jobs.get_mut(&self.lease.job) else { return refused };
         if job.lease_at(self.node) != Some((self.lease, None)) {
-            return refused;
+            // E8: it returned to its queue while its worker was away. Refused, it could never be offered there again.
+            return if job.may_come(self.node, self.lease) { Ok(Reply::Withdrawn) } else { refused };
         }
         let Some(position) = job.position(self.node) else { return refused };
         let timeout_ms = job.task_of(&job.cells[position]).map_or(0, |task| task.timeout_ms);

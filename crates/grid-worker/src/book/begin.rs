@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Asking --granted, within 10 s of asking--> Running --too late to start--.
-//!     ^  \--refused--> Over, as if it had been revoked                      |
+//!     ^  \--refused--> Over, as if it had been revoked; withdrawn--> (none)  |
 //!     '-----------------too late, no answer, leader unsure------------------'
 //! ```
 //!
@@ -16,6 +16,7 @@ use grid_types::LeaseKey;
 
 use super::entry::Phase;
 use super::{Book, Now, Work};
+use crate::journal::Record;
 
 /// How long after its question an answer counts; without an answer the question is asked again after this.
 pub(super) const GRANT_MS: u64 = 10_000;
@@ -24,7 +25,7 @@ const ASK_AGAIN_MS: u64 = 200;
 
 impl Book {
     pub(super) fn begun(&mut self, lease: LeaseKey, kind: v1::BeginKind, asked_ms: u64, now: Now) {
-        use v1::BeginKind::{AskAgain, Granted, Refused, Unspecified};
+        use v1::BeginKind::{AskAgain, Granted, Refused, Unspecified, Withdrawn};
         let Some(entry) = self.leases.get_mut(&lease) else { return };
         if !matches!(entry.phase, Phase::Asking(_)) {
             return;
@@ -41,6 +42,11 @@ impl Book {
             Granted => drop(self.due.insert(lease)),
             // It was revoked, superseded or given to another process: it never starts here.
             Refused => self.revoke(lease, now),
+            Withdrawn => {
+                self.remove(lease);
+                self.write(Record::Unstarted { lease });
+                self.leave_slot(lease, now);
+            }
             AskAgain => self.say_again_at(lease, now.mono_ms + ASK_AGAIN_MS),
             Unspecified => tracing::warn!(%lease, "an answer of no known kind is ignored"),
         }

@@ -34,6 +34,7 @@ impl Book {
                 }
                 self.leases.entry(lease).or_insert_with(Entry::unseen).revoked = true;
             }
+            Record::Unstarted { lease } => drop(self.leases.remove(&lease)),
             Record::Settled { lease, at_ms } => {
                 // Without an entry it was reopened, which is not recorded, and settled again: what is known of it stays.
                 let settled = match self.leases.remove(&lease) {

@@ -66,6 +66,12 @@ pub enum Record {
         #[n(0)]
         up_to: JobId,
     },
+    /// It did not start, and the leader took it back: as if it had never been offered (W3).
+    #[n(8)]
+    Unstarted {
+        #[n(0)]
+        lease: LeaseKey,
+    },
 }
 
 /// A process group, told apart from a later one with the same number.

@@ -144,3 +144,17 @@ fn w3_a_worker_that_asks_is_there() {
     world.begin(lease).unwrap();
     assert_eq!(world.state.nodes[&lease.0].status, NodeStatus::Ready);
 }
+
+#[test]
+fn e8_a_lease_that_returned_to_its_queue_is_withdrawn_not_refused() {
+    let mut world = World::new();
+    world.register_with_slots("node-1", 1);
+    world.next_job(|spec| spec.offline = grid_types::job::Offline::Wait);
+    let job = world.submit("all", vec![leaf("test", "record")]);
+    let lease = world.offered()[0];
+    world.mark_dead(1);
+    assert_eq!(world.count(job, 0, Outcome::Pending), 1);
+    assert_eq!(world.begin(lease), Ok(Reply::Withdrawn), "its worker drops it and may have it again");
+    world.register_holding("node-1", b"again", &[]).unwrap();
+    assert_eq!(world.begin(lease), GRANTED);
+}

@@ -159,3 +159,25 @@ fn w2_forget_buries_only_what_it_names() {
     assert_eq!(bench.results(), [(fresh, v1::LeaseStatus::Success)], "settled, and not buried by the earlier epoch");
     assert!(bench.journal.iter().any(|record| matches!(record, Record::Forgotten { epoch, .. } if epoch.0 == 1)));
 }
+
+#[test]
+fn w3_what_was_withdrawn_is_dropped_and_may_be_offered_again() {
+    let (mut bench, asked_ms) = asking();
+    bench.answer_begin(lease(1, 0), v1::BeginKind::Withdrawn, asked_ms);
+    assert_eq!((bench.book.held_count(), bench.book.active_count()), (0, 0), "its slot is free");
+    let mut bench = bench.restart();
+    bench.begin();
+    bench.wait(30_000);
+    assert_eq!(bench.results(), [], "it never started, and the journal knows");
+    bench.offer(lease(1, 0), Once);
+    bench.sync();
+    assert_eq!(bench.asking(), [lease(1, 0)]);
+}
+
+#[test]
+fn w3_a_lease_that_waits_for_permission_does_not_run() {
+    let (mut bench, asked_ms) = asking();
+    assert_eq!((bench.book.running_count(), bench.book.active_count()), (0, 1), "a worker may end while it waits");
+    bench.answer_begin(lease(1, 0), v1::BeginKind::Granted, asked_ms);
+    assert_eq!(bench.book.running_count(), 1);
+}
