@@ -110,7 +110,8 @@ fn the_examples_of_the_guide_work_as_written() {
         let mut sh = Command::new("sh");
         answers.push(run(sh.args(["-ec", block]).env("API", dev.url()).env("NO_PROXY", "*"), folder.path()));
     }
-    let wanted = ["\"status\":", "\"items\":", "x-grid-leader-epoch: 1", "unknown query parameter", "\"next\":"];
+    let wanted =
+        ["\"status\":", "\"items\":", "x-grid-leader-epoch: 1", "FORBIDDEN", "unknown query parameter", "\"next\":"];
     assert_eq!(answers.len(), wanted.len(), "{answers:?}");
     for (answer, wanted) in answers.iter().zip(wanted) {
         assert!(answer.contains(wanted), "{wanted} is not in {answer}");
