@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use grid_controller::{AgentPoll, Control};
 use grid_types::api::{DEFAULT_WAIT_MS, LeasesDoc, MAX_INSTANCE_BYTES, MAX_WAIT_MS, RecordedDoc};
 use grid_types::limits::MAX_SLOTS;
@@ -19,6 +18,7 @@ use serde_json::Value;
 
 use crate::body::{Fields, JsonBody};
 use crate::document::{LeasesBody, ResultBody};
+use crate::guard::Fenced;
 use crate::query::Params;
 use crate::refused::Refused;
 use crate::streams::Closing;
@@ -35,14 +35,14 @@ use crate::streams::Closing;
     ),
 )]
 pub async fn leases<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     mut closing: Closing,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<LeasesDoc>, Refused> {
     params.finish()?;
     let known = ["agent", "wait", "instance", "hostname", "groups", "labels", "backends", "slots", "held"];
-    let poll = poll(Fields::of(&control, body, &known)?)?;
+    let poll = poll(Fields::of(&mut control, body, &known)?)?;
     // A question must not hold up an orderly stop, nor be cut off while leases are being given.
     Ok(Json(control.poll_agent(poll, async move { closing.changed().await }).await?))
 }
@@ -59,13 +59,13 @@ pub async fn leases<C: Control>(
     ),
 )]
 pub async fn results<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<RecordedDoc>, Refused> {
     params.finish()?;
     let has_epoch = body.as_ref().and_then(|body| body.get("leader_epoch")).is_some_and(|epoch| !epoch.is_null());
-    let mut fields = Fields::of(&control, body, &report::KNOWN)?;
+    let mut fields = Fields::of(&mut control, body, &report::KNOWN)?;
     if !has_epoch {
         fields.fault("leader_epoch", "is required: that of the lease, or the current one after a change of leader");
     }

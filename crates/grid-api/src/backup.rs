@@ -1,5 +1,7 @@
 //! `GET /api/v1/cluster/backup`: the whole state as one file, from any controller.
 //!
+//! It has everything that was acknowledged before the request, or it is refused with NO_QUORUM: a controller that cannot
+//! confirm this (E6) may lack jobs. `?stale=true` takes what this controller has, and the file says so.
 //! Its length and hash stand in the head of the answer: a receiver that has less, or other bytes, has no backup. So they
 //! are known before the first byte, and the answer may take as long as writing the file does.
 
@@ -10,7 +12,10 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use grid_controller::Control;
 use grid_types::Code;
-use grid_types::api::{HEADER_BACKUP_BLAKE3, HEADER_BACKUP_INDEX, HEADER_BACKUP_JOBS, HEADER_BACKUP_TAKEN};
+use grid_types::api::{
+    HEADER_BACKUP_BLAKE3, HEADER_BACKUP_EPOCH, HEADER_BACKUP_INDEX, HEADER_BACKUP_JOBS, HEADER_BACKUP_STALE,
+    HEADER_BACKUP_TAKEN,
+};
 
 use crate::query::Params;
 use crate::refused::Refused;
@@ -21,6 +26,9 @@ use crate::streams::{self, Closing};
     path = "/api/v1/cluster/backup",
     tag = "cluster",
     operation_id = "backup",
+    params(
+        ("stale" = Option<bool>, Query, description = "take what this controller has, also if it cannot confirm that nothing acknowledged is missing"),
+    ),
     responses(
         (
             status = 200,
@@ -30,8 +38,10 @@ use crate::streams::{self, Closing};
             headers(
                 ("X-Grid-Backup-Blake3" = String, description = "hash of the whole file"),
                 ("X-Grid-Backup-Index" = u64, description = "the last entry of the log in it"),
+                ("X-Grid-Backup-Epoch" = u64, description = "the leader epoch of that entry"),
                 ("X-Grid-Backup-Jobs" = u64, description = "unfinished jobs in it"),
-                ("X-Grid-Backup-Taken-At" = String, description = "when it was taken"),
+                ("X-Grid-Backup-Taken-At" = String, description = "the time of the state: everything acknowledged before it is in the file; of a stale backup, the time of its last entry"),
+                ("X-Grid-Backup-Stale" = bool, description = "whether something that was acknowledged may be missing"),
             ),
         ),
     ),
@@ -39,10 +49,11 @@ use crate::streams::{self, Closing};
 pub async fn backup<C: Control>(
     State(control): State<C>,
     closing: Closing,
-    params: Params,
+    mut params: Params,
 ) -> Result<Response, Refused> {
+    let stale = params.word("stale", &[("true", true), ("false", false)]).unwrap_or(false);
     params.finish()?;
-    let backup = control.backup().await?;
+    let backup = control.backup(stale).await?;
     let named = format!("attachment; filename=\"grid-{}.backup\"", backup.index);
     let head = [
         (CONTENT_TYPE, "application/octet-stream".to_owned()),
@@ -51,6 +62,8 @@ pub async fn backup<C: Control>(
         (CONTENT_DISPOSITION, named),
         (HeaderName::from_static(HEADER_BACKUP_BLAKE3), backup.blake3),
         (HeaderName::from_static(HEADER_BACKUP_INDEX), backup.index.to_string()),
+        (HeaderName::from_static(HEADER_BACKUP_EPOCH), backup.leader_epoch.to_string()),
+        (HeaderName::from_static(HEADER_BACKUP_STALE), backup.stale.to_string()),
         (HeaderName::from_static(HEADER_BACKUP_JOBS), backup.jobs.to_string()),
         (HeaderName::from_static(HEADER_BACKUP_TAKEN), backup.taken_at),
     ];

@@ -79,7 +79,7 @@ pub struct Fields {
 
 impl Fields {
     /// `known`: what may stand there beside `leader_epoch`.
-    pub fn of<C: Control>(control: &C, body: Option<Value>, known: &[&str]) -> Result<Self, Refused> {
+    pub fn of<C: Control>(control: &mut C, body: Option<Value>, known: &[&str]) -> Result<Self, Refused> {
         let mut faults = Faults::default();
         let mut map = match body {
             None => Map::new(),
@@ -138,13 +138,21 @@ impl Fields {
     }
 }
 
-/// Takes `leader_epoch` out of a body and refuses any but the current one. A value that is no epoch at all is a fault
-/// for the caller to report with the others.
-pub fn take_epoch<C: Control>(control: &C, body: &mut Map<String, Value>, faults: &mut Faults) -> Result<(), Refused> {
+/// Takes `leader_epoch` out of a body and refuses any but the current one; what `control` does afterwards takes effect
+/// only under it (E9). A value that is no epoch at all is a fault for the caller to report with the others.
+pub fn take_epoch<C: Control>(
+    control: &mut C,
+    body: &mut Map<String, Value>,
+    faults: &mut Faults,
+) -> Result<(), Refused> {
     match body.remove("leader_epoch") {
         None | Some(Value::Null) => Ok(()),
         Some(value) => match value.as_u64() {
-            Some(given) => check_epoch(control, Some(given)),
+            Some(given) => {
+                check_epoch(control, Some(given))?;
+                *control = control.fenced(given);
+                Ok(())
+            }
             None => {
                 faults.add("leader_epoch", "must be a whole number, as /role shows it");
                 Ok(())

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::body::{Fields, JsonBody};
 use crate::document::EpochBody;
+use crate::guard::Fenced;
 use crate::query::Params;
 use crate::refused::Refused;
 
@@ -60,13 +61,13 @@ pub async fn controllers<C: Control>(
     ),
 )]
 pub async fn join<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<JoinedDoc>), Refused> {
     params.finish()?;
     let known = ["node_id", "raft_id", "folder_id", "raft_addr", "api_url", "grpc_addr", "feature_level", "replace"];
-    let body = join_body(Fields::of(&control, body, &known)?)?;
+    let body = join_body(Fields::of(&mut control, body, &known)?)?;
     Ok((StatusCode::CREATED, Json(control.join(body).await?)))
 }
 
@@ -81,7 +82,7 @@ pub async fn join<C: Control>(
     ),
 )]
 pub async fn remove<C: Control>(
-    State(control): State<C>,
+    Fenced(control): Fenced<C>,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<ClusterDoc>, Refused> {
@@ -101,13 +102,13 @@ pub async fn remove<C: Control>(
     ),
 )]
 pub async fn promote<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     Path(id): Path<String>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
-    Fields::of(&control, body, &[])?.finish()?;
+    Fields::of(&mut control, body, &[])?.finish()?;
     Ok(Json(control.change_member(&id, MemberChange::Promote).await?))
 }
 
@@ -123,13 +124,13 @@ pub async fn promote<C: Control>(
     ),
 )]
 pub async fn demote<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     Path(id): Path<String>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
-    Fields::of(&control, body, &[])?.finish()?;
+    Fields::of(&mut control, body, &[])?.finish()?;
     Ok(Json(control.change_member(&id, MemberChange::Demote).await?))
 }
 
@@ -145,12 +146,12 @@ pub async fn demote<C: Control>(
     ),
 )]
 pub async fn step_down<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<RoleDoc>, Refused> {
     params.finish()?;
-    let mut fields = Fields::of(&control, body, &["to"])?;
+    let mut fields = Fields::of(&mut control, body, &["to"])?;
     let to = fields.optional("to", "the name of a controller", |value| value.as_str().map(str::to_owned));
     fields.finish()?;
     Ok(Json(control.step_down(to).await?))

@@ -6,13 +6,13 @@
 //! cannot say in which field it is.
 
 use axum::Json;
-use axum::extract::State;
 use grid_controller::{Control, Rerun};
 use grid_types::api::{ConfirmBody, JobStateDoc, Resolution, ResolveBody, ResumeBody};
 use grid_types::{NodeId, StepIndex};
 use serde_json::Value;
 
 use crate::body::{Fields, JsonBody};
+use crate::guard::Fenced;
 use crate::path::OfJob;
 use crate::query::Params;
 use crate::refused::Refused;
@@ -29,13 +29,13 @@ use crate::refused::Refused;
     ),
 )]
 pub async fn confirm<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     path: OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    let mut fields = Fields::of(&control, body, &["phase", "held", "rerun_once"])?;
+    let mut fields = Fields::of(&mut control, body, &["phase", "held", "rerun_once"])?;
     let phase = fields.optional("phase", "the number of a phase, from 0", index);
     let held = fields.optional("held", "true or false", Value::as_bool).unwrap_or(false);
     let rerun_once = fields.optional("rerun_once", "true or false", Value::as_bool).unwrap_or(false);
@@ -55,12 +55,12 @@ pub async fn confirm<C: Control>(
     ),
 )]
 pub async fn resume<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     path: OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
-    rerun(&control, &path, params, body, false).await
+    rerun(&mut control, &path, params, body, false).await
 }
 
 /// `POST …/jobs/{id}/retry`: the same, only on the nodes where something failed.
@@ -75,16 +75,16 @@ pub async fn resume<C: Control>(
     ),
 )]
 pub async fn retry<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     path: OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
-    rerun(&control, &path, params, body, true).await
+    rerun(&mut control, &path, params, body, true).await
 }
 
 async fn rerun<C: Control>(
-    control: &C,
+    control: &mut C,
     path: &OfJob,
     params: Params,
     body: Option<Value>,
@@ -109,13 +109,13 @@ async fn rerun<C: Control>(
     ),
 )]
 pub async fn resolve<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     path: OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    let (step, node, verdict) = resolution(Fields::of(&control, body, &["step", "node", "as"])?)?;
+    let (step, node, verdict) = resolution(Fields::of(&mut control, body, &["step", "node", "as"])?)?;
     Ok(Json(control.resolve(&path.namespace, path.job, step, node, verdict).await?))
 }
 

@@ -1,17 +1,22 @@
 //! What every request passes before its handler, and every answer after it.
 //!
 //! E4: the role is checked before the body is read. E7: a DRAINING controller still takes cancels.
+//! E9: an epoch that a request names is checked here, to refuse early, and again where the mutation takes effect.
 //! Not here: `leader_epoch` inside a body (`body`), which needs the body.
 //! The epoch is checked on reads too, if a client asks for it: the contract says "a request", and a client that pins
 //! an epoch wants to hear that it is over. `/role`, `/status` and health are free of it, since they are how one asks.
 
-use axum::extract::{Request, State};
+use std::convert::Infallible;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use grid_controller::Control;
 use grid_types::Faults;
 use grid_types::api::{HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, Role, RoleDoc};
+use tokio::sync::Semaphore;
 
 use crate::refused::Refused;
 
@@ -57,11 +62,40 @@ pub fn not_here<C: Control>(control: &C, role: RoleDoc) -> Refused {
     }
 }
 
+/// Reads whose documents may be large: so many at a time are made and written, so that a flood of them leaves the
+/// threads that serve everything else time for it. Innermost: whoever waits for a leader or a majority takes no place.
+pub async fn bounded(request: Request, next: Next) -> Response {
+    static PLACES: Semaphore = Semaphore::const_new(8);
+    let _place = PLACES.acquire().await;
+    next.run(request).await
+}
+
 /// `X-Grid-Leader-Epoch` of a request must be the current one.
-pub async fn fence<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
-    match header_epoch(request.headers()).and_then(|given| check_epoch(&control, given)) {
-        Ok(()) => next.run(request).await,
+pub async fn fence<C: Control>(State(control): State<C>, mut request: Request, next: Next) -> Response {
+    let checked =
+        header_epoch(request.headers()).and_then(|given| check_epoch(&control, given).map(|()| GivenEpoch(given)));
+    match checked {
+        Ok(given) => {
+            request.extensions_mut().insert(given);
+            next.run(request).await
+        }
         Err(refused) => refused.into_response(),
+    }
+}
+
+/// The leader epoch that the header of a request names; `fence` has seen it.
+#[derive(Debug, Clone, Copy)]
+struct GivenEpoch(Option<u64>);
+
+/// The controller as a mutation sees it: what it proposes takes effect only under the epoch that the request names (E9).
+pub struct Fenced<C>(pub C);
+
+impl<C: Control> FromRequestParts<C> for Fenced<C> {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, control: &C) -> Result<Self, Infallible> {
+        let given = parts.extensions.get::<GivenEpoch>().and_then(|given| given.0);
+        Ok(Self(given.map_or_else(|| control.clone(), |epoch| control.fenced(epoch))))
     }
 }
 

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use grid_controller::{Control, JobQuery, PlanHash, Refusal};
+use grid_controller::{Control, JobQuery, PlanHash, Refusal, SubmitKey};
 use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, PlanDoc, RunDoc, WhyDoc};
 use grid_types::job::{JobSpec, parse_job};
 use grid_types::limits::MAX_KEY_BYTES;
@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::body::{Fields, JsonBody, take_epoch};
 use crate::document::{EpochBody, JobBody};
+use crate::guard::Fenced;
 use crate::path::{InNamespace, OfJob};
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::refused::Refused;
@@ -27,7 +28,7 @@ use crate::refused::Refused;
     operation_id = "submitJob",
     params(
         ("plan" = Option<String>, Query, description = "refuse if the job would do other than this plan", pattern = "^[0-9a-f]{64}$"),
-        ("Idempotency-Key" = Option<String>, Header, description = "the same key gives the same job", pattern = "^[!-~]{1,128}$"),
+        ("Idempotency-Key" = Option<String>, Header, description = "the same key gives the same job for 24 h; with another request it is 409 CONFLICT, which names the job and the hashes of both requests", pattern = "^[!-~]{1,128}$"),
     ),
     request_body = JobBody,
     responses(
@@ -36,7 +37,7 @@ use crate::refused::Refused;
     ),
 )]
 pub async fn submit<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     InNamespace(namespace): InNamespace,
     mut params: Params,
     IdempotencyKey(key): IdempotencyKey,
@@ -44,7 +45,8 @@ pub async fn submit<C: Control>(
 ) -> Result<(StatusCode, Json<JobDoc>), Refused> {
     let plan = params.parsed::<PlanHash>("plan");
     params.finish()?;
-    let spec = spec_of(&control, body)?;
+    let (spec, request) = spec_of(&mut control, body)?;
+    let key = key.map(|key| SubmitKey { key, request: canonical_request(&request, plan) });
     let submitted = control.submit(&namespace, spec, key, plan).await?;
     let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(submitted.job)))
@@ -62,17 +64,18 @@ pub async fn submit<C: Control>(
     ),
 )]
 pub async fn plan<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     InNamespace(namespace): InNamespace,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<PlanDoc>, Refused> {
     params.finish()?;
-    let spec = spec_of(&control, body)?;
+    let (spec, _) = spec_of(&mut control, body)?;
     Ok(Json(control.plan(&namespace, spec).await?))
 }
 
-fn spec_of<C: Control>(control: &C, body: Option<Value>) -> Result<JobSpec, Refused> {
+/// The job, and the request as it was parsed.
+fn spec_of<C: Control>(control: &mut C, body: Option<Value>) -> Result<(JobSpec, Value), Refused> {
     let mut body =
         body.ok_or_else(|| Refused::of_field(Code::BadRequest, "", "the body is empty; send a job as JSON"))?;
     let mut faults = Faults::default();
@@ -86,7 +89,43 @@ fn spec_of<C: Control>(control: &C, body: Option<Value>) -> Result<JobSpec, Refu
             Err(faults)
         }
     };
-    Ok(spec.map_err(Refusal::invalid)?)
+    Ok((spec.map_err(Refusal::invalid)?, body))
+}
+
+/// J12: equal requests are equal texts, however they are spaced and whatever the order of their fields.
+fn canonical_request(body: &Value, plan: Option<PlanHash>) -> String {
+    let mut text = String::new();
+    write_canonical(body, &mut text);
+    if let Some(plan) = plan {
+        text.push_str(&format!(" plan {plan}"));
+    }
+    text
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            out.push('{');
+            for (name, value) in fields {
+                out.push_str(&Value::from(name.as_str()).to_string());
+                out.push(':');
+                write_canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                write_canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
 }
 
 /// `POST …/jobs/{id}/cancel`; the body is optional.
@@ -101,13 +140,13 @@ fn spec_of<C: Control>(control: &C, body: Option<Value>) -> Result<JobSpec, Refu
     ),
 )]
 pub async fn cancel<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     path: OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    Fields::of(&control, body, &[])?.finish()?;
+    Fields::of(&mut control, body, &[])?.finish()?;
     Ok(Json(control.cancel(&path.namespace, path.job).await?))
 }
 

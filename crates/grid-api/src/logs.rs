@@ -136,13 +136,13 @@ pub async fn logs<C: Control>(
     ),
 )]
 pub async fn logs_from<C: Control>(
-    State(control): State<C>,
+    State(mut control): State<C>,
     path: OfJob,
     closing: Closing,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refused> {
-    let mut fields = Fields::of(&control, body, &["from"])?;
+    let mut fields = Fields::of(&mut control, body, &["from"])?;
     let cursors = |value: &Value| serde_json::from_value::<Vec<LogCursor>>(value.clone()).ok();
     let from = fields.optional("from", "a list of {step, node, epoch, attempt, run, next}", cursors);
     fields.finish()?;

@@ -11,6 +11,7 @@ use grid_types::node::NodeStatus;
 
 use crate::body::{Fields, JsonBody};
 use crate::document::EpochBody;
+use crate::guard::Fenced;
 use crate::path::OfNode;
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::refused::Refused;
@@ -104,13 +105,13 @@ pub async fn get_alias<C: Control>(
     ),
 )]
 pub async fn drain<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     OfNode(node): OfNode,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<NodeDoc>, Refused> {
     params.finish()?;
-    Fields::of(&control, body, &[])?.finish()?;
+    Fields::of(&mut control, body, &[])?.finish()?;
     Ok(Json(control.order_drain(node, true).await?))
 }
 
@@ -126,13 +127,13 @@ pub async fn drain<C: Control>(
     ),
 )]
 pub async fn undrain<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     OfNode(node): OfNode,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<NodeDoc>, Refused> {
     params.finish()?;
-    Fields::of(&control, body, &[])?.finish()?;
+    Fields::of(&mut control, body, &[])?.finish()?;
     Ok(Json(control.order_drain(node, false).await?))
 }
 
@@ -151,14 +152,14 @@ pub async fn undrain<C: Control>(
     ),
 )]
 pub async fn remove<C: Control>(
-    State(control): State<C>,
+    Fenced(mut control): Fenced<C>,
     OfNode(node): OfNode,
     mut params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<NodeStateDoc>, Refused> {
     let force = params.word("force", &[("true", true), ("false", false)]);
     params.finish()?;
-    Fields::of(&control, body, &[])?.finish()?;
+    Fields::of(&mut control, body, &[])?.finish()?;
     Ok(Json(control.remove_node(node, force.unwrap_or(false)).await?))
 }
 

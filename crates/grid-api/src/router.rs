@@ -20,6 +20,7 @@ pub fn router<C: Control>(control: C) -> Router {
     let of_job = |rest: &str| format!("{jobs}/{{id}}{rest}");
     let guards = Guards { control: control.clone() };
     let read = |route| guards.read(route);
+    let large = |route: MethodRouter<C>| guards.read(route.route_layer(from_fn(guard::bounded)));
     let submit = || guards.leader(post(jobs::submit::<C>));
     let cancel = || guards.leader_or_draining(post(jobs::cancel::<C>));
     let confirm = || guards.leader(post(decisions::confirm::<C>));
@@ -34,56 +35,56 @@ pub fn router<C: Control>(control: C) -> Router {
     let logs = || guards.leader(get(logs::logs::<C>)).merge(guards.leader(post(logs::logs_from::<C>)));
 
     let canonical = Router::new()
-        .route(jobs, submit().merge(read(get(jobs::list::<C>))))
-        .route(&format!("{jobs}/plan"), read(post(jobs::plan::<C>)))
-        .route(&of_job(""), read(get(jobs::get::<C>)))
+        .route(jobs, submit().merge(large(get(jobs::list::<C>))))
+        .route(&format!("{jobs}/plan"), large(post(jobs::plan::<C>)))
+        .route(&of_job(""), large(get(jobs::get::<C>)))
         .route(&of_job("/cancel"), cancel())
         .route(&of_job("/confirm"), confirm())
         .route(&of_job("/resume"), resume())
         .route(&of_job("/retry"), retry())
         .route(&of_job("/resolve"), resolve())
-        .route(&of_job("/runs"), read(get(jobs::runs::<C>)))
-        .route(&of_job("/why"), read(get(jobs::why::<C>)))
-        .route(&of_job("/results"), read(get(results::rows::<C>)))
+        .route(&of_job("/runs"), large(get(jobs::runs::<C>)))
+        .route(&of_job("/why"), large(get(jobs::why::<C>)))
+        .route(&of_job("/results"), large(get(results::rows::<C>)))
         .route(&of_job("/output/{step}/{node}"), read(get(logs::output::<C>)))
         .route(&of_job("/logs"), logs())
-        .route(&of_job("/outputs/{step}"), read(get(results::outputs::<C>)))
+        .route(&of_job("/outputs/{step}"), large(get(results::outputs::<C>)))
         .route("/api/v1/events", read(get(events::events::<C>)))
         .route("/api/v1/backends", read(get(backends::list)))
         .route("/api/v1/backends/{id}", read(get(backends::get)))
         .route("/api/v1/cluster/backup", read(get(backup::backup::<C>)))
-        .route("/api/v1/nodes", read(get(nodes::list::<C>)))
-        .route("/api/v1/nodes/{id}", remove().merge(read(get(nodes::get::<C>))))
+        .route("/api/v1/nodes", large(get(nodes::list::<C>)))
+        .route("/api/v1/nodes/{id}", remove().merge(large(get(nodes::get::<C>))))
         .route("/api/v1/nodes/{id}/drain", drain())
         .route("/api/v1/nodes/{id}/undrain", undrain());
 
     let aliases = Router::new()
         .route("/job", submit())
-        .route("/job/plan", read(post(jobs::plan::<C>)))
-        .route("/job/{id}", read(get(jobs::get::<C>)))
+        .route("/job/plan", large(post(jobs::plan::<C>)))
+        .route("/job/{id}", large(get(jobs::get::<C>)))
         .route("/job/{id}/cancel", cancel())
         .route("/job/{id}/confirm", confirm())
         .route("/job/{id}/resume", resume())
         .route("/job/{id}/retry", retry())
         .route("/job/{id}/resolve", resolve())
-        .route("/job/{id}/runs", read(get(jobs::runs::<C>)))
-        .route("/job/{id}/why", read(get(jobs::why::<C>)))
-        .route("/job/{id}/results", read(get(results::rows::<C>)))
+        .route("/job/{id}/runs", large(get(jobs::runs::<C>)))
+        .route("/job/{id}/why", large(get(jobs::why::<C>)))
+        .route("/job/{id}/results", large(get(results::rows::<C>)))
         .route("/job/{id}/output/{step}/{node}", read(get(logs::output::<C>)))
         .route("/job/{id}/logs", logs())
-        .route("/job/{id}/outputs/{step}", read(get(results::outputs::<C>)))
-        .route("/jobs", read(get(jobs::list_bare::<C>)))
-        .route("/nodes", read(get(nodes::list_bare::<C>)))
-        .route("/node/{id}", remove().merge(read(get(nodes::get_alias::<C>))))
+        .route("/job/{id}/outputs/{step}", large(get(results::outputs::<C>)))
+        .route("/jobs", large(get(jobs::list_bare::<C>)))
+        .route("/nodes", large(get(nodes::list_bare::<C>)))
+        .route("/node/{id}", remove().merge(large(get(nodes::get_alias::<C>))))
         .route("/node/{id}/drain", drain())
         .route("/node/{id}/undrain", undrain())
-        .route("/v1/jobs", submit().merge(read(get(jobs::list_bare::<C>))))
-        .route("/v1/jobs/{id}", read(get(jobs::get::<C>)))
+        .route("/v1/jobs", submit().merge(large(get(jobs::list_bare::<C>))))
+        .route("/v1/jobs/{id}", large(get(jobs::get::<C>)))
         .route("/v1/events", read(get(events::events::<C>)))
         .route("/v1/leases", guards.leader(post(agents::leases::<C>)))
         .route("/v1/results", guards.leader_or_draining(post(agents::results::<C>)))
-        .route("/v1/agents", read(get(nodes::list_bare::<C>)))
-        .route("/v1/agents/{id}", remove().merge(read(get(nodes::get_alias::<C>))));
+        .route("/v1/agents", large(get(nodes::list_bare::<C>)))
+        .route("/v1/agents/{id}", remove().merge(large(get(nodes::get_alias::<C>))));
 
     let members = "/api/v1/cluster/members";
     let of_member = |rest: &str| format!("{members}/{{id}}{rest}");
@@ -100,7 +101,7 @@ pub fn router<C: Control>(control: C) -> Router {
     let open = Router::new()
         .route("/openapi.json", get(document::openapi))
         .route("/role", get(introspect::role::<C>))
-        .route("/status", get(introspect::status::<C>))
+        .route("/status", get(introspect::status::<C>).route_layer(from_fn(guard::bounded)))
         .route("/healthz", get(introspect::health))
         .route("/health", get(introspect::health))
         .route("/readyz", get(introspect::ready::<C>))

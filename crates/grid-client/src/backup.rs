@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use grid_types::api::{HEADER_BACKUP_BLAKE3, HEADER_BACKUP_INDEX, HEADER_BACKUP_JOBS, HEADER_BACKUP_TAKEN};
+use grid_types::api::{
+    HEADER_BACKUP_BLAKE3, HEADER_BACKUP_EPOCH, HEADER_BACKUP_INDEX, HEADER_BACKUP_JOBS, HEADER_BACKUP_STALE,
+    HEADER_BACKUP_TAKEN,
+};
 
 use crate::call::{Call, Journey, unexpected};
 use crate::client::Client;
@@ -23,8 +26,12 @@ pub struct BackupHead {
     pub blake3: String,
     /// The last entry of the log that is in it.
     pub index: u64,
+    pub leader_epoch: u64,
     pub jobs: u64,
+    /// The time of the state in it.
     pub taken_at: String,
+    /// Something that was acknowledged may be missing.
+    pub stale: bool,
 }
 
 pub struct BackupStream {
@@ -36,14 +43,15 @@ pub struct BackupStream {
 }
 
 impl Client {
-    /// Asks for a backup of everything; its first byte comes when the controller has written it.
+    /// Asks for a backup of everything; its first byte comes when the controller has written it. `stale`: also from a
+    /// controller that cannot confirm that it has everything.
     ///
     /// # Errors
-    /// `CONFLICT` while another one is taken, or nobody could answer.
-    pub async fn backup(&self) -> Result<BackupStream, Error> {
+    /// `CONFLICT` while another one is taken, `NO_QUORUM` without a majority, or nobody could answer.
+    pub async fn backup(&self, stale: bool) -> Result<BackupStream, Error> {
         let path = ["api", "v1", "cluster", "backup"];
-        let call =
-            Call { slow: Some(LONGEST_START), ..Call::get(&path, Vec::new()).streamed("application/octet-stream") };
+        let query = if stale { vec![("stale", "true".to_owned())] } else { Vec::new() };
+        let call = Call { slow: Some(LONGEST_START), ..Call::get(&path, query).streamed("application/octet-stream") };
         let answer = self.transport.carry(&call, &mut Journey::default()).await?;
         let response = answer.stream.ok_or_else(|| unexpected(&answer.server, "no stream".to_owned()))?;
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -53,8 +61,10 @@ impl Client {
                 bytes: number("content-length")?,
                 blake3: text(HEADER_BACKUP_BLAKE3)?.to_owned(),
                 index: number(HEADER_BACKUP_INDEX)?,
+                leader_epoch: number(HEADER_BACKUP_EPOCH)?,
                 jobs: number(HEADER_BACKUP_JOBS)?,
                 taken_at: text(HEADER_BACKUP_TAKEN)?.to_owned(),
+                stale: text(HEADER_BACKUP_STALE)? == "true",
             })
         })();
         let head = head.ok_or_else(|| unexpected(&answer.server, "the backup does not say what it is".to_owned()))?;

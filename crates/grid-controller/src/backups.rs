@@ -33,14 +33,15 @@ impl BackupDesk {
         Self { path: data_dir.join(FILE), place: Arc::new(Semaphore::new(1)) }
     }
 
-    pub async fn take(&self, reader: Reader, wall_ms: u64) -> Result<Backup, Refusal> {
+    /// `current_wall_ms`: the time up to which everything acknowledged is applied here; none: it is stale, and says so.
+    pub async fn take(&self, reader: Reader, current_wall_ms: Option<u64>) -> Result<Backup, Refusal> {
         let Ok(place) = Arc::clone(&self.place).try_acquire_owned() else {
             return Err(Refusal::new(Code::Conflict, "another backup is being taken; try again when it is done"));
         };
         let path = self.path.clone();
         let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot take a backup: {e}"));
         // It goes on if whoever asked has left, and keeps its place until then: two would delete each other's files.
-        let work = move || (make(&path, &reader, wall_ms), place);
+        let work = move || (make(&path, &reader, current_wall_ms), place);
         let (made, place) = tokio::task::spawn_blocking(work).await.map_err(|e| failed(&e))?;
         let (file, written) = made.map_err(|e| failed(&e))?;
         let (pieces, taken) = mpsc::channel(AHEAD);
@@ -49,7 +50,9 @@ impl BackupDesk {
             bytes: written.file_bytes,
             blake3: written.file_blake3,
             index: written.info.applied.index,
+            leader_epoch: written.info.epoch.wire(),
             jobs: written.info.jobs,
+            stale: written.info.stale,
             taken_at: time_text(written.info.taken_wall_ms),
             pieces: taken,
         })
@@ -59,14 +62,14 @@ impl BackupDesk {
 fn make(
     path: &std::path::Path,
     reader: &Reader,
-    wall_ms: u64,
+    current_wall_ms: Option<u64>,
 ) -> Result<(File, grid_store::WrittenBackup), Box<dyn std::error::Error + Send + Sync>> {
     // Of a process that was killed in the middle.
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
         _ => {}
     }
-    let written = reader.write_backup(path, wall_ms)?;
+    let written = reader.write_backup(path, current_wall_ms)?;
     let file = File::open(path)?;
     std::fs::remove_file(path)?;
     Ok((file, written))
@@ -111,14 +114,14 @@ mod tests {
             let (go, waits) = std::sync::mpsc::channel::<()>();
             tokio::task::spawn_blocking(move || waits.recv());
             {
-                let mut left = pin!(desk.take(store.reader(), 0));
+                let mut left = pin!(desk.take(store.reader(), Some(0)));
                 tokio::select! {
                     biased;
                     _ = &mut left => panic!("it cannot be done yet"),
                     () = std::future::ready(()) => {}
                 }
             }
-            let second = desk.take(store.reader(), 0).await.map(drop);
+            let second = desk.take(store.reader(), Some(0)).await.map(drop);
             assert_eq!(second.map_err(|refusal| refusal.code), Err(Code::Conflict));
             go.send(()).unwrap();
             drop(desk.place.acquire().await.expect("free again"));

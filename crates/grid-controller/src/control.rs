@@ -72,9 +72,21 @@ pub struct Backup {
     pub blake3: String,
     /// The last entry of the log that is in it.
     pub index: u64,
+    pub leader_epoch: u64,
     pub jobs: u64,
+    /// The time of the state in it, not of the copy.
     pub taken_at: String,
+    /// Something that was acknowledged may be missing.
+    pub stale: bool,
     pub pieces: mpsc::Receiver<bytes::Bytes>,
+}
+
+/// An `Idempotency-Key` and the request that it came with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubmitKey {
+    pub key: String,
+    /// As it was parsed, before defaults: equal requests are equal texts (J12).
+    pub request: String,
 }
 
 /// A submit that was accepted.
@@ -175,6 +187,9 @@ pub struct Standing {
 }
 
 pub trait Control: Clone + Send + Sync + 'static {
+    /// E9: a handle whose mutations take effect only under this leader epoch.
+    #[must_use]
+    fn fenced(&self, epoch: u64) -> Self;
     fn role(&self) -> RoleDoc;
     /// What every request and every answer needs of the role, and is cheap.
     fn standing(&self) -> Standing;
@@ -197,7 +212,7 @@ pub trait Control: Clone + Send + Sync + 'static {
         &self,
         namespace: &str,
         spec: JobSpec,
-        key: Option<String>,
+        key: Option<SubmitKey>,
         plan: Option<PlanHash>,
     ) -> impl Future<Output = Result<Submitted, Refusal>> + Send;
     /// What a job would do now.
@@ -296,8 +311,8 @@ pub trait Control: Clone + Send + Sync + 'static {
         after: Option<NodeId>,
     ) -> impl Future<Output = Result<ListDoc<NodeDoc>, Refusal>> + Send;
     fn node(&self, node: NodeId) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
-    /// Everything that is applied here, as one file.
-    fn backup(&self) -> impl Future<Output = Result<Backup, Refusal>> + Send;
+    /// Everything that was acknowledged before the call, as one file, or NO_QUORUM; `stale`: whatever is applied here.
+    fn backup(&self, stale: bool) -> impl Future<Output = Result<Backup, Refusal>> + Send;
     /// A person wants no new work on a node, or (`drain` false) wants it again.
     fn order_drain(&self, node: NodeId, drain: bool) -> impl Future<Output = Result<NodeDoc, Refusal>> + Send;
     /// The node is none any more. Refused while work may run there, unless it is forced.

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::agents::Seats;
 use crate::backups::BackupDesk;
 use crate::control::Control;
+use crate::elapsed::Elapsed;
 use crate::events::EventFeed;
 use crate::gate::{Gate, LocalWorker};
 use crate::hub::FabricHub;
@@ -26,6 +27,7 @@ use crate::logs::Readers;
 use crate::machine::ControllerMachine;
 use crate::output_desk::OutputDesk;
 use crate::proposer::Proposer;
+use crate::reads::Reads;
 use crate::shared::{Settings, Shared, Soft};
 use crate::{
     announce, cluster, dispatch, folder, gate, ground, hand_over, leader, levels, log_size, pruner, restore, ticker,
@@ -94,6 +96,8 @@ impl OpenError {
 #[derive(Clone)]
 pub struct Controller {
     pub(crate) shared: Arc<Shared>,
+    /// E9: the leader epoch that the request names for which this handle is.
+    pub(crate) fence: Option<u64>,
 }
 
 impl Controller {
@@ -140,11 +144,13 @@ impl Controller {
             state,
             events: EventFeed::start(reader.clone(), bell_out),
             reader,
+            reads: Reads::default(),
             proposer,
             leadership: raft.leadership(),
             raft: raft.clone(),
             term: term_out,
             leading,
+            elapsed: Elapsed::default(),
             progress,
             last_job: Mutex::default(),
             draining: AtomicBool::new(false),
@@ -175,7 +181,7 @@ impl Controller {
         tokio::spawn(levels::raise(Arc::clone(&shared)));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
-        Ok(Self { shared })
+        Ok(Self { shared, fence: None })
     }
 
     /// What the fabric asks.
@@ -242,6 +248,11 @@ impl Controller {
     /// Resolves when it is certain that this controller was removed from its cluster: it never hears of it again.
     pub async fn removed(&self) {
         self.shared.raft.removed().await;
+    }
+
+    /// Resolves with the reason when it is certain that this controller's log was rolled back: it must not vote with it.
+    pub async fn rolled_back(&self) -> String {
+        self.shared.raft.rolled_back().await
     }
 
     pub async fn shutdown(&self) {

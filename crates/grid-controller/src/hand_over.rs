@@ -1,11 +1,13 @@
 //! E7: leadership goes to another controller, in order.
 //!
 //! ```text
-//!   LEADER -> DRAINING (results and cancels only) -> proposes nothing -> Raft hands over -> STANDBY
-//!                                                                    \-> nobody took it within 5 s: LEADER again
+//!   LEADER -> DRAINING: proposes results and cancels only, until a follower is one entry behind (at most 1 s)
+//!          -> proposes nothing -> Raft hands over -> STANDBY
+//!                                                \-> nobody took it within 5 s: LEADER again
 //! ```
 //!
-//! What was asked meanwhile waits and is answered NOT_LEADER, never lost: it was not handed to the log (E4).
+//! Anything else is answered NOT_LEADER at once, and what comes when nothing is proposed waits for how it ends: neither was
+//! handed to the log (E4).
 //! Not here: how Raft does it (`grid_raft::Raft::hand_over`).
 
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use tokio::time::{sleep, timeout};
 use crate::shared::Shared;
 
 const POLL: Duration = Duration::from_millis(10);
+/// However busy the workers are: they report again to the next leader.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 const HEARD_LIMIT: Duration = Duration::from_secs(1);
 
 /// Returns when another controller leads, or why none does.
@@ -29,7 +33,9 @@ pub async fn hand_over(shared: &Arc<Shared>, to: Option<u64>) -> Result<(), Hand
     let shared = Arc::clone(shared);
     let handing = tokio::spawn(async move {
         tracing::info!("draining: leadership is handed over");
-        let held = shared.proposer.hold().await;
+        let draining = shared.proposer.drain();
+        shared.raft.follower_near(to, 1, DRAIN_LIMIT).await;
+        draining.close().await;
         let handed = shared.raft.hand_over(to).await;
         // Before anything that waits goes on: a leader no more answers NOT_LEADER.
         if handed.is_ok() {
@@ -44,8 +50,54 @@ pub async fn hand_over(shared: &Arc<Shared>, to: Option<u64>) -> Result<(), Hand
         };
         let _ = timeout(HEARD_LIMIT, heard).await;
         shared.draining.store(false, Ordering::Release);
-        drop(held);
+        drop(draining);
         handed
     });
     handing.await.unwrap_or_else(|e| Err(HandOverError::Refused(e.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use grid_core::{CancelJob, Command};
+    use grid_types::JobId;
+    use tempfile::TempDir;
+
+    use crate::ground::life::{opening, propose, register, report, started, submit};
+    use crate::proposer::NoReply;
+
+    /// Before, everything waited from the first moment on: a worker's result and an operator's cancel with the rest.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn e7_a_draining_leader_proposes_results_and_cancels_and_then_nothing() {
+        let home = TempDir::new().unwrap();
+        let controller = started(opening(home.path(), "c1", true)).await.unwrap();
+        for node in ["n1", "n2"] {
+            propose(&controller, register(node)).await;
+        }
+        for job in [1, 2] {
+            propose(&controller, submit(JobId(job))).await;
+        }
+        let proposer = controller.shared.proposer.clone();
+        let cancel = |job| Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job: JobId(job) });
+        let draining = proposer.drain();
+        assert_eq!(proposer.propose(&submit(JobId(3))).await, Err(NoReply::NotLeader));
+        assert!(proposer.propose(&cancel(2)).await.is_ok());
+        for result in report(&controller) {
+            assert!(proposer.propose(&result).await.is_ok(), "what is out is settled");
+        }
+        draining.close().await;
+        let late = tokio::spawn({
+            let (proposer, cancel) = (proposer.clone(), cancel(1));
+            async move { proposer.propose(&cancel).await }
+        });
+        let before = controller.shared.raft.states().await[0].last_index;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(controller.shared.raft.states().await[0].last_index, before, "nothing is proposed any more");
+        assert!(!late.is_finished(), "it waits for how the hand-over ends");
+        drop(draining);
+        assert!(late.await.unwrap().is_ok(), "LEADER again");
+        assert!(proposer.propose(&submit(JobId(4))).await.is_ok());
+        controller.shutdown().await;
+    }
 }

@@ -130,7 +130,8 @@ async fn propose(shared: &Arc<Shared>, raft: &Raft<Replies>, raft_term: u64) -> 
     });
     let (now_ms, epoch) = {
         let state = shared.state();
-        (state.meta.now_ms, state.meta.leadership.epoch)
+        // W6: what passed since the last entry is recorded now, or a change of leader would take it back.
+        (shared.elapsed.now_ms(state.meta.now_ms), state.meta.leadership.epoch)
     };
     let head = EntryHead { epoch, term: raft_term, now_ms, wall_ms: shared.clock.wall_ms(), commands: 1 };
     let payload = encode_entry(head, [&encode_command(&command)]);

@@ -17,6 +17,7 @@ mod cluster;
 mod control;
 mod controller;
 mod dispatch;
+mod elapsed;
 mod events;
 mod folder;
 mod gate;
@@ -35,6 +36,7 @@ mod plan;
 mod progress;
 mod proposer;
 mod pruner;
+mod reads;
 mod reconcile;
 mod requests;
 mod restore;
@@ -48,7 +50,7 @@ mod ticker;
 pub use agents::{AgentFacts, AgentPoll, AgentResult};
 pub use control::{
     Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal,
-    Rerun, ResultQuery, Standing, Submitted,
+    Rerun, ResultQuery, Standing, SubmitKey, Submitted,
 };
 pub use controller::{Controller, OpenError, Opening, Pace};
 pub use folder::{accept_join, has_cluster, prepare_join};
@@ -56,7 +58,7 @@ pub use gate::LocalWorker;
 pub use grid_core::{FEATURE_LEVEL, OLDEST_LEVEL, Quotas};
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;
-pub use grid_store::LogFilter;
+pub use grid_store::{BackupInfo, LogFilter, time_text};
 pub use hub::FabricHub;
 pub use restore::{RestoredFolder, Restoring, restore, restored};
 pub use shared::Settings;

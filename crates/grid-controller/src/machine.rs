@@ -153,6 +153,7 @@ pub fn reported(command: &Command) -> Option<(NodeOrd, LeaseKey)> {
     match command {
         Command::RecordResult(result) => Some((result.node, result.lease)),
         Command::ConfirmRevoke(done) => Some((done.node, done.lease)),
+        Command::Fenced(fenced) => reported(&fenced.command),
         _ => None,
     }
 }

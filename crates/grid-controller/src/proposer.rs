@@ -3,7 +3,8 @@
 //! openraft flushes once per write, so the number of entries is the number of fsyncs. While two entries are on their
 //! way, everything else gathers; an idle controller proposes at once and waits for nobody.
 //! The queue is bounded: a full one makes API and fabric wait, which is the back-pressure that clients and workers feel.
-//! E4: an entry whose fate is open for [`PATIENCE`] is answered OUTCOME_UNKNOWN; it may still take effect.
+//! E7: while leadership is handed over, first only what settles work that is already out is proposed ([`drains`]), then
+//! nothing. E4: an entry whose fate is open for [`PATIENCE`] is answered OUTCOME_UNKNOWN; it may still take effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,8 @@ type Then = Box<dyn FnOnce(Vec<Result<Reply, NoReply>>) + Send>;
 struct Waiting {
     bytes: Vec<u8>,
     commands: usize,
+    /// E7: whether a leader that hands over still proposes them.
+    drains: bool,
     /// Called with a reply for each of them, in their order.
     then: Then,
     /// Its share of the memory that may wait; given back when it is answered.
@@ -57,15 +60,49 @@ pub struct Proposer {
     queue: mpsc::Sender<Waiting>,
     memory: Arc<Semaphore>,
     places: Arc<Semaphore>,
-    held: Arc<watch::Sender<bool>>,
+    mode: Arc<watch::Sender<Mode>>,
 }
 
-/// While it lives, nothing is proposed; what comes waits.
-pub struct Hold(Arc<watch::Sender<bool>>);
+/// What is proposed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Everything,
+    /// Only what drains; the rest is refused with NOT_LEADER.
+    Draining,
+    /// What comes waits.
+    Nothing,
+}
 
-impl Drop for Hold {
+/// E7: while it lives, not everything is proposed.
+pub struct Draining {
+    mode: Arc<watch::Sender<Mode>>,
+    places: Arc<Semaphore>,
+}
+
+impl Draining {
+    /// Proposes nothing more; returns when the fate of what is in the log is known.
+    pub async fn close(&self) {
+        self.mode.send_replace(Mode::Nothing);
+        let all = u32::try_from(IN_FLIGHT).unwrap_or(u32::MAX);
+        // Closed never.
+        drop(self.places.acquire_many(all).await);
+    }
+}
+
+impl Drop for Draining {
     fn drop(&mut self) {
-        self.0.send_replace(false);
+        self.mode.send_replace(Mode::Everything);
+    }
+}
+
+/// E7: results, confirmations of revokes, cancels, and the start of `once` leases that are already out (W3). They settle
+/// or go on with what is out, and a worker or an operator waits for them; everything else would only give the next
+/// leader more to catch up with. A start that is refused would wait for the whole hand-over, and its lease with it.
+fn drains(command: &Command) -> bool {
+    match command {
+        Command::RecordResult(_) | Command::ConfirmRevoke(_) | Command::CancelJob(_) | Command::BeginLease(_) => true,
+        Command::Fenced(fenced) => drains(&fenced.command),
+        _ => false,
     }
 }
 
@@ -73,19 +110,15 @@ impl Proposer {
     pub fn start(raft: Raft<Replies>, term: watch::Receiver<Option<Term>>) -> Self {
         let (queue, inbox) = mpsc::channel(QUEUE);
         let places = Arc::new(Semaphore::new(IN_FLIGHT));
-        let held = Arc::new(watch::Sender::new(false));
-        tokio::spawn(run(inbox, raft, term, Arc::clone(&places), held.subscribe()));
-        Self { queue, memory: Arc::new(Semaphore::new(MEMORY_KIB)), places, held }
+        let mode = Arc::new(watch::Sender::new(Mode::Everything));
+        tokio::spawn(run(inbox, raft, term, Arc::clone(&places), mode.subscribe()));
+        Self { queue, memory: Arc::new(Semaphore::new(MEMORY_KIB)), places, mode }
     }
 
-    /// Holds back everything that is not in the log yet; returns when the fate of the rest is known (E7).
-    pub async fn hold(&self) -> Hold {
-        self.held.send_replace(true);
-        let hold = Hold(Arc::clone(&self.held));
-        let all = u32::try_from(IN_FLIGHT).unwrap_or(u32::MAX);
-        // Closed never.
-        drop(self.places.acquire_many(all).await);
-        hold
+    /// From here on only what drains is proposed (E7).
+    pub fn drain(&self) -> Draining {
+        self.mode.send_replace(Mode::Draining);
+        Draining { mode: Arc::clone(&self.mode), places: Arc::clone(&self.places) }
     }
 
     /// Proposes a command and waits for what became of it.
@@ -122,7 +155,8 @@ impl Proposer {
         let kib = u32::try_from(bytes.len() / 1024 + 1).unwrap_or(u32::MAX);
         // Closed never; a command larger than everything cannot come through the API's and the fabric's limits.
         let share = Arc::clone(&self.memory).acquire_many_owned(kib).await.ok();
-        let waiting = Waiting { bytes, commands: commands.len(), then: Box::new(then), _share: share };
+        let drains = commands.iter().all(drains);
+        let waiting = Waiting { bytes, commands: commands.len(), drains, then: Box::new(then), _share: share };
         if let Err(mpsc::error::SendError(waiting)) = self.queue.send(waiting).await {
             waiting.refuse(&NoReply::NotLeader);
         }
@@ -140,7 +174,7 @@ async fn run(
     raft: Raft<Replies>,
     term: watch::Receiver<Option<Term>>,
     places: Arc<Semaphore>,
-    mut held: watch::Receiver<bool>,
+    mut mode: watch::Receiver<Mode>,
 ) {
     let mut left_over = None;
     loop {
@@ -151,13 +185,21 @@ async fn run(
                 None => return,
             },
         };
-        if held.wait_for(|held| !held).await.is_err() {
+        if mode.wait_for(|mode| *mode != Mode::Nothing).await.is_err() {
             return;
         }
         // What arrives while both places are taken joins this entry.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let (batch, next) = gather(first, &mut inbox);
+        let (mut batch, next) = gather(first, &mut inbox);
         left_over = next;
+        if *mode.borrow() != Mode::Everything {
+            let (passes, refused): (Vec<_>, Vec<_>) = batch.into_iter().partition(|waiting| waiting.drains);
+            refused.into_iter().for_each(|waiting| waiting.refuse(&NoReply::NotLeader));
+            batch = passes;
+            if batch.is_empty() {
+                continue;
+            }
+        }
         let Some(current) = term.borrow().clone() else {
             batch.into_iter().for_each(|waiting| waiting.refuse(&NoReply::NotLeader));
             continue;
@@ -232,7 +274,7 @@ mod tests {
     }
 
     fn together(commands: usize, bytes: usize) -> Waiting {
-        Waiting { bytes: vec![0; bytes], commands, then: Box::new(|_| ()), _share: None }
+        Waiting { bytes: vec![0; bytes], commands, drains: false, then: Box::new(|_| ()), _share: None }
     }
 
     #[test]

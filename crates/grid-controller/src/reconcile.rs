@@ -113,7 +113,7 @@ mod tests {
 
     use grid_core::{
         BeginTerm, CancelJob, Command, ConfirmRevoke, Entry, EntryHead, MarkNode, Quotas, RecordResult, RegisterNode,
-        State, SubmitJob, apply,
+        RequestHash, State, SubmitJob, apply,
     };
     use grid_proto::v1;
     use grid_types::node::{Capacity, NodeFacts, NodeStatus};
@@ -176,7 +176,14 @@ mod tests {
                 json!({"target": "all", "tasks": [{"backend": "ping", "action": "echo"}], "strategy": "continue"});
             let spec = grid_types::job::parse_job(&body).unwrap();
             let namespace = "default".parse().unwrap();
-            world.apply(Command::SubmitJob(SubmitJob { id: JobId(7), namespace, spec, key: None, plan: None }));
+            world.apply(Command::SubmitJob(SubmitJob {
+                id: JobId(7),
+                namespace,
+                spec,
+                key: None,
+                plan: None,
+                request: RequestHash::default(),
+            }));
             world
         }
 

@@ -4,10 +4,11 @@
 //! Not here: who may ask, and the shape of bodies (`grid-api`).
 
 use std::future::Future;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use grid_core::{
-    CancelJob, Command, ConfirmJob, OrderDrain, Planned, Rejection, RemoveNode, Reply, ResolveStep, SubmitJob, Verdict,
+    CancelJob, Command, ConfirmJob, Fenced, OrderDrain, Planned, Rejection, RemoveNode, Reply, RequestHash,
+    ResolveStep, SubmitJob, Verdict,
 };
 use grid_store::{Reader, ResultFilter, StoreError};
 use grid_types::api::{
@@ -23,7 +24,7 @@ use tokio::sync::mpsc;
 use crate::agents::{AgentPoll, AgentResult};
 use crate::control::{
     Backup, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal, Rerun,
-    ResultQuery, Standing, Submitted,
+    ResultQuery, Standing, SubmitKey, Submitted,
 };
 use crate::controller::Controller;
 use crate::logs;
@@ -92,6 +93,30 @@ impl Controller {
         doc
     }
 
+    /// Under the leader epoch that the request names, if it names one (E9).
+    pub(crate) async fn propose(&self, command: &Command) -> Result<Reply, NoReply> {
+        match self.fence {
+            None => self.shared.proposer.propose(command).await,
+            Some(_) => self.shared.proposer.propose(&self.fence_in(command.clone())).await,
+        }
+    }
+
+    pub(crate) fn fence_in(&self, command: Command) -> Command {
+        match self.fence {
+            None => command,
+            Some(epoch) => Command::Fenced(Fenced { epoch, command: Box::new(command) }),
+        }
+    }
+
+    /// E9, for changes of membership and leadership, which are no commands: as late as it can be asked.
+    fn check_fence(&self) -> Result<(), Refusal> {
+        let epoch = self.shared.state().meta.leadership.epoch;
+        match self.fence.filter(|given| *given != epoch.wire()) {
+            None => Ok(()),
+            Some(given) => Err(refused(NoReply::Rejected(Rejection::StaleRequest { given, epoch }))),
+        }
+    }
+
     fn known_node(&self, id: &NodeId) -> Result<(NodeOrd, SessionId), Refusal> {
         let state = self.shared.state();
         let node = state.node_by_id(id).filter(|node| node.status != NodeStatus::Removed);
@@ -100,7 +125,7 @@ impl Controller {
 
     /// Proposes what moves a job and answers how it stands then.
     async fn moved(&self, namespace: &str, job: JobId, command: Command) -> Result<JobStateDoc, Refusal> {
-        let replied = self.shared.proposer.propose(&command).await;
+        let replied = self.propose(&command).await;
         if let Err(NoReply::Rejected(Rejection::Ended { .. })) = &replied {
             // A stub knows no namespace, and whoever asks in another one must not learn that the job exists.
             self.job(namespace, job, None).await?;
@@ -130,14 +155,17 @@ pub(crate) fn refused(no_reply: NoReply) -> Refusal {
     match rejection {
         Rejection::NoTarget(_) => on_field("target"),
         Rejection::TooLarge(_) => on_field("tasks"),
-        Rejection::QueueFull { .. } | Rejection::TooManyWaiting { .. } | Rejection::TooManyAgents { .. } => {
-            Refusal::new(Code::QueueFull, message)
-        }
+        Rejection::QueueFull { .. }
+        | Rejection::TooManyWaiting { .. }
+        | Rejection::TooManyAgents { .. }
+        | Rejection::TooManyKeys { .. } => Refusal::new(Code::QueueFull, message),
         Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
+        Rejection::StaleRequest { .. } => Refusal { stale: Some("leader"), ..Refusal::new(Code::StaleEpoch, message) },
         Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
         Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
         Rejection::PlanChanged
+        | Rejection::KeyConflict { .. }
         | Rejection::Forgotten(_)
         | Rejection::NotWaiting(_)
         | Rejection::NodeStands(_)
@@ -156,6 +184,10 @@ fn no_job(job: JobId) -> Refusal {
 }
 
 impl Control for Controller {
+    fn fenced(&self, epoch: u64) -> Self {
+        Self { shared: Arc::clone(&self.shared), fence: Some(epoch) }
+    }
+
     fn role(&self) -> RoleDoc {
         self.shared.role()
     }
@@ -182,14 +214,17 @@ impl Control for Controller {
     }
 
     async fn join(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        self.check_fence()?;
         self.admit(body).await
     }
 
     async fn change_member(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        self.check_fence()?;
         self.change(id, change).await
     }
 
     async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Refusal> {
+        self.check_fence()?;
         self.give_up_leadership(to.as_deref()).await
     }
 
@@ -197,13 +232,15 @@ impl Control for Controller {
         &self,
         namespace: &str,
         spec: JobSpec,
-        key: Option<String>,
+        key: Option<SubmitKey>,
         plan: Option<PlanHash>,
     ) -> Result<Submitted, Refusal> {
         let namespace: Name = namespace.parse().map_err(|e| Refusal::new(Code::NotFound, format!("namespace {e}")))?;
         let plan = plan.map(|PlanHash(hash)| Planned { hash, declarations: declarations(&spec) });
-        let command = SubmitJob { id: self.mint_job_id()?, namespace: namespace.clone(), spec, key, plan };
-        let reply = self.shared.proposer.propose(&Command::SubmitJob(command)).await.map_err(refused)?;
+        let request = key.as_ref().map(|key| RequestHash::of(key.request.as_bytes())).unwrap_or_default();
+        let key = key.map(|key| key.key);
+        let command = SubmitJob { id: self.mint_job_id()?, namespace: namespace.clone(), spec, key, plan, request };
+        let reply = self.propose(&Command::SubmitJob(command)).await.map_err(refused)?;
         let Reply::Submitted { job, repeated } = reply else {
             return Err(Refusal::new(Code::Internal, "unexpected reply to a submit"));
         };
@@ -382,17 +419,13 @@ impl Control for Controller {
 
     async fn order_drain(&self, node: NodeId, drain: bool) -> Result<NodeDoc, Refusal> {
         let ord = self.known_node(&node)?.0;
-        self.shared.proposer.propose(&Command::OrderDrain(OrderDrain { node: ord, drain })).await.map_err(refused)?;
+        self.propose(&Command::OrderDrain(OrderDrain { node: ord, drain })).await.map_err(refused)?;
         self.node(node).await
     }
 
     async fn remove_node(&self, node: NodeId, force: bool) -> Result<NodeStateDoc, Refusal> {
         let (ord, session) = self.known_node(&node)?;
-        self.shared
-            .proposer
-            .propose(&Command::RemoveNode(RemoveNode { node: ord, force, lapsed: false }))
-            .await
-            .map_err(refused)?;
+        self.propose(&Command::RemoveNode(RemoveNode { node: ord, force, lapsed: false })).await.map_err(refused)?;
         // Whoever has registered since is another session, and new.
         self.shared.sessions().end(session, grid_fabric::closing::REMOVED);
         self.shared.agents.ring(std::iter::once(ord));
@@ -407,8 +440,19 @@ impl Control for Controller {
         self.record_agent(result).await
     }
 
-    async fn backup(&self) -> Result<Backup, Refusal> {
-        self.shared.backups.take(self.shared.reader.clone(), self.shared.clock.wall_ms()).await
+    async fn backup(&self, stale: bool) -> Result<Backup, Refusal> {
+        let mut current_wall_ms = None;
+        if !stale {
+            // Everything acknowledged before now is in it, so this is the time of its state.
+            current_wall_ms = Some(self.shared.clock.wall_ms());
+            self.shared.raft.read_barrier().await.map_err(|e| {
+                let why = format!(
+                    "{e}; a backup taken here may lack acknowledged changes: --stale (?stale=true) allows that"
+                );
+                Refusal::new(Code::NoQuorum, why)
+            })?;
+        }
+        self.shared.backups.take(self.shared.reader.clone(), current_wall_ms).await
     }
 
     async fn status(&self, hash: bool) -> Result<StatusDoc, Refusal> {

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::agents::Seats;
 use crate::backups::BackupDesk;
 use crate::control::Standing;
+use crate::elapsed::Elapsed;
 use crate::events::EventFeed;
 use crate::gate::Gate;
 use crate::locks::{Held, Rank};
@@ -26,6 +27,7 @@ use crate::machine::Replies;
 use crate::output_desk::OutputDesk;
 use crate::progress::Progress;
 use crate::proposer::Proposer;
+use crate::reads::Reads;
 use crate::sessions::Sessions;
 use crate::term::Term;
 
@@ -51,12 +53,15 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     pub state: Arc<RwLock<State>>,
     pub reader: Reader,
+    pub reads: Reads,
     pub events: Arc<EventFeed>,
     pub proposer: Proposer,
     pub raft: Raft<Replies>,
     pub leadership: watch::Receiver<Leadership>,
     /// Set while this controller leads and its `BeginTerm` is applied. Ask `current_term`.
     pub term: watch::Receiver<Option<Term>>,
+    /// W6: leader time that no entry has recorded yet.
+    pub elapsed: Elapsed,
     /// The last Raft term in which this controller led or began to, for the machine; 0: none.
     pub leading: Arc<AtomicU64>,
     pub progress: Arc<Progress>,
@@ -101,7 +106,13 @@ impl Shared {
         query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, String> {
         let reader = self.reader.clone();
-        let read = tokio::task::spawn_blocking(move || query(&reader)).await;
+        let place = self.reads.place().await;
+        // The place is given back when the read is done, also if nobody waits for it any more.
+        let work = move || {
+            let _place = place;
+            query(&reader)
+        };
+        let read = tokio::task::spawn_blocking(work).await;
         read.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 

@@ -13,10 +13,13 @@ impl Controller {
         let mut totals = self.read(Reader::totals).await?;
         let mut state_hash = None;
         if hash {
-            let stored = self.read(|reader| Ok(hash_of(reader.stored()?))).await?;
-            let contradiction =
-                |why| Refusal::new(Code::Internal, format!("the stored state contradicts itself: {why}"));
-            let (index, hash) = stored.map_err(contradiction)?;
+            let compute = async {
+                let stored = self.read(|reader| Ok(hash_of(reader.stored()?))).await?;
+                let contradiction =
+                    |why| Refusal::new(Code::Internal, format!("the stored state contradicts itself: {why}"));
+                stored.map_err(contradiction)
+            };
+            let (index, hash) = self.shared.reads.hash(totals.applied_index, compute).await?;
             totals.applied_index = index;
             state_hash = Some(hash);
         }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use grid_core::Command;
+use grid_core::{Command, FireTimers};
 use grid_fabric::closing;
 use grid_plan::due_timers;
 use grid_types::node::NodeStatus;
 use tracing::debug;
 
+use crate::elapsed::RECORD_EVERY_MS;
 use crate::proposer::{NoReply, TOGETHER};
 use crate::shared::Shared;
 
@@ -23,6 +24,8 @@ pub async fn tick(shared: Arc<Shared>) {
         if shared.leadership.has_changed().is_err() {
             return;
         }
+        let (recorded_ms, mono_ms) = (shared.state().meta.now_ms, shared.clock.mono_ms());
+        shared.elapsed.tick(recorded_ms, mono_ms, shared.raft.has_leader());
         let Some(term) = shared.open_term() else { continue };
         let commands = plan(&shared, term.now_ms());
         // Awaited, so that a slow log is not flooded with the same proposals.
@@ -50,6 +53,11 @@ fn plan(shared: &Shared, now_ms: u64) -> Vec<Command> {
     }
     let mut commands = soft.liveness.tick(&state, mono_ms);
     commands.extend(due_timers(&state, now_ms));
+    // W6: a restart takes back no more than this.
+    let is_recorded = now_ms.saturating_sub(state.meta.now_ms) < RECORD_EVERY_MS;
+    if commands.is_empty() && !is_recorded && state.next_due_ms().is_some() {
+        commands.push(Command::FireTimers(FireTimers {}));
+    }
     commands.extend(soft.backstop.expired(mono_ms));
     commands
 }

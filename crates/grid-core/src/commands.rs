@@ -10,6 +10,7 @@ mod confirm_job;
 mod confirm_revoke;
 mod drain_node;
 mod expire_lease;
+mod fenced;
 mod fire_timers;
 mod hand_out;
 mod leave_node;
@@ -37,6 +38,7 @@ pub use confirm_job::ConfirmJob;
 pub use confirm_revoke::ConfirmRevoke;
 pub use drain_node::DrainNode;
 pub use expire_lease::ExpireLease;
+pub use fenced::Fenced;
 pub use fire_timers::FireTimers;
 pub use hand_out::HandOut;
 pub use leave_node::LeaveNode;
@@ -51,7 +53,7 @@ pub use remove_node::RemoveNode;
 pub use report_journal::{JournalOfJob, ReportJournal};
 pub use resolve_step::{ResolveStep, Verdict};
 pub use resume_job::ResumeJob;
-pub use submit_job::SubmitJob;
+pub use submit_job::{RequestHash, SubmitJob};
 
 use crate::apply::Turn;
 
@@ -101,10 +103,12 @@ pub enum Command {
     ReportJournal(#[n(0)] ReportJournal),
     #[n(21)]
     BeginLease(#[n(0)] BeginLease),
+    #[n(22)]
+    Fenced(#[n(0)] Fenced),
 }
 
 /// Commands are numbered from 0 without a gap.
-pub const LAST_COMMAND: u32 = 21;
+pub const LAST_COMMAND: u32 = 22;
 
 /// The feature level that brought a command; `None`: this program does not know it.
 #[must_use]
@@ -138,6 +142,7 @@ impl Command {
             Self::OrderDrain(command) => command.handle(turn),
             Self::RemoveNode(command) => command.handle(turn),
             Self::HandOut(command) => command.handle(turn),
+            Self::Fenced(command) => command.handle(turn),
             Self::RaiseFeatureLevel(command) => command.handle(turn),
             Self::ReclaimNodes(command) => command.handle(turn),
             Self::ReportJournal(command) => command.handle(turn),
@@ -203,6 +208,9 @@ pub enum Stale {
 pub enum Rejection {
     #[error("the leader that proposed this is not the leader any more (epoch is {epoch})")]
     StaleLeader { epoch: LeaderEpoch },
+    /// E9: of the request, not of the leader.
+    #[error("the request is for leader epoch {given}, and the current one is {}; read /role and ask again", .epoch.wire())]
+    StaleRequest { given: u64, epoch: LeaderEpoch },
     #[error("{0} is not known")]
     NoJob(JobId),
     #[error("{job} has already ended: {status}")]
@@ -221,6 +229,15 @@ pub enum Rejection {
          under a new key"
     )]
     Forgotten(JobId),
+    /// J12.
+    #[error(
+        "this key gave {job} for another request: its hash is {first}, that of this request {second}; send another job under \
+         a new key"
+    )]
+    KeyConflict { job: JobId, first: RequestHash, second: RequestHash },
+    /// L8.
+    #[error("{limit} idempotency keys are remembered, for 24 h each; submit without a key, or try again later")]
+    TooManyKeys { limit: usize },
     #[error("{0} exists already; submit again")]
     IdTaken(JobId),
     #[error("the plan does not hold any more: the job, its nodes or a declaration has changed; plan it again")]

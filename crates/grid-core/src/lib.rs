@@ -44,10 +44,10 @@ mod world;
 pub use apply::{Applied, apply};
 pub use changes::{Changes, EventRow, History, ResultRow, SkipRow};
 pub use commands::{
-    Answer, BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, FireTimers,
-    HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain, PruneHistory,
-    RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, ReportJournal,
-    ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict, level_of_command,
+    Answer, BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, Fenced,
+    FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain,
+    PruneHistory, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
+    ReportJournal, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict, level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{

@@ -12,7 +12,7 @@ use crate::apply::{Applied, apply};
 use crate::changes::History;
 use crate::commands::{
     BeginLease, BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    OrderDrain, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, RestoredFrom, SubmitJob,
+    OrderDrain, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, RequestHash, RestoredFrom, SubmitJob,
 };
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
@@ -163,17 +163,23 @@ impl World {
     }
 
     pub fn submit_keyed(&mut self, target: &str, phases: Vec<Phase>, key: Option<&str>) -> Result<Reply, Rejection> {
+        let command = self.submit_command(target, phases, key);
+        self.one(command)
+    }
+
+    pub fn submit_command(&mut self, target: &str, phases: Vec<Phase>, key: Option<&str>) -> Command {
         self.next_job += 1;
         let mut spec = JobSpec { timeout: self.timeout.take(), ..JobSpec::new(target.parse().unwrap(), phases) };
         spec.strategy = std::mem::take(&mut self.strategy);
         (std::mem::replace(&mut self.adjust, |_| ()))(&mut spec);
-        self.one(Command::SubmitJob(SubmitJob {
+        Command::SubmitJob(SubmitJob {
             id: JobId(self.next_job),
             namespace: "default".parse().unwrap(),
             spec,
             key: key.map(str::to_owned),
             plan: None,
-        }))
+            request: RequestHash::default(),
+        })
     }
 
     pub fn submit_planned(
@@ -185,7 +191,14 @@ impl World {
         self.next_job += 1;
         let (id, namespace) = (JobId(self.next_job), "default".parse().unwrap());
         let plan = Some(Planned { hash, declarations });
-        self.one(Command::SubmitJob(SubmitJob { id, namespace, spec, key: None, plan }))
+        self.one(Command::SubmitJob(SubmitJob {
+            id,
+            namespace,
+            spec,
+            key: None,
+            plan,
+            request: RequestHash::default(),
+        }))
     }
 
     pub fn submit(&mut self, target: &str, phases: Vec<Phase>) -> JobId {

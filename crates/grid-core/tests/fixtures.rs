@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use grid_core::{
     BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, Entry, EntryHead, ExpireLease,
-    FEATURE_LEVEL, FireTimers, HandOut, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL, OrderDrain, PruneHistory,
-    Quotas, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode, ResolveStep, RestoredFrom,
-    ResumeJob, State, SubmitJob, Verdict, apply, command_number, decode_entry, encode_command, encode_entry,
-    violations,
+    FEATURE_LEVEL, Fenced, FireTimers, HandOut, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL, OrderDrain,
+    PruneHistory, Quotas, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode, RequestHash,
+    ResolveStep, RestoredFrom, ResumeJob, State, SubmitJob, Verdict, apply, command_number, decode_entry,
+    encode_command, encode_entry, violations,
 };
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{JobEpoch, JobId, LeaseKey, Name, NodeCause, NodeOrd, Outcome, SessionId, StepIndex};
@@ -154,7 +154,14 @@ impl Log {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let spec = grid_types::job::parse_job(&body).unwrap();
         let key = Some(format!("key-{id}"));
-        self.put(&Command::SubmitJob(SubmitJob { id: JobId(id), namespace: name("default"), spec, key, plan: None }));
+        self.put(&Command::SubmitJob(SubmitJob {
+            id: JobId(id),
+            namespace: name("default"),
+            spec,
+            key,
+            plan: None,
+            request: RequestHash::default(),
+        }));
     }
 
     fn lease(&self, job: u64, node: u32) -> (NodeOrd, SessionId, LeaseKey) {
@@ -196,6 +203,8 @@ impl Log {
         self.report(1, 2, Outcome::Failed);
         self.now_ms += 60_000;
         self.put(&Command::FireTimers(FireTimers {}));
+        let (epoch, command) = (self.state.meta.leadership.epoch.wire(), Box::new(Command::FireTimers(FireTimers {})));
+        self.put(&Command::Fenced(Fenced { epoch, command }));
         self.submit(2, &json!({}));
         let (node, session, lease) = self.lease(2, 1);
         self.put(&Command::CancelJob(CancelJob { namespace: namespace.clone(), job: JobId(2) }));

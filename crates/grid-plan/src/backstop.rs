@@ -226,7 +226,8 @@ mod tests {
         };
         let task = json!({"backend": "test", "action": "record", "params": {"path": "/p"}, "timeout": "1s"});
         let spec = parse_job(&json!({"target": "all", "tasks": [task]})).unwrap();
-        let submit = SubmitJob { id: JobId(7), namespace: "default".parse().unwrap(), spec, key: None, plan: None };
+        let (namespace, request) = ("default".parse().unwrap(), grid_core::RequestHash::default());
+        let submit = SubmitJob { id: JobId(7), namespace, spec, key: None, plan: None, request };
         put(&mut state, Command::BeginTerm(begin));
         put(&mut state, Command::RegisterNode(node));
         put(&mut state, Command::SubmitJob(submit));

@@ -20,7 +20,7 @@ pub fn due_timers(state: &State, now_ms: u64) -> Option<Command> {
 #[cfg(test)]
 mod tests {
     use super::{LOST_WHEN_IDLE_MS, due_timers};
-    use grid_core::{IdempotencyKey, KeyRow, Meta, Parts, State};
+    use grid_core::{IdempotencyKey, KeyRow, Meta, Parts, RequestHash, State};
     use grid_types::JobId;
 
     #[test]
@@ -28,7 +28,7 @@ mod tests {
         let idle = State::default();
         assert_eq!(due_timers(&idle, u64::MAX), None, "nothing waits: an idle cluster writes nothing");
         let key: IdempotencyKey = ("default".parse().unwrap(), "k".to_owned());
-        let keys = vec![KeyRow { key, job: JobId(1), at_ms: 5_000 }];
+        let keys = vec![KeyRow { key, job: JobId(1), at_ms: 5_000, request: RequestHash::default() }];
         let meta = Meta { now_ms: 5_000, ..Meta::default() };
         let waiting = State::from_parts(Parts { meta, keys, ..Parts::default() }).unwrap();
         assert_eq!(due_timers(&waiting, 5_000 + LOST_WHEN_IDLE_MS - 1), None);

@@ -78,7 +78,10 @@ impl Started {
         if membership.voter_ids().eq([me]) {
             return Prospect::Fair;
         }
-        if !membership.voter_ids().any(|id| id == me) || self.peers.contact().has_heard_leader(self.lease / 2) {
+        if !self.may_vote()
+            || !membership.voter_ids().any(|id| id == me)
+            || self.peers.contact().has_heard_leader(self.lease / 2)
+        {
             return Prospect::None;
         }
         if self.raft.server_metrics().borrow().state == ServerState::Leader {

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use openraft::LogId;
+
 use crate::group::Membership;
 
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ struct Heard {
     answered: BTreeMap<u64, Instant>,
     /// When a leader was last followed.
     leader: Option<Instant>,
+    /// The last entry that each member has acknowledged to this one, as the leader of the term.
+    acknowledged: BTreeMap<u64, (u64, LogId<u64>)>,
 }
 
 impl Contact {
@@ -28,6 +32,19 @@ impl Contact {
         let mut heard = self.lock();
         let at = heard.answered.entry(member).or_insert(sent);
         *at = (*at).max(sent);
+    }
+
+    /// `member` has told the leader of `term`, which is this one, that its log matches up to `last`.
+    pub fn acknowledged(&self, member: u64, term: u64, last: Option<LogId<u64>>) {
+        let Some(last) = last else { return };
+        let mut heard = self.lock();
+        let known = heard.acknowledged.entry(member).or_insert((term, last));
+        *known = (*known).max((term, last));
+    }
+
+    /// What it has acknowledged in that term: while it lasts, no other leader can have taken anything of it back.
+    pub fn acknowledged_in(&self, member: u64, term: u64) -> Option<LogId<u64>> {
+        self.lock().acknowledged.get(&member).filter(|(of, _)| *of == term).map(|(_, last)| *last)
     }
 
     pub fn followed_a_leader(&self) {

@@ -31,6 +31,21 @@ impl Started {
         self.handing_over.load(Ordering::Acquire)
     }
 
+    /// Returns when `to`, or any voter, answers and is at most so many entries behind, and after `limit` at the latest.
+    pub async fn follower_near(&self, to: Option<u64>, entries: u64, limit: Duration) {
+        let me = self.peers.me().raft_id;
+        let is_near = |id: u64| {
+            let answers = self.peers.contact().hears(id, self.lease);
+            answers && self.behind(id).is_some_and(|behind| behind <= entries)
+        };
+        let waiting = async {
+            while !self.membership().voter_ids().any(|id| id != me && to.is_none_or(|to| to == id) && is_near(id)) {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, waiting).await;
+    }
+
     /// To `to`, or to whichever voter has the whole log first.
     pub async fn hand_over(&self, to: Option<u64>) -> Result<(), HandOverError> {
         let begun = Instant::now();

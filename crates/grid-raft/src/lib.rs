@@ -41,6 +41,7 @@ mod raft;
 mod read;
 mod record;
 mod removal;
+mod rolled_back;
 mod service;
 mod snapshots;
 mod start;

@@ -47,7 +47,7 @@ struct Shared {
     _lock: Arc<FolderLock>,
 }
 
-/// Reads the log's size without keeping it open.
+/// Reads the log's size and its end without keeping it open.
 #[derive(Clone)]
 pub struct LogSize(Weak<Shared>);
 
@@ -55,6 +55,13 @@ impl LogSize {
     pub fn bytes(&self) -> u64 {
         let shared = self.0.upgrade();
         shared.map_or(0, |shared| read(&shared.log).on_disk_size())
+    }
+
+    /// The last entry, from the moment on in which it is appended.
+    pub fn last(&self) -> Option<LogPosition> {
+        let shared = self.0.upgrade()?;
+        let log = read(&shared.log);
+        log.log_state().last().map(position)
     }
 }
 

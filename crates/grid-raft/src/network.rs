@@ -30,6 +30,7 @@ use tonic::{Code, Status};
 
 use crate::group::{Group, Member, StorageIoError};
 use crate::peers::{Lane, Peers};
+use crate::rolled_back;
 use crate::wire;
 
 const CHUNK_BYTES: usize = 256 << 10;
@@ -69,6 +70,8 @@ impl RaftNetwork<Group> for Link {
         let message = wire::append(&request, self.peers.sender(self.target)).map_err(|e| network_error(&e))?;
         let mut client = self.peers.client(self.target, &self.address, Lane::Log).map_err(rpc_error)?;
         let (peers, target) = (self.peers.clone(), self.target);
+        let (term, previous) = (request.vote.leader_id.term, request.prev_log_id);
+        let last = request.entries.last().map(|entry| entry.log_id).or(previous);
         let asked = tokio::spawn(async move {
             let sent = Instant::now();
             let answer = tokio::time::timeout(LATE_LIMIT, client.append(message)).await;
@@ -77,7 +80,19 @@ impl RaftNetwork<Group> for Link {
             answer
         });
         let reply = asked.await.map_err(|e| network_error(&e))?.map_err(rpc_error)?;
-        wire::from_append_reply(reply.into_inner()).map_err(rpc_error)
+        let reply = wire::from_append_reply(reply.into_inner()).map_err(rpc_error)?;
+        let contact = self.peers.contact();
+        match &reply {
+            AppendEntriesResponse::Success => contact.acknowledged(target, term, last),
+            AppendEntriesResponse::PartialSuccess(matching) => contact.acknowledged(target, term, *matching),
+            // openraft takes this for a fault of its own, or replicates everything again as if nothing was lost.
+            AppendEntriesResponse::Conflict if previous <= contact.acknowledged_in(target, term) => {
+                self.peers.note_refused(target, rolled_back::SAID);
+                return Err(RPCError::Unreachable(Unreachable::new(&AnyError::error(rolled_back::SAID))));
+            }
+            AppendEntriesResponse::Conflict | AppendEntriesResponse::HigherVote(_) => {}
+        }
+        Ok(reply)
     }
 
     async fn install_snapshot(

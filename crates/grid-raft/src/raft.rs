@@ -62,11 +62,12 @@ impl<R: Send + 'static> Raft<R> {
         let member = Arc::new(start(ground, machine).await?);
         let (leadership, reason) = observe(&member.raft);
         let (elections, record, mark) = (Arc::clone(&member), Arc::clone(&member), Arc::clone(&member));
-        let removal = Arc::clone(&member);
+        let (removal, log) = (Arc::clone(&member), Arc::clone(&member));
         tokio::spawn(async move { elections.mind_elections().await });
         tokio::spawn(async move { record.keep_record_current().await });
         tokio::spawn(async move { mark.mark_when_it_holds_something().await });
         tokio::spawn(async move { removal.mind_removal().await });
+        tokio::spawn(async move { log.mind_log().await });
         Ok(Self { member, leadership, reason, reply: PhantomData })
     }
 
@@ -93,6 +94,11 @@ impl<R: Send + 'static> Raft<R> {
     /// election timeout.
     pub fn has_majority(&self) -> bool {
         self.member.has_majority()
+    }
+
+    /// It leads with a majority behind it, or hears the leader.
+    pub fn has_leader(&self) -> bool {
+        self.member.has_leader()
     }
 
     /// Since when a member has not answered; `None` if it never did.
@@ -123,6 +129,11 @@ impl<R: Send + 'static> Raft<R> {
 
     pub async fn remove(&self, raft_id: u64) -> Result<(), ChangeError> {
         self.member.remove(raft_id).await
+    }
+
+    /// E7: returns when a follower that could take over is at most so many entries behind, and after `limit` at the latest.
+    pub async fn follower_near(&self, to: Option<u64>, entries: u64, limit: Duration) {
+        self.member.follower_near(to, entries, limit).await;
     }
 
     /// E7. Propose nothing meanwhile.
@@ -223,6 +234,17 @@ impl<R: Send + 'static> Raft<R> {
         let mut removed = self.member.removed.subscribe();
         // The sender lives as long as this handle.
         let _ = removed.wait_for(|removed| *removed).await;
+    }
+
+    /// Resolves with the reason when it is certain that this member's log was rolled back. It should end: it must not
+    /// vote, and its leader does not replicate to it.
+    pub async fn rolled_back(&self) -> String {
+        let mut rolled_back = self.member.rolled_back.subscribe();
+        // The sender lives as long as this handle.
+        match rolled_back.wait_for(Option::is_some).await.map(|missing| *missing) {
+            Ok(Some(missing)) => missing.to_string(),
+            _ => std::future::pending().await,
+        }
     }
 
     /// `None` if the member ends first.

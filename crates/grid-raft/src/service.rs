@@ -87,6 +87,16 @@ impl Desk {
         }
     }
 
+    /// Of a leader: up to where the member's log matched its own.
+    fn acknowledged_by(&self, member: u64) -> Option<peer::LogId> {
+        let metrics = self.metrics();
+        if metrics.current_leader != Some(metrics.id) {
+            return None;
+        }
+        let acknowledged = self.member.peers.contact().acknowledged_in(member, metrics.current_term);
+        acknowledged.as_ref().map(wire::log_id)
+    }
+
     async fn receive(&self, mut parts: Streaming<peer::SnapshotPart>) -> Result<peer::SnapshotReply, Status> {
         use peer::snapshot_part::Part;
         let Some(Part::Header(header)) = next(&mut parts).await? else {
@@ -140,6 +150,11 @@ impl Peer for Desk {
     async fn vote(&self, request: Request<peer::VoteRequest>) -> Result<Response<peer::VoteReply>, Status> {
         let request = request.into_inner();
         self.check(request.sender.as_ref())?;
+        if !self.member.may_vote() {
+            return Err(Status::unavailable(
+                "it has just started, and compares its log with the others' before it votes",
+            ));
+        }
         let response = self.member.raft.vote(wire::from_vote(&request)?).await.map_err(ended)?;
         Ok(Response::new(wire::vote_reply(&response)))
     }
@@ -167,6 +182,7 @@ impl Peer for Desk {
             about: Bytes::from(self.member.about()),
             last: last.as_ref().map(wire::log_id),
             unlisted_at,
+            acknowledged: self.acknowledged_by(sender),
         }))
     }
 

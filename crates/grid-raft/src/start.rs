@@ -31,6 +31,7 @@ use crate::machine::{LogPosition, Machine};
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::persistence::Persistence;
+use crate::rolled_back::Missing;
 use crate::snapshots::Snapshots;
 use crate::state_machine::{InstallError, StateMachine};
 
@@ -59,6 +60,10 @@ pub struct Started {
     pub persistence: Persistence,
     /// It has been a voter, or was started as one: it does not join any more.
     pub has_joined: AtomicBool,
+    /// It has asked the others whether its log is whole: before that it does not vote.
+    pub has_compared: AtomicBool,
+    /// Its log lacks what it acknowledged.
+    pub rolled_back: watch::Sender<Option<Missing>>,
     /// It is known that the group goes on without this member.
     pub removed: watch::Sender<bool>,
     about: RwLock<Option<About>>,
@@ -109,6 +114,8 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
         closing,
         persistence,
         has_joined: AtomicBool::new(!me.joining),
+        has_compared: AtomicBool::new(false),
+        rolled_back: watch::Sender::new(None),
         removed: watch::Sender::new(false),
         about: RwLock::default(),
     };

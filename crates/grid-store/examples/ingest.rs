@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use grid_core::{
-    BeginTerm, Command, Effect, Entry, EntryHead, Quotas, RecordResult, RegisterNode, State, SubmitJob, apply,
-    pending_effects,
+    BeginTerm, Command, Effect, Entry, EntryHead, Quotas, RecordResult, RegisterNode, RequestHash, State, SubmitJob,
+    apply, pending_effects,
 };
 use grid_store::{Position, Store};
 use grid_types::decl::EffectClass;
@@ -90,7 +90,14 @@ impl Bench {
         }
         for id in 1..=u64::from(jobs) {
             let (id, namespace, spec) = (job_id(id), "default".parse().expect("a name"), one_step());
-            self.apply(vec![Command::SubmitJob(SubmitJob { id, namespace, spec, key: None, plan: None })]);
+            self.apply(vec![Command::SubmitJob(SubmitJob {
+                id,
+                namespace,
+                spec,
+                key: None,
+                plan: None,
+                request: RequestHash::default(),
+            })]);
         }
         let mut leases: Vec<_> = pending_effects(&self.state)
             .into_iter()

@@ -6,7 +6,9 @@
 //!
 //! Integers are big-endian. This frame up to the first hash is the same in every version, so that a newer file is told
 //! from a damaged one. The header names length and hash of the SQLite file, and what a person wants to know of it.
-//! Not here: what a restore may be made from besides (`restorable`).
+//! A backup is either confirmed, and then has everything that was acknowledged before its time, or stale, and then its
+//! time is that of its last entry: never that of the copy, which says nothing about the state.
+//! Not here: what a restore may be made from besides (`restorable`), the confirmation (`grid-controller::backups`).
 //! It is copied beside the writer (`held`), so a standby can make one just as well.
 
 use std::fs::{self, File};
@@ -36,8 +38,11 @@ pub struct BackupInfo {
     /// Everything up to and with this entry is in it.
     pub applied: Position,
     pub epoch: LeaderEpoch,
-    /// When it was made; of a bare store, when its last entry was written.
+    /// The time of the state: everything that was acknowledged before it is in it. If it is stale, the time of its last
+    /// entry, by the clock of the leader that wrote it.
     pub taken_wall_ms: u64,
+    /// Nobody has confirmed that nothing is missing; so it is with every bare store.
+    pub stale: bool,
     pub jobs: u64,
     pub nodes: u64,
 }
@@ -72,17 +77,21 @@ struct Header {
     #[n(8)]
     #[cbor(with = "minicbor::bytes")]
     state_blake3: [u8; 32],
+    #[n(9)]
+    #[cbor(default)]
+    stale: bool,
 }
 
 impl Reader {
-    /// Writes a backup of what is applied now to `path`, where nothing may be, and fsyncs it.
-    pub fn write_backup(&self, path: &Path, taken_wall_ms: u64) -> Result<Written, StoreError> {
+    /// Writes a backup of what is applied now to `path`, where nothing may be, and fsyncs it. `current_wall_ms`: the time
+    /// up to which everything acknowledged is known to be applied; without it the backup is stale, and says so.
+    pub fn write_backup(&self, path: &Path, current_wall_ms: Option<u64>) -> Result<Written, StoreError> {
         let failed = |e: Fault| e.at(path, "write a backup to");
         if path.exists() {
             return Err(failed(io::Error::from(io::ErrorKind::AlreadyExists).into()));
         }
         let copy = files::beside(path, ".state");
-        let written = self.copy_then_frame(&copy, path, taken_wall_ms);
+        let written = self.copy_then_frame(&copy, path, current_wall_ms);
         let removed = files::remove_with_companions(&copy);
         if written.is_err() {
             let _ = fs::remove_file(path);
@@ -91,11 +100,13 @@ impl Reader {
         written.map_err(failed)
     }
 
-    fn copy_then_frame(&self, copy: &Path, path: &Path, taken_wall_ms: u64) -> Result<Written, Fault> {
+    fn copy_then_frame(&self, copy: &Path, path: &Path, current_wall_ms: Option<u64>) -> Result<Written, Fault> {
         files::remove_with_companions(copy)?;
         HeldStore::take(self.pool())?.copy_to(copy)?;
         let conn = schema::reader(copy)?;
-        let info = BackupInfo { taken_wall_ms, ..describe(&conn)? };
+        let found = describe(&conn)?;
+        let taken_wall_ms = current_wall_ms.unwrap_or(found.taken_wall_ms);
+        let info = BackupInfo { taken_wall_ms, stale: current_wall_ms.is_none(), ..found };
         conn.close().map_err(|(_, e)| e)?;
         frame(copy, path, info)
     }
@@ -117,6 +128,7 @@ pub(crate) fn describe(conn: &Connection) -> Result<BackupInfo, Fault> {
         applied: Position { term: applied.0.cast_unsigned(), index: applied.1.cast_unsigned() },
         epoch: meta.leadership.epoch,
         taken_wall_ms: meta.wall_ms,
+        stale: true,
         jobs: count("jobs")?,
         nodes: count("nodes")?,
     })
@@ -136,6 +148,7 @@ fn frame(state: &Path, path: &Path, info: BackupInfo) -> Result<Written, Fault> 
         nodes: info.nodes,
         state_bytes,
         state_blake3: of_state.finalize().into(),
+        stale: info.stale,
     };
     let header =
         minicbor::to_vec(&header).map_err(|e| Fault::Contradiction(format!("a header cannot be encoded: {e}")))?;
@@ -207,6 +220,7 @@ pub(crate) fn read_front(path: &Path, file: &mut File) -> Result<(BackupInfo, St
         applied: Position { term: header.term, index: header.index },
         epoch: header.epoch,
         taken_wall_ms: header.taken_wall_ms,
+        stale: header.stale,
         jobs: header.jobs,
         nodes: header.nodes,
     };

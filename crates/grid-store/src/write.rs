@@ -281,14 +281,16 @@ pub(crate) type Place = (JobId, StepIndex, NodeOrd);
 /// A key added in this batch may be dropped in it, or dropped and added again for another job: rows are by job.
 fn write_keys(conn: &Connection, state: &State, changes: &[Changes]) -> Result<(), Fault> {
     let mut put = conn.prepare_cached(
-        "INSERT OR ROLLBACK INTO keys (job, namespace, key, at_ms) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (job) DO UPDATE SET namespace = excluded.namespace, key = excluded.key, at_ms = excluded.at_ms",
+        "INSERT OR ROLLBACK INTO keys (job, namespace, key, at_ms, request) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (job) DO UPDATE SET namespace = excluded.namespace, key = excluded.key, at_ms = excluded.at_ms,
+         request = excluded.request",
     )?;
     let mut drop = conn.prepare_cached("DELETE FROM keys WHERE job = ?1")?;
     let rows = changes.iter().flat_map(|one| one.keys_added.iter().chain(&one.keys_dropped));
     for row in rows {
         if state.keys.get(&row.key) == Some(row) {
-            put.execute(params![key(row.job), row.key.0.as_str(), row.key.1, row.at_ms.cast_signed()])?;
+            let at_ms = row.at_ms.cast_signed();
+            put.execute(params![key(row.job), row.key.0.as_str(), row.key.1, at_ms, row.request.0.as_slice()])?;
         } else {
             drop.execute([key(row.job)])?;
         }

@@ -31,6 +31,8 @@ pub const HEADER_KEY: &str = "idempotency-key";
 /// Of a backup that is streamed: BLAKE3 of the whole file in hex, its entry of the log, jobs in it, when it was taken.
 pub const HEADER_BACKUP_BLAKE3: &str = "x-grid-backup-blake3";
 pub const HEADER_BACKUP_INDEX: &str = "x-grid-backup-index";
+pub const HEADER_BACKUP_EPOCH: &str = "x-grid-backup-epoch";
+pub const HEADER_BACKUP_STALE: &str = "x-grid-backup-stale";
 pub const HEADER_BACKUP_JOBS: &str = "x-grid-backup-jobs";
 pub const HEADER_BACKUP_TAKEN: &str = "x-grid-backup-taken-at";
 

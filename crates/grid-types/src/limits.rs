@@ -22,6 +22,8 @@ pub const MAX_WORD_BYTES: usize = 255;
 pub const MAX_KEY_BYTES: usize = 128;
 /// How long an idempotency key is remembered (L8).
 pub const KEY_TTL_MS: u64 = 24 * 3600 * 1000;
+/// Keys that are remembered at once (L8): beyond it a submit with a key is refused.
+pub const MAX_KEYS: usize = 500_000;
 /// J7: a task's timeout when neither it nor its action names one.
 pub const DEFAULT_TASK_TIMEOUT_MS: u64 = 5 * 60 * 1000;
 /// J3: a job's timeout when it names none.

@@ -1,6 +1,7 @@
 //! `grid server`, and the controller part of `grid dev`.
 
 use std::convert::Infallible;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use grid_api::{Audience, Hosts};
-use grid_controller::{Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
+use grid_controller::{BackupInfo, Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -109,6 +110,10 @@ async fn serve(
             ));
             ExitCode::from(REMOVED)
         }
+        why = controller.rolled_back() => {
+            eprintln!("error: {}: {why}", args.data_dir.display());
+            ExitCode::from(REMOVED)
+        }
         why = serving.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
     };
     serving.stop().await;
@@ -127,11 +132,7 @@ async fn restore(opening: &Opening, source: &Path) -> anyhow::Result<()> {
     let doing = || format!("cannot restore {} to {}", source.display(), opening.data_dir.display());
     match grid_controller::restore(&restoring).await.with_context(doing)? {
         Some(made) => {
-            tracing::info!(
-                index = made.info.applied.index,
-                jobs = made.info.jobs,
-                "restored; jobs that had not ended are held until `gridc job confirm`"
-            );
+            told(&made.info);
         }
         None if grid_controller::restored(&opening.data_dir).with_context(doing)?.is_some() => {}
         None => anyhow::bail!(
@@ -140,6 +141,24 @@ async fn restore(opening: &Opening, source: &Path) -> anyhow::Result<()> {
         ),
     }
     Ok(())
+}
+
+/// On stderr whatever the log level: which state the cluster goes on from decides what to do next.
+fn told(info: &BackupInfo) {
+    let state_of = grid_controller::time_text(info.taken_wall_ms);
+    let mut said = format!(
+        "restored: index={} leader_epoch={} state_of={state_of} stale={} jobs={}; jobs that had not ended are held until \
+         `gridc job confirm`\n",
+        info.applied.index,
+        info.epoch.wire(),
+        info.stale,
+        info.jobs
+    );
+    if info.stale {
+        said.push_str(&format!("warning: stale backup: it may lack what was acknowledged after {state_of}\n"));
+    }
+    // A restore must not depend on somebody reading it.
+    let _ = std::io::stderr().write_all(said.as_bytes());
 }
 
 /// What the command line means for this folder.

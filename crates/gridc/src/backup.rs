@@ -1,6 +1,7 @@
 //! `gridc cluster backup`: the whole state of the cluster, as one file that is there whole or not at all.
 //!
-//! Received under another name, checked against the controller's hash, fsynced, and only then named.
+//! It has everything that was acknowledged before, or no controller can confirm that and it is refused; `--stale` takes
+//! what one controller has. Received under another name, checked against the controller's hash, fsynced, and only then named.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use grid_client::{BackupHead, BackupStream};
 use serde::Serialize;
 
-use crate::cli::{Format, Global};
+use crate::cli::{BackupArgs, Format, Global};
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::table::facts;
@@ -24,35 +25,56 @@ struct BackupDoc<'a> {
     file: String,
     bytes: u64,
     index: u64,
+    leader_epoch: u64,
     jobs: u64,
     taken_at: &'a str,
+    stale: bool,
     blake3: &'a str,
 }
 
-pub async fn backup(global: &Global, to: &Path, force: bool) -> Result<u8, Failure> {
-    check(to, force)?;
-    let mut stream = crate::connect(global)?.backup().await?;
+pub async fn backup(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
+    let to = args.to.as_path();
+    check(to, args.force)?;
+    let mut stream = crate::connect(global)?.backup(args.stale).await?;
     let part = part_of(to)?;
     let written = receive(&mut stream, &part).await;
-    let written = written.and_then(|()| publish(&part, to, force));
+    let written = written.and_then(|()| publish(&part, to, args.force));
     if let Err(failure) = written {
         // What is there is no backup; the failure is what matters.
         let _ = std::fs::remove_file(&part);
         return Err(failure);
     }
-    let BackupHead { bytes, blake3, index, jobs, taken_at } = &stream.head;
-    let doc = BackupDoc { file: to.display().to_string(), bytes: *bytes, index: *index, jobs: *jobs, taken_at, blake3 };
+    show(global, to, &stream.head)?;
+    Ok(0)
+}
+
+fn show(global: &Global, to: &Path, head: &BackupHead) -> Result<(), Failure> {
+    let BackupHead { bytes, blake3, index, leader_epoch, jobs, taken_at, stale } = head;
+    let doc = BackupDoc {
+        file: to.display().to_string(),
+        bytes: *bytes,
+        index: *index,
+        leader_epoch: *leader_epoch,
+        jobs: *jobs,
+        taken_at,
+        stale: *stale,
+        blake3,
+    };
+    if *stale {
+        tell(&format!("warning: stale backup: it may lack what was acknowledged after {}", one_line(taken_at)));
+    }
     out::print(global.output.unwrap_or(Format::Table), &doc, |_| {
         facts(&[
             ("file", one_line(&doc.file)),
             ("size", size(*bytes)),
-            ("taken", one_line(taken_at)),
+            ("state of", one_line(taken_at)),
+            ("stale", if *stale { "yes" } else { "no" }.to_owned()),
             ("log index", index.to_string()),
+            ("leader epoch", leader_epoch.to_string()),
             ("jobs", jobs.to_string()),
             ("blake3", one_line(blake3)),
         ])
-    })?;
-    Ok(0)
+    })
 }
 
 fn check(to: &Path, force: bool) -> Result<(), Failure> {

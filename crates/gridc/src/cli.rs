@@ -186,7 +186,8 @@ Examples:
 }
 
 const BACKUP_EXAMPLES: &str = "\
-Any controller answers, a standby too. The file is checked and on disk before it gets its name.
+Any controller answers, a standby too, as long as a majority confirms that nothing acknowledged is
+missing; otherwise it answers NO_QUORUM. --stale takes what one controller has. The file is checked and on disk before it gets its name.
 `grid server --restore FILE` starts a new cluster from it, in an empty folder; jobs that had not
 ended are held there until `gridc job confirm`.
 
@@ -202,6 +203,9 @@ pub struct BackupArgs {
     /// Replace the file if it is there
     #[arg(long)]
     pub force: bool,
+    /// Accept a controller that cannot reach a majority: the file says that recent changes may be missing
+    #[arg(long)]
+    pub stale: bool,
 }
 
 const JOB_EXAMPLES: &str = "\

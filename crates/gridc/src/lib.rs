@@ -131,7 +131,7 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Backend(BackendVerb::List) => backend::list(global).await,
         Verb::Backend(BackendVerb::Describe { name }) => backend::describe(global, &name).await,
         Verb::Completion { shell } => completion::print(shell),
-        Verb::Cluster(MemberVerb::Backup(args)) => backup::backup(global, &args.to, args.force).await,
+        Verb::Cluster(MemberVerb::Backup(args)) => backup::backup(global, &args).await,
         Verb::Cluster(MemberVerb::Status) => members::status(global).await,
         Verb::Cluster(MemberVerb::Remove { id }) => members::remove(global, &id).await,
         Verb::Cluster(MemberVerb::Demote { id }) => members::demote(global, &id).await,

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{
     AgentPoll, AgentResult, Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output,
-    OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Standing, Submitted,
+    OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Standing, SubmitKey, Submitted,
 };
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, JoinBody,
@@ -39,6 +39,10 @@ pub struct Inner {
     pub keys: BTreeMap<String, JobDoc>,
     pub nodes: Vec<NodeDoc>,
     pub spec: Option<JobSpec>,
+    /// That of the last submit with a key.
+    pub request: Option<String>,
+    /// The epochs under which something was to take effect.
+    pub fenced: Vec<u64>,
 }
 
 impl Fake {
@@ -63,6 +67,8 @@ impl Fake {
             keys: BTreeMap::new(),
             nodes,
             spec: None,
+            request: None,
+            fenced: Vec::new(),
         })))
     }
 
@@ -192,6 +198,11 @@ pub fn event(id: u64) -> EventDoc {
 }
 
 impl Control for Fake {
+    fn fenced(&self, epoch: u64) -> Self {
+        self.inner().fenced.push(epoch);
+        self.clone()
+    }
+
     fn role(&self) -> RoleDoc {
         self.inner().role.clone()
     }
@@ -237,13 +248,15 @@ impl Control for Fake {
         &self,
         namespace: &str,
         spec: JobSpec,
-        key: Option<String>,
+        key: Option<SubmitKey>,
         plan: Option<PlanHash>,
     ) -> Result<Submitted, Refusal> {
         let bound = plan.map(|plan| format!(" {plan}")).unwrap_or_default();
+        let (key, request) = key.map(|key| (key.key, key.request)).unzip();
         self.called(format!("submit {namespace} {key:?}{bound}"))?;
         let mut inner = self.inner();
         inner.spec = Some(spec);
+        inner.request = request;
         let fresh = job(JOB);
         let Some(key) = key else { return Ok(Submitted { job: fresh, repeated: false }) };
         let repeated = inner.keys.contains_key(&key);
@@ -384,14 +397,14 @@ impl Control for Fake {
         Ok(vec![OutputGroupDoc { count: 2, nodes, output: "ok\n".to_owned(), total_bytes: 3 }])
     }
 
-    async fn backup(&self) -> Result<Backup, Refusal> {
-        self.called("backup".to_owned())?;
+    async fn backup(&self, stale: bool) -> Result<Backup, Refusal> {
+        self.called(format!("backup {stale}"))?;
         let (pieces, taken) = mpsc::channel(4);
         for piece in [&b"GRID"[..], b"BKUP"] {
             pieces.send(piece.into()).await.unwrap();
         }
         let (blake3, taken_at) = ("ab".repeat(32), "2026-02-12T10:30:00.000Z".to_owned());
-        Ok(Backup { bytes: 8, blake3, index: 812, jobs: 3, taken_at, pieces: taken })
+        Ok(Backup { bytes: 8, blake3, index: 812, leader_epoch: 4, jobs: 3, taken_at, stale, pieces: taken })
     }
 
     async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {

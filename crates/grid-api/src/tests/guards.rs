@@ -154,6 +154,33 @@ async fn another_leader_epoch_in_the_header_is_stale_epoch() {
     assert_eq!(current.status, 201);
 }
 
+/// Every mutation, by header and by body: the epoch goes on to where the mutation takes effect.
+#[tokio::test]
+async fn e9_the_epoch_of_a_request_travels_with_every_mutation() {
+    for path in mutations() {
+        let (body, status) = good_body(&path);
+        let by_header = Request::post(&path)
+            .header(HEADER_EPOCH, EPOCH.to_string())
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        let fake = Fake::leader();
+        let answer = fake.send(by_header).await;
+        assert_eq!((answer.status.as_u16(), fake.inner().fenced.clone()), (status, vec![EPOCH]), "{path}");
+        let mut body = body;
+        body["leader_epoch"] = json!(EPOCH);
+        let fake = Fake::leader();
+        let answer = fake.post(&path, body.to_string()).await;
+        assert_eq!((answer.status.as_u16(), fake.inner().fenced.clone()), (status, vec![EPOCH]), "{path}");
+    }
+    for path in ["/node/node-ready", "/api/v1/cluster/members/c2"] {
+        let fake = Fake::leader();
+        let removal = Request::delete(path).header(HEADER_EPOCH, EPOCH.to_string()).body(Body::empty()).unwrap();
+        assert_eq!(fake.send(removal).await.status.as_u16(), 200, "{path}");
+        assert_eq!(fake.inner().fenced, [EPOCH], "{path}");
+    }
+}
+
 #[tokio::test]
 async fn introspection_answers_whatever_epoch_the_client_believes_in() {
     let fake = Fake::leader();

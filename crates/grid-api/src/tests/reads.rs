@@ -235,11 +235,15 @@ async fn a_backup_says_how_long_it_is_and_what_it_must_hash_to() {
             ("content-type", "application/octet-stream"),
             ("x-grid-backup-blake3", "ab".repeat(32).as_str()),
             ("x-grid-backup-index", "812"),
+            ("x-grid-backup-epoch", "4"),
             ("x-grid-backup-jobs", "3"),
+            ("x-grid-backup-stale", "false"),
             ("x-grid-backup-taken-at", "2026-02-12T10:30:00.000Z"),
         ] {
             assert_eq!(answer.headers[name], value, "{name}");
         }
+        assert_eq!(fake.get("/api/v1/cluster/backup?stale=true").await.headers["x-grid-backup-stale"], "true");
+        assert_eq!(fake.get("/api/v1/cluster/backup?stale=yes").await.error(), refused(400, "BAD_REQUEST"));
         assert_eq!(fake.get("/api/v1/cluster/backup?fast=1").await.error(), refused(400, "BAD_REQUEST"));
     }
     let busy = Fake::leader();

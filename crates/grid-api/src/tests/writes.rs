@@ -6,7 +6,7 @@ use grid_controller::Refusal;
 use grid_types::{Code, Faults};
 use serde_json::json;
 
-use super::fake::{Fake, JOB, job, job_body, refused};
+use super::fake::{EPOCH, Fake, JOB, job, job_body, refused};
 
 const SUBMITS: [&str; 3] = ["/api/v1/namespaces/default/jobs", "/job", "/v1/jobs"];
 
@@ -38,6 +38,27 @@ async fn the_same_idempotency_key_gives_the_same_job_and_200() {
         assert_eq!(first.json(), again.json());
     }
     assert_eq!(fake.calls()[..2], ["submit default Some(\"a\")", "submit default Some(\"a\")"]);
+}
+
+/// What is compared is the request, not its bytes.
+#[tokio::test]
+async fn j12_a_request_is_the_same_however_it_is_spelled() {
+    let fake = Fake::leader();
+    let canonical = async |path: &str, body: &str| {
+        let request = Request::post(path).header("idempotency-key", "k").header("content-type", "application/json");
+        let answer = fake.send(request.body(body.to_owned().into()).unwrap()).await;
+        assert!(answer.status.is_success(), "{:?}", answer.error());
+        fake.inner().request.clone().unwrap()
+    };
+    let first = canonical("/job", r#"{"target":"all","tasks":[{"backend":"ping","action":"echo"}]}"#).await;
+    let epoch =
+        format!(r#"{{"leader_epoch":{EPOCH}, "tasks": [ {{"action":"echo","backend":"ping"}} ], "target":"all"}}"#);
+    assert_eq!(canonical("/v1/jobs", &epoch).await, first);
+    let other = canonical("/job", r#"{"target":"any","tasks":[{"backend":"ping","action":"echo"}]}"#).await;
+    assert_ne!(other, first);
+    let plan = format!("/job?plan={}", "ab".repeat(32));
+    let bound = canonical(&plan, r#"{"target":"all","tasks":[{"backend":"ping","action":"echo"}]}"#).await;
+    assert_ne!(bound, first, "a request that is bound to a plan is another one");
 }
 
 #[tokio::test]

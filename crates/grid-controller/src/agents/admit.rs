@@ -38,7 +38,7 @@ impl Controller {
             let (id, facts) = (poll.agent.clone(), facts(poll, before));
             RegisterNode { id, facts, journal_id, boot: 0, nonce, known_session_lives, agent: true, held: Vec::new() }
         };
-        self.shared.proposer.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
+        self.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
         let state = self.shared.state();
         let now_mono_ms = self.shared.clock.mono_ms();
         if let Some(node) = state.node_by_id(&poll.agent) {

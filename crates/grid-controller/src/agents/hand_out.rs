@@ -46,7 +46,7 @@ impl Controller {
         if !due.offers.is_empty() {
             let leases = due.offers.iter().map(|offer| offer.lease).collect();
             let command = Command::HandOut(HandOut { node, session, leases, returned: false });
-            let parcel = Parcel::send(&self.shared, agent, command).await?;
+            let parcel = Parcel::send(&self.shared, agent, self.fence_in(command)).await?;
             let now = self.shared.clock.mono_ms();
             answer.leader_epoch = parcel.epoch.wire();
             for offer in due.offers.iter().filter(|offer| parcel.leases.contains(&offer.lease)) {

@@ -70,7 +70,7 @@ impl Controller {
     async fn tell(&self, result: &AgentResult, command: impl Fn(Admitted) -> Command) -> Result<Answer, Refusal> {
         for _ in 0..TRIES {
             let agent = self.known_agent(result)?;
-            match self.shared.proposer.propose(&command(agent)).await {
+            match self.propose(&command(agent)).await {
                 Ok(Reply::Answered(answer)) => {
                     self.shared.soft().backstop.ended(agent.node, result.lease.lease);
                     return Ok(answer);

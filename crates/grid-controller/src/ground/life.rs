@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use grid_core::{Command, Effect, Quotas, RecordResult, RegisterNode, Stub, SubmitJob, pending_effects};
+use grid_core::{
+    Command, Effect, Offer, Quotas, RecordResult, RegisterNode, RequestHash, Stub, SubmitJob, pending_effects,
+};
 use grid_plan::Thresholds;
 use grid_raft::Start;
 use grid_types::api::{JobDoc, NodeDoc, OutputGroupDoc};
@@ -143,11 +145,25 @@ pub fn submit(id: JobId) -> Command {
     };
     let spec = JobSpec::new("all".parse().unwrap(), vec![Phase::leaf(task.clone()), Phase::leaf(task)]);
     let key = Some(format!("key-{id}"));
-    Command::SubmitJob(SubmitJob { id, namespace: "default".parse().unwrap(), spec, key, plan: None })
+    Command::SubmitJob(SubmitJob {
+        id,
+        namespace: "default".parse().unwrap(),
+        spec,
+        key,
+        plan: None,
+        request: RequestHash::default(),
+    })
 }
 
 /// Settles every lease that is out, but those of one node: its jobs go on.
 pub async fn report_all(controller: &Controller) {
+    for result in report(controller) {
+        propose(controller, result).await;
+    }
+}
+
+/// The same, still to be proposed.
+pub fn report(controller: &Controller) -> Vec<Command> {
     let offers: Vec<_> = pending_effects(&controller.shared.state())
         .into_iter()
         .filter_map(|effect| match effect {
@@ -155,9 +171,9 @@ pub async fn report_all(controller: &Controller) {
             _ => None,
         })
         .collect();
-    for offer in offers {
+    let result = |offer: Offer| {
         let output = format!("output of {} on {}", offer.lease.job, offer.node.0).into_bytes();
-        let result = Command::RecordResult(RecordResult {
+        Command::RecordResult(RecordResult {
             node: offer.node,
             session: offer.session,
             lease: offer.lease,
@@ -168,9 +184,9 @@ pub async fn report_all(controller: &Controller) {
             output_tail: output,
             duration_ms: 7,
             started_wall_ms: 1_790_000_000_000,
-        });
-        propose(controller, result).await;
-    }
+        })
+    };
+    offers.into_iter().map(result).collect()
 }
 
 pub fn files(dir: &Path) -> Vec<PathBuf> {

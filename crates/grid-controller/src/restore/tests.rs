@@ -31,7 +31,7 @@ async fn home(dir: &Path) -> (PathBuf, PathBuf, State) {
         started(opening(&data, "c1", true)).await.shutdown().await;
     }
     let controller = started(opening(&data, "c1", false)).await;
-    controller.shared.reader.write_backup(&backup, 1_790_000_000_000).unwrap();
+    controller.shared.reader.write_backup(&backup, Some(1_790_000_000_000)).unwrap();
     let kept = state(&controller);
     controller.shutdown().await;
     (data, backup, kept)

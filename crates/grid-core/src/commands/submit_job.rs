@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use grid_types::job::{JobSpec, Target};
-use grid_types::limits::MAX_ROWS;
+use grid_types::limits::{MAX_KEYS, MAX_ROWS};
 use grid_types::{Event, JobEpoch, JobId, Name, NodeOrd};
 use minicbor::{Decode, Encode};
 
@@ -25,18 +25,52 @@ pub struct SubmitJob {
     /// The plan it is bound to.
     #[n(4)]
     pub plan: Option<Planned>,
+    /// Of the request as it was parsed, before defaults (L8): what `key` is remembered with.
+    #[n(5)]
+    #[cbor(default)]
+    pub request: RequestHash,
+}
+
+/// A hash over a request: two requests with one are the same request (J12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct RequestHash(
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub [u8; 32],
+);
+
+impl RequestHash {
+    /// `canonical`: equal requests are equal bytes.
+    #[must_use]
+    pub fn of(canonical: &[u8]) -> Self {
+        Self(*blake3::hash(canonical).as_bytes())
+    }
+}
+
+impl std::fmt::Display for RequestHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 impl SubmitJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let key = self.key.as_ref().map(|key| (self.namespace.clone(), key.clone()));
         if let Some(known) = key.as_ref().and_then(|key| turn.state.keys.get(key)) {
+            if known.request != self.request {
+                let (job, first, second) = (known.job, known.request, self.request);
+                return Err(Rejection::KeyConflict { job, first, second });
+            }
             let is_kept = turn.state.jobs.contains_key(&known.job) || turn.state.stubs.contains_key(&known.job);
             return if is_kept {
                 Ok(Reply::Submitted { job: known.job, repeated: true })
             } else {
                 Err(Rejection::Forgotten(known.job))
             };
+        }
+        // L8: a key is never evicted for another one, or a repeated submit would run twice.
+        if key.is_some() && turn.state.keys.len() >= MAX_KEYS {
+            return Err(Rejection::TooManyKeys { limit: MAX_KEYS });
         }
         self.check(turn)?;
         let planned = self.planned_nodes(turn)?;
@@ -51,7 +85,7 @@ impl SubmitJob {
         state.jobs.insert(self.id, job);
         state.pending.insert(self.id);
         if let Some(key) = key {
-            let row = KeyRow { key, job: self.id, at_ms: state.meta.now_ms };
+            let row = KeyRow { key, job: self.id, at_ms: state.meta.now_ms, request: self.request };
             state.remember(row.clone());
             turn.changes.keys_added.push(row);
         }
@@ -118,9 +152,12 @@ impl Turn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::commands::{Rejection, Reply};
+    use super::{RequestHash, SubmitJob};
+    use crate::commands::{Command, Rejection, Reply};
+    use crate::state::KeyRow;
     use crate::world::{World, confirmed, leaf};
     use grid_types::job::Offline;
+    use grid_types::limits::MAX_KEYS;
     use grid_types::{JobStatus, Outcome};
 
     #[test]
@@ -145,6 +182,48 @@ mod tests {
         world.advance_ms(grid_types::limits::KEY_TTL_MS);
         let fourth = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("k1"));
         assert!(matches!(fourth, Ok(Reply::Submitted { repeated: false, .. })), "L8: for 24 h");
+    }
+
+    #[test]
+    fn j12_the_same_key_with_another_request_is_a_conflict_that_names_the_job_and_both_hashes() {
+        let mut world = World::with_nodes(1);
+        let submit = |world: &mut World, request: &[u8]| {
+            let request = RequestHash::of(request);
+            let Command::SubmitJob(submit) = world.submit_command("all", vec![leaf("ping", "echo")], Some("k1")) else {
+                unreachable!()
+            };
+            world.apply(vec![Command::SubmitJob(SubmitJob { request, ..submit })]).replies.remove(0)
+        };
+        let first = submit(&mut world, b"one");
+        let Ok(Reply::Submitted { job, repeated: false }) = first else { panic!("{first:?}") };
+        let rejection = Rejection::KeyConflict { job, first: RequestHash::of(b"one"), second: RequestHash::of(b"two") };
+        let text = rejection.to_string();
+        let conflict = Err(rejection);
+        assert_eq!(submit(&mut world, b"two"), conflict);
+        assert_eq!(submit(&mut world, b"one"), Ok(Reply::Submitted { job, repeated: true }));
+        world.finish_all();
+        assert_eq!(submit(&mut world, b"two"), conflict, "whatever happened to the job");
+        assert_eq!(world.state.jobs.len() + world.state.stubs.len(), 1);
+        assert!(text.contains(&job.to_string()) && text.contains(&RequestHash::of(b"two").to_string()), "{text}");
+    }
+
+    #[test]
+    fn l8_keys_are_never_evicted_and_at_the_cap_a_submit_with_a_key_is_refused() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        let kept = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("kept"));
+        world.finish_all();
+        let Ok(Reply::Submitted { job: of_kept, .. }) = kept else { panic!("{kept:?}") };
+        for i in 0..MAX_KEYS - 1 {
+            let key = ("default".parse().unwrap(), format!("k{i}"));
+            let at_ms = world.state.meta.now_ms;
+            world.state.remember(KeyRow { key, job, at_ms, request: RequestHash::default() });
+        }
+        let refused = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("one-more"));
+        assert_eq!(refused, Err(Rejection::TooManyKeys { limit: MAX_KEYS }));
+        assert!(world.submit_keyed("all", vec![leaf("ping", "echo")], None).is_ok(), "without a key");
+        let again = world.submit_keyed("all", vec![leaf("ping", "echo")], Some("kept"));
+        assert_eq!(again, Ok(Reply::Submitted { job: of_kept, repeated: true }));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use grid_types::{JobId, JobStatus, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Cell, CellState, IdempotencyKey, Job, JobHead, Meta, Node, Scope, State, Stub, Timer};
+use crate::commands::RequestHash;
 
 /// Everything a store keeps of the live state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -37,6 +38,10 @@ pub struct KeyRow {
     pub job: JobId,
     #[n(2)]
     pub at_ms: u64,
+    /// Of the request that it came with (J12).
+    #[n(3)]
+    #[cbor(default)]
+    pub request: RequestHash,
 }
 
 impl State {

@@ -6,8 +6,8 @@ mod nodes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_core::{
-    Answer, BeginLease, CancelJob, Command, ConfirmJob, ConfirmRevoke, EntryHead, RecordResult, Reply, ResolveStep,
-    SubmitJob, Verdict,
+    Answer, BeginLease, CancelJob, Command, ConfirmJob, ConfirmRevoke, EntryHead, RecordResult, Reply, RequestHash,
+    ResolveStep, SubmitJob, Verdict,
 };
 use grid_types::decl::EffectClass;
 use grid_types::node::NodeStatus;
@@ -89,7 +89,14 @@ impl Player {
         self.rig.note(format!("submit {id}: {}", crate::brief(&spec)));
         self.rig.model.jobs.insert(id, crate::job::Job::new(spec.clone(), 1));
         let namespace = "default".parse().unwrap();
-        let reply = self.rig.one(Command::SubmitJob(SubmitJob { id, namespace, spec, key: None, plan: None }));
+        let reply = self.rig.one(Command::SubmitJob(SubmitJob {
+            id,
+            namespace,
+            spec,
+            key: None,
+            plan: None,
+            request: RequestHash::default(),
+        }));
         assert_eq!(reply, Ok(Reply::Submitted { job: id, repeated: false }));
         id
     }

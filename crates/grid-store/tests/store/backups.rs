@@ -41,7 +41,7 @@ fn assert_same(world: &World, jobs: [JobId; 2], unpacked: &Path) {
 fn a_backup_is_one_file_that_says_what_it_holds_and_unpacks_to_it() {
     let (mut world, jobs, folder) = busy();
     let (path, out) = (folder.path().join("backup"), folder.path().join("out.sqlite"));
-    let written = world.reader().write_backup(&path, 1_790_000_000_000).unwrap();
+    let written = world.reader().write_backup(&path, Some(1_790_000_000_000)).unwrap();
     assert_eq!(names(folder.path()), std::slice::from_ref(&path), "nothing but the backup");
     assert_eq!((written.info.jobs, written.info.nodes, written.info.applied), (2, 3, world.position()));
     assert_eq!(written.info.cluster_id, world.state.meta.cluster_id);
@@ -55,17 +55,34 @@ fn a_backup_is_one_file_that_says_what_it_holds_and_unpacks_to_it() {
     });
     assert_eq!(info.unwrap(), written.info);
     assert_same(&world, jobs, &out);
-    assert!(world.reader().write_backup(&path, 0).is_err(), "an existing file is not overwritten");
+    assert!(world.reader().write_backup(&path, Some(0)).is_err(), "an existing file is not overwritten");
     assert_eq!(fs::read(&path).unwrap(), bytes);
     world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
 }
 
 #[test]
+fn issue13_12_a_stale_backup_says_so_with_the_time_of_its_state() {
+    let (world, _, folder) = busy();
+    let unpacked = |current: Option<u64>, name: &str| {
+        let (path, out) = (folder.path().join(name), folder.path().join(format!("{name}.sqlite")));
+        let written = world.reader().write_backup(&path, current).unwrap();
+        let info = unpack(&path, &out, |_| Vec::new()).unwrap();
+        assert_eq!(info, written.info);
+        (info.stale, info.taken_wall_ms, info.applied, info.epoch)
+    };
+    let meta = &world.state.meta;
+    let (at, epoch) = (world.position(), meta.leadership.epoch);
+    let now = meta.wall_ms + 86_400_000;
+    assert_eq!(unpacked(Some(now), "confirmed"), (false, now, at, epoch));
+    assert_eq!(unpacked(None, "stale"), (true, meta.wall_ms, at, epoch), "not the time of the copy");
+}
+
+#[test]
 fn a_backup_damaged_anywhere_is_refused_and_leaves_nothing() {
     let (world, _, folder) = busy();
     let (path, bad, out) = (folder.path().join("backup"), folder.path().join("bad"), folder.path().join("out.sqlite"));
-    world.reader().write_backup(&path, 7).unwrap();
+    world.reader().write_backup(&path, Some(7)).unwrap();
     let whole = fs::read(&path).unwrap();
     let refused = |bytes: &[u8], what: &str| {
         fs::write(&bad, bytes).unwrap();

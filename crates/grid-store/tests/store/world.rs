@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use grid_core::{
     Applied, BeginTerm, CancelJob, Changes, Command, ConfirmRevoke, Effect, Entry, EntryHead, ExpireLease, FireTimers,
-    MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, RestoredFrom, State, SubmitJob, apply,
+    MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, RequestHash, RestoredFrom, State, SubmitJob, apply,
     pending_effects,
 };
 use grid_store::{LogFilter, Position, Reader, Store, Stored, StoredOutput};
@@ -213,7 +213,14 @@ impl World {
         let mut spec = JobSpec { strategy: self.strategy, ..JobSpec::new(target.parse().unwrap(), phases) };
         (self.rules)(&mut spec);
         let namespace = self.namespace.parse().unwrap();
-        self.one(Command::SubmitJob(SubmitJob { id: JobId(self.next_job), namespace, spec, key, plan: None }))
+        self.one(Command::SubmitJob(SubmitJob {
+            id: JobId(self.next_job),
+            namespace,
+            spec,
+            key,
+            plan: None,
+            request: RequestHash::default(),
+        }))
     }
 
     pub fn submit(&mut self, target: &str, phases: Vec<Phase>) -> JobId {

@@ -226,3 +226,36 @@ fn gridc_that_was_given_one_controller_watches_a_job_past_its_end() {
     assert_eq!(ended.code(), Some(1), "{}", told(&watch));
     assert!(told(&watch).contains("cancelled"), "{}", told(&watch));
 }
+
+/// Expensive reads on every controller at once, more than they can answer, while work goes on.
+#[test]
+fn issue13_20_a_flood_of_expensive_reads_changes_no_leader_and_holds_up_no_commit() {
+    let trio = Trio::start_with("--snapshot-after 65536", &[("w1", "--slots 4"), ("w2", "--slots 4")]);
+    let first: Vec<String> = (0..20).map(|i| trio.submit(&format!("before-{i}"), &job("all", [echo()]))).collect();
+    let leader = trio.wait_leader();
+    let epoch = trio.roles()[&leader]["leader_epoch"].clone();
+    let (over, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let paths = ["/status?hash=true".to_owned(), "/jobs?limit=1000".to_owned(), format!("/job/{}", first[0])];
+    let apis: Vec<Api> = trio.servers.values().map(grid_testkit::Server::api).collect();
+    std::thread::scope(|scope| {
+        for i in 0..48 {
+            let (api, path, over, answered) = (&apis[i % 3], &paths[i / 3 % 3], &over, &answered);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    if api.try_get(path).is_ok_and(|answer| answer.status == 200) {
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        let ids: Vec<String> = (0..40).map(|i| trio.submit(&format!("during-{i}"), &job("all", [echo()]))).collect();
+        for id in &ids {
+            assert_eq!(trio.api(&leader).wait_ended(id).status(), "completed");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert!(answered.load(Ordering::Relaxed) > 100, "the flood was answered, too");
+    assert_eq!(trio.wait_leader(), leader, "no change of leader");
+    assert_eq!(trio.roles()[&leader]["leader_epoch"], epoch);
+    trio.wait_equal();
+}

@@ -165,3 +165,50 @@ fn a_controller_that_was_removed_says_so_and_ends_whether_it_was_there_or_away()
     trio.gridc().run(&["cluster", "remove", "c5"]).exits(0);
     assert_eq!(node.process().wait_exit(LIMIT).code(), Some(5), "{}", node.process().log_text());
 }
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
+    assert!(copied.success());
+}
+
+/// An older copy of a data folder was put back: the member lacks what it acknowledged, and would vote without it.
+#[test]
+fn issue13_18_a_member_whose_log_was_rolled_back_says_so_and_does_not_vote() {
+    let mut trio = Trio::start(&[("w1", "")]);
+    let leader = trio.wait_leader();
+    let victim = trio.standbys().into_iter().find(|id| id != "c1").expect("one that joined");
+    let epoch = trio.roles()[&leader]["leader_epoch"].clone();
+    let run = |trio: &Trio, key: &str| {
+        let id = trio.submit(key, &job("all", [echo()]));
+        assert_eq!(trio.api(&trio.wait_leader()).wait_ended(&id).status(), "completed");
+        trio.wait_equal();
+    };
+    run(&trio, "first");
+    let (folder, older) = (trio.server(&victim).data_dir(), trio.path("older"));
+    trio.server(&victim).terminate();
+    copy(&folder, &older);
+    trio.server(&victim).restart();
+    (0..5).for_each(|i| run(&trio, &format!("acknowledged-{i}")));
+    trio.server(&victim).terminate();
+    std::fs::remove_dir_all(&folder).expect("removed");
+    copy(&older, &folder);
+    trio.server(&victim).respawn();
+    let exit = trio.server(&victim).process().wait_exit(LIMIT);
+    let said = trio.server(&victim).process().log_text();
+    assert_eq!(exit.code(), Some(5), "{said}");
+    for part in ["the raft log was rolled back", "has acknowledged entry", "--join URL --replace"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+    // The leader has lost neither its place nor its mind.
+    let said = trio.server(&leader).process().log_text();
+    assert!(!said.contains("panicked"), "{said}");
+    let id = trio.submit("two-go-on", &job("all", [echo()]));
+    assert_eq!(trio.api(&leader).wait_ended(&id).status(), "completed");
+    assert_eq!(trio.roles()[&leader]["leader_epoch"], epoch);
+    // The way out that it names.
+    std::fs::remove_dir_all(&folder).expect("removed");
+    trio.server(&victim).set_flags("--replace");
+    trio.server(&victim).restart();
+    run(&trio, "three-again");
+}

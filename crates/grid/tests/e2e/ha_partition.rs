@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use grid_testkit::spec::{echo, job};
-use grid_testkit::{LIMIT, Lan, Trio, ensure, wait_until};
+use grid_testkit::{Gridc, LIMIT, Lan, ServerOptions, Trio, ensure, wait_until};
 
 fn apart() -> Option<Trio> {
     let lan = Lan::try_new(3);
@@ -23,6 +23,12 @@ fn epoch(trio: &Trio, id: &str) -> u64 {
 fn split(trio: &Trio) -> (String, Vec<String>) {
     let leader = trio.wait_leader();
     (leader, trio.standbys())
+}
+
+fn isolate(trio: &Trio, alone: &str, cut: bool) {
+    let others: Vec<&str> = trio.servers.keys().map(String::as_str).filter(|id| *id != alone).collect();
+    trio.set_cut(&[alone], &others, cut);
+    trio.set_cut(&others, &[alone], cut);
 }
 
 /// Submits to one of `ids` until one takes it.
@@ -111,4 +117,60 @@ fn a_standby_that_loses_one_direction_deposes_nobody() {
         assert_eq!(trio.wait_leader(), leader);
         assert_eq!(epoch(&trio, &leader), before, "the leader was deposed by a standby that could not hear it");
     }
+}
+
+/// A controller that may lack acknowledged jobs writes no backup, unless it is asked for a stale one, which says so.
+#[test]
+fn issue13_12_a_cut_off_controller_writes_no_backup_that_is_stale_in_silence() {
+    let Some(mut trio) = apart() else { return };
+    for alone_leads in [false, true] {
+        let (leader, standbys) = split(&trio);
+        let alone = if alone_leads { leader } else { standbys[0].clone() };
+        let others: Vec<String> = trio.servers.keys().filter(|id| **id != alone).cloned().collect();
+        let before = trio.submit(&format!("before-{alone_leads}"), &job("all", [echo()]));
+        assert_eq!(trio.api(&trio.wait_leader()).wait_ended(&before).status(), "completed");
+        trio.wait_equal();
+        let known = trio.api(&alone).get("/status").json()["applied_index"].as_u64().expect("an index");
+        isolate(&trio, &alone, true);
+        let during = submit_to(&trio, &others, &format!("during-{alone_leads}"));
+
+        let gridc = Gridc::new(&trio.servers[&alone].url());
+        let (file, folder) = (trio.path(&format!("{alone}.backup")), trio.path(&format!("restored-{alone_leads}")));
+        let name = file.to_str().expect("a plain path");
+        let refused = gridc.run(&["cluster", "backup", "-o", name]).exits(3);
+        assert!(refused.stderr.contains("NO_QUORUM") && refused.stderr.contains("--stale"), "{}", refused.stderr);
+        assert!(!file.exists(), "nothing was written");
+        assert_eq!(trio.api(&alone).get("/api/v1/cluster/backup").error(), "NO_QUORUM");
+
+        let written = gridc.run(&["cluster", "backup", "-o", name, "--stale"]).exits(0);
+        assert!(written.stderr.contains("warning: stale backup"), "{}", written.stderr);
+        let line = |word: &str| written.stdout.lines().any(|line| line.contains(word));
+        assert!(line("stale") && line("yes") && line("leader epoch"), "{}", written.stdout);
+        // The file says how old its state is, and so does the server that is made from it.
+        let mut restored = ServerOptions::new("c9", folder).restore(&file).spawn();
+        restored.wait_ready();
+        let said = restored.process().log_text();
+        for part in ["stale", "state_of", "index", "leader_epoch"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let api = restored.api();
+        assert_eq!(api.job(&before).status(), "completed");
+        assert_eq!(api.get(&format!("/job/{during}")).status, 404, "acknowledged elsewhere, and not in this file");
+        assert!(api.get("/status").json()["applied_index"].as_u64() >= Some(known));
+        restored.kill9();
+
+        isolate(&trio, &alone, false);
+        trio.wait_equal();
+        let fresh = trio.path(&format!("{alone}.fresh"));
+        let told = gridc.run(&["cluster", "backup", "-o", fresh.to_str().expect("plain")]).exits(0);
+        assert!(!told.stderr.contains("stale"), "{}", told.stderr);
+    }
+    // Every majority is gone, and so is every current backup.
+    let (leader, standbys) = split(&trio);
+    standbys.iter().for_each(|id| trio.server(id).process().pause());
+    let gridc = Gridc::new(&trio.servers[&leader].url());
+    let file = trio.path("frozen.backup");
+    gridc.run(&["cluster", "backup", "-o", file.to_str().expect("plain")]).exits(3);
+    gridc.run(&["cluster", "backup", "-o", file.to_str().expect("plain"), "--stale"]).exits(0);
+    standbys.iter().for_each(|id| trio.server(id).process().resume());
 }

@@ -15,6 +15,7 @@ async fn server(body: &'static [u8], length: usize, blake3: &'static str) -> Str
     let router = Router::new().fallback(move || async move {
         let builder = Response::builder().header("content-length", length).header("x-grid-backup-blake3", blake3);
         let builder = builder.header("x-grid-backup-index", "812").header("x-grid-backup-jobs", "3");
+        let builder = builder.header("x-grid-backup-epoch", "4").header("x-grid-backup-stale", "false");
         builder.header("x-grid-backup-taken-at", "2026-02-12T10:30:00.000Z").body(Body::from(body)).unwrap()
     });
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -58,11 +59,12 @@ async fn a_whole_backup_is_named_and_told() {
     let line = format!("-o json cluster backup -o {}", to.display());
     let ran = run(&url, &line).await.exits(0);
     assert_eq!((ran.json()["index"].as_u64(), ran.json()["jobs"].as_u64()), (Some(812), Some(3)));
+    assert_eq!((ran.json()["leader_epoch"].as_u64(), ran.json()["stale"].as_bool()), (Some(4), Some(false)));
     assert_eq!(std::fs::read(&to).unwrap(), b"backup");
     run(&url, &line).await.exits(2);
     let ran = run(&url, &format!("cluster backup -o {} --force", to.display())).await.exits(0);
     let want = format!(
-        "file       {}\nsize       1 KiB\ntaken      2026-02-12T10:30:00.000Z\nlog index  812\njobs       3\nblake3     {hash}\n",
+        "file          {}\nsize          1 KiB\nstate of      2026-02-12T10:30:00.000Z\nstale         no\nlog index     812\nleader epoch  4\njobs          3\nblake3        {hash}\n",
         to.display()
     );
     assert_eq!(ran.stdout, want);

@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use grid_core::{
-    BeginTerm, CancelJob, Command, Entry, EntryHead, HandOut, Quotas, RegisterNode, State, SubmitJob, apply,
+    BeginTerm, CancelJob, Command, Entry, EntryHead, HandOut, Quotas, RegisterNode, RequestHash, State, SubmitJob,
+    apply,
 };
 use grid_types::node::{Capacity, NodeFacts};
 use grid_types::{JobId, LeaseId, LeaseKey, NodeOrd};
@@ -73,7 +74,14 @@ impl World {
         let body = json!({"target": "all", "tasks": [{"backend": backend, "action": action, "params": params}]});
         let (id, namespace) = (JobId(id), "default".parse().unwrap());
         let spec = grid_types::job::parse_job(&body).unwrap();
-        self.apply(Command::SubmitJob(SubmitJob { id, namespace, spec, key: None, plan: None }));
+        self.apply(Command::SubmitJob(SubmitJob {
+            id,
+            namespace,
+            spec,
+            key: None,
+            plan: None,
+            request: RequestHash::default(),
+        }));
         id
     }
 

@@ -1,0 +1,91 @@
+//! A member whose log was rolled back (an older copy of its folder was put back) notices it and ends.
+//!
+//! ```text
+//!   starts --asks around--> a leader has acknowledgements beyond the end of its log --> was rolled back: it ends
+//!                           a leader answers and has none ----------------------------> its log is whole
+//!                           nobody leads --------------------------------------------> asks again, and votes meanwhile
+//! ```
+//!
+//! What a member acknowledged was counted for a majority. If it votes without those entries, a leader without them can
+//! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor stands before it has asked
+//! once, and its leader does not replicate to it as if it had only lagged behind (`network`).
+//! A leader believes only what was acknowledged in its own term: nobody else can have truncated that.
+//! Not here: a log that was cut within one file or folder (`ground`).
+//! A rollback while no leader lives that remembers the member cannot be seen from here.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use grid_proto::peer;
+
+use crate::machine::LogPosition;
+use crate::start::Started;
+use crate::wire;
+
+const ROUND: Duration = Duration::from_millis(200);
+
+/// What its leader says about such a member.
+pub const SAID: &str = "it lacks entries that it has acknowledged: its folder was rolled back, and nothing is replicated \
+     to it; start it in an empty folder with --join URL --replace";
+
+impl Started {
+    /// Runs until a leader has confirmed that the log is whole, until it is known that it is not, or until the end.
+    pub async fn mind_log(&self) {
+        let mut closing = self.closing.subscribe();
+        loop {
+            let replies = self.probe_all(&self.others()).await;
+            if let Some(acknowledged) = self.missing(&replies).await {
+                self.rolled_back.send_replace(Some(acknowledged));
+                return;
+            }
+            self.has_compared.store(true, Ordering::Release);
+            if replies.iter().any(|(from, reply)| reply.has_leader && reply.leader == Some(*from)) {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND) => {}
+                _ = closing.wait_for(|closing| *closing) => return,
+            }
+        }
+    }
+
+    /// Whether it may take part in elections.
+    pub fn may_vote(&self) -> bool {
+        self.has_compared.load(Ordering::Acquire) && self.rolled_back.borrow().is_none()
+    }
+
+    /// The entry that this member has acknowledged and does not have.
+    async fn missing(&self, replies: &[(u64, peer::ProbeReply)]) -> Option<Missing> {
+        // Asked after the replies: the log can only have grown since they were written.
+        let term = self.raft.with_raft_state(|state| state.vote_ref().leader_id.term).await.ok()?;
+        let last = self.log_size.last();
+        replies.iter().find_map(|(_, reply)| {
+            let acknowledged = wire::from_log_id(reply.acknowledged?);
+            // A later leader may have truncated it.
+            let is_believed = reply.term >= term;
+            let is_missing = last.is_none_or(|last| last.index < acknowledged.index);
+            let acknowledged = LogPosition { term: acknowledged.leader_id.term, index: acknowledged.index };
+            (is_believed && is_missing).then_some(Missing { acknowledged, last })
+        })
+    }
+}
+
+/// How much a log was rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missing {
+    pub acknowledged: LogPosition,
+    pub last: Option<LogPosition>,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let last = self.last.map_or("is empty".to_owned(), |last| format!("ends at entry {last}"));
+        write!(
+            f,
+            "the raft log was rolled back: this member has acknowledged entry {} and its log {last}, as if an older copy of \
+             the folder had been put back; it must not vote without them: start in an empty folder with `--join URL \
+             --replace`, or put the newest files back",
+            self.acknowledged
+        )
+    }
+}
