@@ -2,15 +2,17 @@
 //!
 //! Not here: what a person decides while one runs (`decisions`), who may submit (`guard`), what a job may contain (`grid_types::job`).
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use grid_controller::{Control, JobQuery, PlanHash, Refusal, SubmitKey};
+use grid_controller::{Control, JobFilter, JobQuery, PlanHash, Refusal, SubmitKey};
 use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, PlanDoc, RunDoc, WhyDoc};
 use grid_types::job::{JobSpec, parse_job};
-use grid_types::limits::MAX_KEY_BYTES;
-use grid_types::{Code, Faults, JobStatus};
+use grid_types::limits::{MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_KEY_BYTES};
+use grid_types::{Code, Faults, JobStatus, Name};
 use serde_json::Value;
 
 use crate::body::{Fields, JsonBody, take_epoch};
@@ -224,6 +226,8 @@ pub async fn why<C: Control>(State(control): State<C>, path: OfJob, params: Para
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<String>, Query, description = "the `next` of the page before, a job id", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
         ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
+        ("name" = Option<String>, Query, description = "only jobs of this name", min_length = 1, max_length = 128),
+        ("label" = Option<String>, Query, description = "only jobs with these labels: KEY=VALUE, several separated by commas"),
     ),
     responses(
         (status = 200, description = "newest first", body = ListDoc<JobDoc>),
@@ -248,6 +252,8 @@ pub async fn list<C: Control>(
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<String>, Query, description = "the `next` of the page before, a job id", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
         ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
+        ("name" = Option<String>, Query, description = "only jobs of this name", min_length = 1, max_length = 128),
+        ("label" = Option<String>, Query, description = "only jobs with these labels: KEY=VALUE, several separated by commas"),
     ),
     responses(
         (status = 200, description = "the first of them, newest first", body = Vec<JobDoc>),
@@ -289,13 +295,31 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
+const LABEL_PROBLEM: &str = "must be KEY=VALUE, several separated by commas, all of them names";
+
+fn name(text: &str) -> Option<String> {
+    (1..=MAX_JOB_NAME_CHARS).contains(&text.chars().count()).then(|| text.to_owned())
+}
+
+fn labels(text: &str) -> Option<BTreeMap<Name, Name>> {
+    let pairs = text.split(',').map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        Some((key.parse().ok()?, value.parse().ok()?))
+    });
+    pairs.take(MAX_JOB_LABELS + 1).collect::<Option<BTreeMap<_, _>>>().filter(|labels| labels.len() <= MAX_JOB_LABELS)
+}
+
 fn job_query(mut params: Params, default_limit: u32) -> Result<JobQuery, Refused> {
     const STATUSES: [JobStatus; 5] =
         [JobStatus::Pending, JobStatus::Running, JobStatus::Completed, JobStatus::Failed, JobStatus::Cancelled];
     let query = JobQuery {
         limit: params.limit(default_limit),
-        before: params.parsed("after"),
-        status: params.word("status", &STATUSES.map(|s| (s.word(), s))),
+        filter: JobFilter {
+            before: params.parsed("after"),
+            status: params.word("status", &STATUSES.map(|s| (s.word(), s))),
+            name: params.read("name", "must be a name of 1 to 128 characters", name),
+            labels: params.read("label", LABEL_PROBLEM, labels).unwrap_or_default(),
+        },
     };
     params.finish()?;
     Ok(query)

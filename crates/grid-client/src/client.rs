@@ -41,6 +41,9 @@ impl Default for Options {
 #[derive(Debug, Clone, Default)]
 pub struct JobsQuery {
     pub status: Option<JobStatus>,
+    pub name: Option<String>,
+    /// KEY=VALUE, several separated by commas: jobs that have all of them.
+    pub label: Option<String>,
     /// The `next` of the page before.
     pub after: Option<String>,
     pub limit: Option<u32>,
@@ -129,6 +132,8 @@ impl Client {
     pub async fn jobs(&self, namespace: &str, query: &JobsQuery) -> Result<ListDoc<JobDoc>, Error> {
         let mut pairs = Vec::new();
         push(&mut pairs, "status", query.status);
+        push(&mut pairs, "name", query.name.as_ref());
+        push(&mut pairs, "label", query.label.as_ref());
         push(&mut pairs, "after", query.after.as_ref());
         push(&mut pairs, "limit", query.limit);
         self.get(&["api", "v1", "namespaces", namespace, "jobs"], pairs).await

@@ -5,14 +5,14 @@
 use std::future::Future;
 
 use bytes::Bytes;
-use grid_store::LogFilter;
+use grid_store::{JobFilter, LogFilter};
 use grid_types::api::{
     ClusterDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogCursor, LogDoc,
     NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, Role, RoleDoc, RunDoc,
     StatusDoc, WhyDoc,
 };
 use grid_types::job::JobSpec;
-use grid_types::{Attempt, Code, Faults, JobId, JobStatus, NodeId, Outcome, StepIndex};
+use grid_types::{Attempt, Code, Faults, JobId, NodeId, Outcome, StepIndex};
 use tokio::sync::mpsc;
 
 use crate::agents::{AgentPoll, AgentResult};
@@ -109,9 +109,7 @@ pub struct Rerun {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobQuery {
     pub limit: u32,
-    /// Jobs older than this one.
-    pub before: Option<JobId>,
-    pub status: Option<JobStatus>,
+    pub filter: JobFilter,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

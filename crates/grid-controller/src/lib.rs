@@ -58,7 +58,7 @@ pub use gate::LocalWorker;
 pub use grid_core::{FEATURE_LEVEL, OLDEST_LEVEL, Quotas};
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;
-pub use grid_store::{BackupInfo, LogFilter, time_text};
+pub use grid_store::{BackupInfo, JobFilter, LogFilter, time_text};
 pub use hub::FabricHub;
 pub use restore::{RestoredFolder, Restoring, restore, restored};
 pub use shared::Settings;

@@ -348,7 +348,7 @@ impl Control for Controller {
 
     async fn jobs(&self, namespace: &str, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
         let namespace = namespace.to_owned();
-        self.read(move |reader| reader.jobs(&namespace, query.limit, query.before, query.status)).await
+        self.read(move |reader| reader.jobs(&namespace, query.limit, &query.filter)).await
     }
 
     async fn results(&self, namespace: &str, job: JobId, query: ResultQuery) -> Result<ListDoc<ResultRowDoc>, Refusal> {

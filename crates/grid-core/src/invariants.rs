@@ -111,7 +111,7 @@ fn no_offer_after_the_trip(job: &Job, report: &mut impl FnMut(String)) {
 /// I8: never more nodes in a phase than its window has places. J3: what only waits has no place in admission.
 fn windows_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     let inside = job.cells.iter().filter(|c| !matches!(c.state, CellState::Idle | CellState::Parked)).count();
-    let room = job.current_phase().and_then(|phase| phase.concurrency);
+    let room = job.window();
     if room.is_some_and(|room| inside > usize::try_from(room).unwrap_or(usize::MAX)) {
         report(format!("I8: {inside} nodes are in a phase for {room:?}"));
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, Offline, OnUnknown, Phase, Tolerance};
+use grid_types::job::{Concurrency, Condition, Offline, OnUnknown, Phase, Tolerance};
 use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
 
@@ -35,7 +35,7 @@ impl Dice {
 
     fn phase(&mut self) -> Phase {
         let condition = self.condition();
-        let concurrency = (self.roll(3) == 0).then(|| u32::try_from(self.roll(3)).unwrap() + 1);
+        let concurrency = (self.roll(3) == 0).then(|| Concurrency::Nodes(u32::try_from(self.roll(3)).unwrap() + 1));
         let confirm = self.roll(6) == 0;
         let task = |dice: &mut Self| match dice.roll(4) {
             0 => leaf("ping", "echo"),

@@ -78,7 +78,7 @@ impl Turn<'_> {
                 let from = job.first_step();
                 self.skip_for_all(id, from, StepIndex(from.0 + len(entered)), &reason);
             } else if self.passes_gate(id, phase, entered) {
-                self.fill_phase(id, entered.concurrency);
+                self.fill_phase(id);
             } else {
                 self.decided.remove(&id);
                 return;
@@ -109,18 +109,19 @@ impl Turn<'_> {
     }
 
     /// Every node of the phase looks for its first sub-step, as soon as the window has a place for it.
-    fn fill_phase(&mut self, id: JobId, concurrency: Option<u32>) {
+    fn fill_phase(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         if !job.cleans_up() && job.expected.iter().all(|node| job.head.excluded.contains(node)) {
             job.head.unreached.get_or_insert(job.first_step());
         }
+        let rolls = job.window().is_some();
         let members: Vec<bool> = (0..job.expected.len()).map(|position| job.is_member(position)).collect();
         for (cell, member) in job.cells.iter_mut().zip(&members) {
             *cell = Cell { attempt: u32::from(*member), ..Cell::default() };
             job.open += u32::from(*member);
         }
         for (position, member) in members.into_iter().enumerate() {
-            if member && concurrency.is_some() {
+            if member && rolls {
                 self.park(id, position);
             } else if member {
                 self.walk_cell(id, position, 0);

@@ -30,7 +30,7 @@ impl Turn<'_> {
     pub fn fill_window(&mut self, id: JobId) {
         loop {
             let Some(job) = self.state.jobs.get_mut(&id) else { return };
-            let Some(room) = job.current_phase().and_then(|phase| phase.concurrency) else { return };
+            let Some(room) = job.window() else { return };
             if job.open.saturating_sub(job.outside()) >= room {
                 return;
             }
@@ -47,7 +47,7 @@ impl Turn<'_> {
     pub fn window_turned(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         for (id, job) in &mut self.state.jobs {
-            let rolls = job.current_phase().is_some_and(|phase| phase.concurrency.is_some());
+            let rolls = job.window().is_some();
             let Some(position) = job.position(ord).filter(|_| rolls) else { continue };
             let away = job.waits_for(node);
             match job.cells[position].state {
@@ -74,6 +74,11 @@ impl Turn<'_> {
 }
 
 impl Job {
+    /// How many nodes may be in the current phase at once, if not all.
+    pub(crate) fn window(&self) -> Option<u32> {
+        self.spec.places(self.current_phase()?, self.expected.len())
+    }
+
     /// Open cells that have no place in the window.
     pub(crate) fn outside(&self) -> u32 {
         u32::try_from(self.parked.len() + self.away.len()).unwrap_or(u32::MAX)

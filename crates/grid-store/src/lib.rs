@@ -32,7 +32,8 @@ pub use error::StoreError;
 pub use held::HeldStore;
 pub use load::Stored;
 pub use read::{
-    LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput, Totals, fresh_job, time_text,
+    JobFilter, LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput, Totals, fresh_job,
+    time_text,
 };
 pub use restorable::{peek, unpack};
 pub use seal::is_sealed;

@@ -28,6 +28,7 @@ use crate::load::{Stored, load};
 use crate::pool::Pool;
 
 pub use fresh::fresh_job;
+pub use job::JobFilter;
 pub use logs::{LogFilter, LogPage, LogPlace, LogRow};
 pub use results::ResultFilter;
 pub use resumable::Resumable;
@@ -83,15 +84,9 @@ impl Reader {
         self.read(|conn| Ok(job::JobRow::find(conn, namespace, id)?.map(|job| job.head.run)))
     }
 
-    /// Newest first, older than `before`, without `results`.
-    pub fn jobs(
-        &self,
-        namespace: &str,
-        limit: u32,
-        before: Option<JobId>,
-        status: Option<JobStatus>,
-    ) -> Result<ListDoc<JobDoc>, StoreError> {
-        self.read(|conn| job::jobs(conn, namespace, limit, before, status))
+    /// Newest first, without `results`.
+    pub fn jobs(&self, namespace: &str, limit: u32, filter: &JobFilter) -> Result<ListDoc<JobDoc>, StoreError> {
+        self.read(|conn| job::jobs(conn, namespace, limit, filter))
     }
 
     /// By (step, node name), behind `after`; `next` is `STEP:NODE`. None: no such job.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use grid_core::{Cell, Changes, Job, Parts, State};
-use grid_types::{JobId, JobStatus, NodeOrd, StepIndex};
+use grid_types::{JobId, JobStatus, Name, NodeOrd, StepIndex};
 use minicbor::Encode;
 use rusqlite::{Connection, ToSql, params};
 
@@ -156,10 +156,11 @@ fn write_jobs(
         totals.moved(before, Some(job.head.status));
         if touched.submitted.contains(id) {
             let mut put = conn.prepare_cached(
-                "INSERT OR ROLLBACK INTO specs (job, spec) VALUES (?1, ?2)
+                "INSERT OR ROLLBACK INTO specs (job, spec, name, labels) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (job) DO UPDATE SET spec = excluded.spec",
             )?;
-            put.execute(params![key(*id), encoded(job.spec.as_ref())?])?;
+            let spec = job.spec.as_ref();
+            put.execute(params![key(*id), encoded(spec)?, spec.name, label_lines(&spec.labels)])?;
         }
         if touched.started.contains(id) {
             let mut put = conn.prepare_cached(
@@ -238,6 +239,12 @@ fn write_head(
     };
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(before)
+}
+
+/// As they stand in their column: each can be found by its line.
+fn label_lines(labels: &BTreeMap<Name, Name>) -> Option<String> {
+    let lines: String = labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    (!lines.is_empty()).then(|| format!("\n{lines}"))
 }
 
 fn write_cells(

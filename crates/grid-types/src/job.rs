@@ -3,6 +3,7 @@
 //!
 //! Not here: how the phases are walked (`grid-core`).
 
+mod concurrency;
 pub mod fields;
 mod parse;
 mod tolerance;
@@ -14,6 +15,7 @@ use std::str::FromStr;
 use minicbor::{Decode, Encode};
 use serde::Serialize;
 
+pub use concurrency::Concurrency;
 pub use parse::{parse_job, parse_target};
 pub use tolerance::{Share, Tolerance};
 
@@ -40,6 +42,15 @@ pub struct JobSpec {
     pub offline: Offline,
     #[n(6)]
     pub on_unknown: OnUnknown,
+    /// Of every phase that has none of its own.
+    #[n(7)]
+    pub concurrency: Option<Concurrency>,
+    /// For people; need not be unique.
+    #[n(8)]
+    pub name: Option<String>,
+    #[n(9)]
+    #[cbor(default)]
+    pub labels: BTreeMap<Name, Name>,
 }
 
 /// What becomes of a node that is offline when it would be offered a lease (J4).
@@ -99,7 +110,7 @@ pub struct Phase {
     pub condition: Condition,
     /// How many nodes may be in the phase at once (J2).
     #[n(3)]
-    pub concurrency: Option<u32>,
+    pub concurrency: Option<Concurrency>,
     /// Waits for a person before it begins.
     #[n(4)]
     pub confirm: bool,
@@ -188,6 +199,9 @@ impl JobSpec {
             failure_tolerate: None,
             offline: Offline::default(),
             on_unknown: OnUnknown::default(),
+            concurrency: None,
+            name: None,
+            labels: BTreeMap::new(),
         }
     }
 
@@ -198,6 +212,13 @@ impl JobSpec {
             Strategy::FailFast => Tolerance::Nodes(0),
             Strategy::Continue => Tolerance::all(),
         })
+    }
+
+    /// J2: how many of so many expected nodes may be in a phase at once; none: all of them.
+    #[must_use]
+    pub fn places(&self, phase: &Phase, expected: usize) -> Option<u32> {
+        let window = phase.concurrency.as_ref().or(self.concurrency.as_ref());
+        window.map(|window| window.places(expected))
     }
 
     #[must_use]

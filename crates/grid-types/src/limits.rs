@@ -53,6 +53,9 @@ pub const MAX_ERROR_BYTES: usize = 4 * 1024;
 /// Groups and labels of one node.
 pub const MAX_GROUPS: usize = 64;
 pub const MAX_LABELS: usize = 64;
+/// Characters of a job's name, and its labels.
+pub const MAX_JOB_NAME_CHARS: usize = 128;
+pub const MAX_JOB_LABELS: usize = 32;
 /// Anything else a node says of itself: its host name, the name of an action; and how many actions it may list.
 pub const MAX_FACT_BYTES: usize = 255;
 pub const MAX_ACTIONS: usize = 4_096;

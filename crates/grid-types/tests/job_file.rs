@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use grid_types::job::fields::{Field, IN_PIPELINE, JOB, LEAF, PHASE, TARGET};
 use grid_types::job::parse_job;
-use grid_types::limits::{MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PENDING, MAX_RETRIES, MAX_ROWS, MAX_STEPS, MAX_WAITING};
+use grid_types::limits::{
+    MAX_BODY_BYTES, MAX_CONCURRENT, MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_PENDING, MAX_RETRIES, MAX_ROWS, MAX_STEPS,
+    MAX_WAITING,
+};
 use grid_types::{JobStatus, Outcome};
 use serde_json::json;
 
@@ -104,6 +107,8 @@ fn page() -> String {
          | steps × nodes | {MAX_ROWS} |\n\
          | levels of `tasks` | 2 |\n\
          | `max_retries` | {MAX_RETRIES} |\n\
+         | characters of `name` | {MAX_JOB_NAME_CHARS} |\n\
+         | `labels` | {MAX_JOB_LABELS} |\n\
          | bytes of the file | {MAX_BODY_BYTES} |\n\
          | jobs that run at once (`--max-concurrent`) | {MAX_CONCURRENT} |\n\
          | jobs that wait (`--max-pending`); more are refused | {MAX_PENDING} |\n\

@@ -43,7 +43,7 @@ pub async fn confirm_held(global: &Global, rerun_once: bool) -> Result<u8, Failu
     let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
     let mut held = Vec::new();
     for status in [JobStatus::Running, JobStatus::Pending] {
-        let mut query = JobsQuery { status: Some(status), after: None, limit: Some(PAGE) };
+        let mut query = JobsQuery { status: Some(status), limit: Some(PAGE), ..JobsQuery::default() };
         loop {
             let page = client.jobs(namespace, &query).await?;
             held.extend(page.items.into_iter().filter(|job| job.held.is_some()).map(|job| job.id));

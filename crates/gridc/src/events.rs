@@ -113,6 +113,8 @@ mod tests {
             node: Some("web-01".to_owned()),
             nodes: None,
             namespace: None,
+            name: None,
+            labels: None,
             leader_epoch: 1,
             role: None,
         };

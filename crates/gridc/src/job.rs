@@ -57,13 +57,25 @@ pub async fn get(global: &Global, id: &str, run: Option<u32>) -> Result<u8, Fail
     Ok(0)
 }
 
-pub async fn list(global: &Global, limit: u32, status: Option<StatusWord>) -> Result<u8, Failure> {
+pub async fn list(
+    global: &Global,
+    limit: u32,
+    status: Option<StatusWord>,
+    name: Option<String>,
+    labels: &[String],
+) -> Result<u8, Failure> {
+    let label = (!labels.is_empty()).then(|| labels.join(","));
     let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
     let mut jobs: ListDoc<JobDoc> = ListDoc { items: Vec::new(), next: None };
     loop {
         let left = limit.saturating_sub(u32::try_from(jobs.items.len()).unwrap_or(u32::MAX));
-        let query =
-            JobsQuery { status: status.map(JobStatus::from), after: jobs.next.take(), limit: Some(left.min(PAGE)) };
+        let query = JobsQuery {
+            status: status.map(JobStatus::from),
+            name: name.clone(),
+            label: label.clone(),
+            after: jobs.next.take(),
+            limit: Some(left.min(PAGE)),
+        };
         let page = client.jobs(namespace, &query).await?;
         let empty = page.items.is_empty();
         jobs.items.extend(page.items);
@@ -180,6 +192,11 @@ fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], ter
         ("status", format!("{}{why}", doc.status)),
     ];
     head.extend(waits_for.map(|why| ("why", one_line(why))));
+    head.extend(doc.name.as_deref().map(|name| ("name", one_line(name))));
+    if !doc.labels.is_empty() {
+        let labels: Vec<_> = doc.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        head.push(("labels", one_line(&labels.join(","))));
+    }
     let newest = doc.runs.as_ref().and_then(|runs| runs.first()).map_or(1, |run| run.run);
     if newest > 1 {
         head.push(("run", format!("{} of {newest}", doc.run)));
@@ -226,10 +243,16 @@ fn status_text(doc: &JobDoc, waits_for: Option<&str>, rows: &[ResultRowDoc], ter
     text
 }
 
+/// The column of names is there if any job has one.
 fn list_text(jobs: &[JobDoc], terminal: bool) -> String {
-    let mut table = Table::new(&["ID", "STATUS", "TARGET", "NODES", "STEPS", "CREATED", "OUTCOMES"]);
+    let named = jobs.iter().any(|job| job.name.is_some());
+    let mut columns = vec!["ID", "STATUS", "TARGET", "NODES", "STEPS", "CREATED", "OUTCOMES"];
+    if named {
+        columns.insert(1, "NAME");
+    }
+    let mut table = Table::new(&columns);
     for job in jobs {
-        table.row([
+        let mut row = vec![
             one_line(&job.id),
             format!("{}{}", job.status, if job.held.is_some() { " (held)" } else { "" }),
             target(&job.target),
@@ -237,7 +260,11 @@ fn list_text(jobs: &[JobDoc], terminal: bool) -> String {
             job.steps.len().to_string(),
             one_line(&job.created_at),
             counts_line(&job.counts),
-        ]);
+        ];
+        if named {
+            row.insert(1, job.name.as_deref().map_or_else(|| "-".to_owned(), one_line));
+        }
+        table.row(row);
     }
     table.render(terminal)
 }

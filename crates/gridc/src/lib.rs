@@ -109,7 +109,9 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Status { id, run }) => job::status(global, &id, run).await,
         Verb::Job(JobVerb::Get { id, run }) => job::get(global, &id, run).await,
         Verb::Job(JobVerb::Logs(args)) => logs::logs(global, &args).await,
-        Verb::Job(JobVerb::List { limit, status }) => job::list(global, limit, status).await,
+        Verb::Job(JobVerb::List { limit, status, name, labels }) => {
+            job::list(global, limit, status, name, &labels).await
+        }
         Verb::Job(JobVerb::Cancel { id, wait: false, .. }) => job::cancel(global, &id).await,
         Verb::Job(JobVerb::Cancel { id, wait_timeout, .. }) => job::cancel_and_wait(global, &id, wait_timeout).await,
         Verb::Job(JobVerb::Plan { file }) => plan::plan(global, &file).await,

@@ -6,8 +6,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use grid_client::{Client, IdempotencyKey, LogsQuery};
-use grid_types::api::JobDoc;
+use grid_types::api::{FaultDoc, JobDoc};
+use grid_types::job::parse_job;
 use grid_types::{JobId, JobStatus, Outcome, Span};
+
+use serde_json::{Value, json};
 
 use crate::cli::{Format, Global, RunArgs};
 use crate::failure::Failure;
@@ -21,10 +24,11 @@ use crate::watch::{Until, is_quiet, watch_until};
 const MAX_NAMED: usize = 8;
 
 pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
-    let body = match &args.file {
+    let mut body = match &args.file {
         Some(path) => crate::jobfile::read(path)?,
         None => crate::task::document(args)?,
     };
+    put_marks(&mut body, args)?;
     let client = crate::connect(global)?;
     let format = global.output.unwrap_or(Format::Table);
     let key = IdempotencyKey::random()?;
@@ -49,6 +53,25 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
 /// 1: it ended other than completed, or, if that was asked for, nodes were skipped because they were offline (J11).
 fn exit_code(end: &JobDoc, fail_on_skipped: bool) -> u8 {
     u8::from(end.status != JobStatus::Completed || (fail_on_skipped && end.skipped_offline > 0))
+}
+
+/// `--name` and `--label` stand beside a file, too: they beat what it says.
+fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
+    let Some(job) = body.as_object_mut() else { return Ok(()) };
+    if args.name.is_none() && args.labels.is_empty() {
+        return Ok(());
+    }
+    job.extend(args.name.as_ref().map(|name| ("name".to_owned(), json!(name))));
+    if !args.labels.is_empty() {
+        let labels = job.entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.extend(args.labels.iter().map(|(key, value)| (key.clone(), json!(value))));
+        }
+    }
+    parse_job(body).map(drop).map_err(|faults| {
+        let faults = faults.list().iter().map(|f| FaultDoc { field: f.field.clone(), problem: f.problem.clone() });
+        Failure::Invalid { what: "the job".to_owned(), faults: faults.collect() }
+    })
 }
 
 /// Shows how a job goes until it has ended, and prints its end.

@@ -24,6 +24,8 @@ const OPTIONS: &[&str] = &[
     "confirm",
     "timeout",
     "max-retries",
+    "name",
+    "label",
     "plan",
     "wait",
     "wait-timeout",
@@ -45,8 +47,8 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
     if let Some(retries) = args.max_retries {
         task.insert("max_retries".to_owned(), json!(retries));
     }
-    if let Some(concurrency) = args.concurrency {
-        task.insert("concurrency".to_owned(), json!(concurrency));
+    if let Some(concurrency) = &args.concurrency {
+        task.insert("concurrency".to_owned(), number_or_share(concurrency));
     }
     if args.confirm {
         task.insert("confirm".to_owned(), json!(true));
@@ -54,7 +56,7 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
     let mut job = Map::new();
     job.insert("target".to_owned(), json!(args.target.as_ref().map(target_doc)));
     if let Some(tolerate) = &args.failure_tolerate {
-        job.insert("failure_tolerate".to_owned(), tolerance(tolerate));
+        job.insert("failure_tolerate".to_owned(), number_or_share(tolerate));
     }
     for (field, word) in [("strategy", &args.strategy), ("offline", &args.offline), ("on_unknown", &args.on_unknown)] {
         job.extend(word.as_ref().map(|word| (field.to_owned(), json!(word))));
@@ -74,7 +76,7 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
 }
 
 /// A whole number counts nodes; anything else is read as a share.
-fn tolerance(text: &str) -> Value {
+fn number_or_share(text: &str) -> Value {
     text.parse::<u64>().map_or_else(|_| json!(text), |nodes| json!(nodes))
 }
 

@@ -4,7 +4,7 @@
 //! says less than `parse_job` checks (labels, the number of steps), so what fits it may still be 422.
 
 use grid_types::decl::{ActionDecl, BackendDecl, ParamDecl, ParamType, builtin};
-use grid_types::limits::{MAX_RETRIES, MAX_STEPS, MAX_TEXT_BYTES};
+use grid_types::limits::{MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_RETRIES, MAX_STEPS, MAX_TEXT_BYTES};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -88,8 +88,25 @@ fn job() -> Value {
             "failure_tolerate": tolerance,
             "offline": {"type": ["string", "null"], "enum": ["skip", "wait", "fail", null]},
             "on_unknown": {"type": ["string", "null"], "enum": ["fail", "wait", null]},
+            "concurrency": concurrency(),
+            "name": {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_JOB_NAME_CHARS},
+            "labels": {
+                "type": ["object", "null"], "maxProperties": MAX_JOB_LABELS,
+                "additionalProperties": {"type": "string", "pattern": super::parameters::NAME},
+            },
             "leader_epoch": epoch(),
         },
+    })
+}
+
+fn concurrency() -> Value {
+    json!({
+        "description": "nodes in a phase at once: a number, or a share",
+        "oneOf": [
+            {"type": "null"},
+            {"type": "integer", "minimum": 1, "maximum": u32::MAX},
+            {"type": "string", "pattern": "^([0-9]{1,2}(\\.[0-9]{1,4})?%|100%|0\\.[0-9]{1,6}|1)$"},
+        ],
     })
 }
 
@@ -112,10 +129,7 @@ fn target() -> Value {
 fn phase_fields() -> Map<String, Value> {
     Map::from_iter([
         ("condition".to_owned(), condition()),
-        (
-            "concurrency".to_owned(),
-            json!({"type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX, "description": "nodes in the phase at once"}),
-        ),
+        ("concurrency".to_owned(), concurrency()),
         (
             "confirm".to_owned(),
             json!({"type": ["boolean", "null"], "description": "waits for a person before it begins"}),

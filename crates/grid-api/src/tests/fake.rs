@@ -192,6 +192,8 @@ pub fn event(id: u64) -> EventDoc {
         node: None,
         nodes: None,
         namespace: Some("default".to_owned()),
+        name: None,
+        labels: None,
         leader_epoch: EPOCH,
         role: None,
     }

@@ -49,7 +49,13 @@ async fn canonical_lists_have_items_and_next_and_100_rows() {
     assert_eq!(nodes["next"], "node-left");
     assert_eq!(nodes["items"][2]["status"], "unhealthy", "canonical nodes say exactly how they stand");
     let calls = fake.calls();
-    assert_eq!(calls, ["jobs default JobQuery { limit: 100, before: None, status: None }", "nodes 100 None"]);
+    assert_eq!(
+        calls,
+        [
+            "jobs default JobQuery { limit: 100, filter: JobFilter { before: None, status: None, name: None, labels: {} } }",
+            "nodes 100 None"
+        ]
+    );
 }
 
 #[tokio::test]
@@ -61,7 +67,7 @@ async fn alias_lists_are_bare_arrays_of_the_first_1000() {
     for path in ["/nodes", "/v1/agents"] {
         assert_eq!(fake.get(path).await.json().as_array().unwrap().len(), 6, "{path}");
     }
-    let asked = "jobs default JobQuery { limit: 1000, before: None, status: None }";
+    let asked = "jobs default JobQuery { limit: 1000, filter: JobFilter { before: None, status: None, name: None, labels: {} } }";
     assert_eq!(fake.calls(), [asked, asked, "nodes 1000 None", "nodes 1000 None"]);
 }
 
@@ -94,7 +100,10 @@ async fn lists_page_and_filter() {
     assert_eq!(fake.get(&format!("{JOBS}/{JOB}/results")).await.status, 200);
     assert_eq!(fake.get("/api/v1/nodes?limit=1&after=web-01").await.status, 200);
     let calls = fake.calls();
-    assert!(calls[0].contains("limit: 1000, before: Some(JobId(") && calls[0].contains("Some(Running)"), "{calls:?}");
+    assert!(
+        calls[0].contains("limit: 1000, filter: JobFilter { before: Some(JobId(") && calls[0].contains("Some(Running)"),
+        "{calls:?}"
+    );
     let row =
         "ResultQuery { limit: 1, after: Some((3, \"web-01\")), step: Some(3), status: Some(TimedOut), run: Some(2) }";
     assert!(calls[1].ends_with(row), "{calls:?}");

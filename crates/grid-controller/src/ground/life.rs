@@ -69,7 +69,7 @@ impl Acknowledged {
 
 pub fn acknowledged(controller: &Controller) -> Acknowledged {
     let reader = &controller.shared.reader;
-    let heads = reader.jobs("default", 1_000, None, None).unwrap().items;
+    let heads = reader.jobs("default", 1_000, &grid_store::JobFilter::default()).unwrap().items;
     let ids: Vec<JobId> = heads.iter().map(|head| head.id.parse().unwrap()).collect();
     let state = controller.shared.state();
     Acknowledged {

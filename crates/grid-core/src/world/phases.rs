@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use grid_types::decl::builtin;
-use grid_types::job::{Condition, Phase, Task};
+use grid_types::job::{Concurrency, Condition, Phase, Task};
 
 pub(crate) fn leaf(backend: &str, action: &str) -> Phase {
     let decl = builtin().iter().find(|b| b.name == backend).unwrap().action(action).unwrap();
@@ -30,7 +30,7 @@ pub(crate) fn when(condition: Condition, phase: Phase) -> Phase {
 }
 
 pub(crate) fn rolling(concurrency: u32, phase: Phase) -> Phase {
-    Phase { concurrency: Some(concurrency), ..phase }
+    Phase { concurrency: Some(Concurrency::Nodes(concurrency)), ..phase }
 }
 
 pub(crate) fn confirmed(phase: Phase) -> Phase {

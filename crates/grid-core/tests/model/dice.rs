@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use grid_types::decl::EffectClass;
 use grid_types::ids::mix64;
-use grid_types::job::{Condition, JobSpec, Offline, OnUnknown, Phase, PhaseNodes, Strategy, Target, Task, Tolerance};
+use grid_types::job::{
+    Concurrency, Condition, JobSpec, Offline, OnUnknown, Phase, PhaseNodes, Strategy, Target, Task, Tolerance,
+};
 
 /// An action that not every node runs.
 pub const RARE: &str = "hostname";
@@ -67,6 +69,13 @@ impl Dice {
         }
     }
 
+    fn concurrency(&mut self, flavour: Flavour) -> Concurrency {
+        match self.one_in(2) {
+            true => Concurrency::Nodes(1 + self.roll(flavour.nodes)),
+            false => Concurrency::Share(self.share_text().parse().unwrap()),
+        }
+    }
+
     fn phase(&mut self, flavour: Flavour) -> Phase {
         let phase = if self.one_in(2) {
             Phase::leaf(self.task(flavour))
@@ -74,7 +83,7 @@ impl Dice {
             let tasks = (0..=self.roll(4)).map(|_| Task { condition: self.condition(), ..self.task(flavour) });
             Phase::pipeline(tasks.collect())
         };
-        let concurrency = self.one_in(3).then(|| 1 + self.roll(flavour.nodes));
+        let concurrency = self.one_in(3).then(|| self.concurrency(flavour));
         let confirm = flavour.gates && self.one_in(8);
         let condition = self.condition();
         let chosen = [PhaseNodes::Failed, PhaseNodes::Healthy, PhaseNodes::All];
@@ -108,6 +117,7 @@ impl Dice {
         spec.failure_tolerate = self.tolerance(flavour.nodes);
         spec.offline = self.pick(&[Offline::Skip, Offline::Wait, Offline::Fail]);
         spec.on_unknown = self.pick(&[OnUnknown::Fail, OnUnknown::Fail, OnUnknown::Wait]);
+        spec.concurrency = self.one_in(4).then(|| self.concurrency(flavour));
         if flavour.timeouts && self.one_in(3) {
             spec.timeout = Some("5s".parse().unwrap());
         }

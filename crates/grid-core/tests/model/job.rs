@@ -9,8 +9,10 @@ mod ends;
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, JobSpec, Offline, Phase, PhaseNodes, Task};
+use grid_types::job::{Concurrency, Condition, JobSpec, Offline, Phase, PhaseNodes, Task};
 use grid_types::{JobStatus, Outcome};
+
+use crate::share::Budget;
 
 /// Why a lease was taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +210,7 @@ impl Job {
             return;
         }
         (self.in_phase, self.missed) = (true, false);
-        let at = if self.phase().concurrency.is_some() { At::Parked } else { At::Waiting };
+        let at = if self.room().is_some() { At::Parked } else { At::Waiting };
         let fresh = Walk { sub: 0, attempt: 1, last: None, broken: false, entered: false, begun: false, at };
         self.walks = active.iter().map(|node| (*node, fresh)).collect();
         for node in active.into_iter().filter(|_| at == At::Waiting) {
@@ -305,14 +307,23 @@ impl Job {
         self.walks.get_mut(&node).unwrap()
     }
 
+    /// The phase's own beats the job's; a share is rounded down, but never to nothing.
+    fn room(&self) -> Option<usize> {
+        let window = self.phase().concurrency.as_ref().or(self.spec.concurrency.as_ref())?;
+        Some(match window {
+            Concurrency::Nodes(nodes) => *nodes as usize,
+            Concurrency::Share(share) => Budget::read(&share.to_string()).floor_of(self.expected.len()).max(1),
+        })
+    }
+
     pub fn phase_has_window(&self) -> bool {
-        self.phase().concurrency.is_some()
+        self.room().is_some()
     }
 
     /// J2: a place in the phase's window.
     pub fn has_place(&self, node: u32) -> bool {
         let inside = self.walks.values().filter(|walk| walk.entered && walk.at != At::Ended).count();
-        self.walks[&node].entered || self.phase().concurrency.is_none_or(|room| inside < room as usize)
+        self.walks[&node].entered || self.room().is_none_or(|room| inside < room)
     }
 
     /// Its turn has come: it looks for what it has to do.

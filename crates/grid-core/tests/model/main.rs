@@ -110,7 +110,7 @@ fn brief(spec: &JobSpec) -> String {
             format!("{rare}{:?} {}{retries}", task.effect, task.condition.word())
         });
         let tasks: Vec<_> = tasks.collect();
-        let window = phase.concurrency.map_or(String::new(), |n| format!(" window {n}"));
+        let window = phase.concurrency.as_ref().map_or(String::new(), |n| format!(" window {n}"));
         let confirm = if phase.confirm { " confirm" } else { "" };
         let atomic = if phase.atomic { " atomic" } else { "" };
         let nodes = phase.nodes.map_or(String::new(), |nodes| format!(" nodes {nodes:?}"));
@@ -118,11 +118,12 @@ fn brief(spec: &JobSpec) -> String {
     };
     let phases: Vec<_> = spec.phases.iter().map(phase).collect();
     format!(
-        "{} tolerate {} offline {} on_unknown {} timeout {} ms{}",
+        "{} tolerate {} offline {} on_unknown {} window {:?} timeout {} ms{}",
         spec.strategy.word(),
         spec.tolerance(),
         spec.offline.word(),
         spec.on_unknown.word(),
+        spec.concurrency.as_ref().map(ToString::to_string),
         spec.timeout_ms(),
         phases.concat()
     )

@@ -25,6 +25,12 @@ impl Budget {
         Self::Share { numerator: digits, denominator: 10u128.pow(u32::try_from(fraction.len()).unwrap()) * hundred }
     }
 
+    /// So much of a number, rounded down.
+    pub fn floor_of(self, whole: usize) -> usize {
+        let Self::Share { numerator, denominator } = self else { panic!("{self:?} is not a share") };
+        usize::try_from(whole as u128 * numerator / denominator).unwrap()
+    }
+
     /// failed / expected > numerator / denominator, without a division.
     pub fn is_exceeded(self, failed: usize, expected: usize) -> bool {
         let (failed, expected) = (failed as u128, expected as u128);

@@ -3,6 +3,8 @@
 //! Rows of one job come by their index; every other wish is looked for row by row, in windows of [`WINDOW`] numbers a
 //! transaction, so that a rare kind among millions costs many short reads and never a long one.
 
+use std::collections::BTreeMap;
+
 use grid_types::api::{EventDoc, EventFilter};
 use grid_types::{Event, JobId};
 use rusqlite::{Connection, Row, params};
@@ -16,7 +18,8 @@ const WINDOW: u64 = 10_000;
 /// What one page may cost; a reader that wants to know of older ones asks for the next.
 pub(super) const WINDOWS_A_PAGE: u32 = 100;
 
-const COLUMNS: &str = "SELECT id, wall_ms, leader_epoch, event, job, node, namespace FROM events";
+const COLUMNS: &str = "SELECT e.id, e.wall_ms, e.leader_epoch, e.event, e.job, e.node, e.namespace, s.name, s.labels
+     FROM events e LEFT JOIN specs s ON s.job = e.job";
 
 pub(super) fn newest(conn: &Connection) -> Result<u64, Fault> {
     let newest: Option<i64> = conn.prepare_cached("SELECT max(id) FROM events")?.query_one([], |row| row.get(0))?;
@@ -64,8 +67,8 @@ fn between(
     limit: usize,
     order: &str,
 ) -> Result<Vec<EventDoc>, Fault> {
-    let of_job = if filter.job.is_some() { "job = ?3" } else { "?3 IS NULL" };
-    let sql = format!("{COLUMNS} WHERE {of_job} AND id > ?1 AND id <= ?2 ORDER BY id {order}");
+    let of_job = if filter.job.is_some() { "e.job = ?3" } else { "?3 IS NULL" };
+    let sql = format!("{COLUMNS} WHERE {of_job} AND e.id > ?1 AND e.id <= ?2 ORDER BY e.id {order}");
     let mut select = conn.prepare_cached(&sql)?;
     let mut rows = select.query(params![from.cast_signed(), to.cast_signed(), filter.job.map(key)])?;
     let mut found = Vec::new();
@@ -95,8 +98,16 @@ fn document(row: &Row<'_>) -> Result<EventDoc, Fault> {
         node,
         nodes: event.nodes().map(|nodes| nodes.iter().map(ToString::to_string).collect()),
         namespace: row.get(6)?,
+        name: row.get(7)?,
+        labels: row.get::<_, Option<String>>(8)?.map(|lines| labels(&lines)),
         role: None,
     })
+}
+
+/// Of the job, from its lines.
+fn labels(lines: &str) -> BTreeMap<String, String> {
+    let pairs = lines.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 #[cfg(test)]

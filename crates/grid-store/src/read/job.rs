@@ -9,8 +9,8 @@ use grid_core::{JobHead, Scope, Tally};
 use grid_types::api::{Counts, JobDoc, ListDoc, ResultDoc, RunDoc, StepDoc, target_doc, tasks_doc};
 use grid_types::job::JobSpec;
 use grid_types::limits::SHOWN_RUNS;
-use grid_types::{JobId, JobStatus, NodeOrd, Outcome, StepIndex};
-use rusqlite::{Connection, Row, params};
+use grid_types::{JobId, JobStatus, Name, NodeOrd, Outcome, StepIndex};
+use rusqlite::{Connection, Row, ToSql, params};
 
 use super::roster::Roster;
 use super::time_text;
@@ -110,6 +110,8 @@ impl JobRow {
         JobDoc {
             id: head.id.to_string(),
             namespace: head.namespace.to_string(),
+            name: spec.name.clone(),
+            labels: spec.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
             target: target_doc(&spec.target),
             tasks: tasks_doc(&spec.phases),
             strategy: spec.strategy.word().to_owned(),
@@ -117,6 +119,7 @@ impl JobRow {
             failure_tolerate: spec.tolerance().to_string(),
             offline: spec.offline.word().to_owned(),
             on_unknown: spec.on_unknown.word().to_owned(),
+            concurrency: spec.concurrency.as_ref().map(ToString::to_string),
             status: head.status,
             reason: head.reason.as_ref().map(|reason| reason.text(head.id)),
             held: head.held.clone(),
@@ -172,21 +175,46 @@ pub(super) fn job(conn: &Connection, namespace: &str, id: JobId, run: Option<u32
     Ok(Some(doc))
 }
 
+/// Which jobs of a namespace; what is left out is any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Jobs older than this one.
+    pub before: Option<JobId>,
+    pub status: Option<JobStatus>,
+    pub name: Option<String>,
+    /// All of them.
+    pub labels: BTreeMap<Name, Name>,
+}
+
 pub(super) fn jobs(
     conn: &Connection,
     namespace: &str,
     limit: u32,
-    before: Option<JobId>,
-    status: Option<JobStatus>,
+    filter: &JobFilter,
 ) -> Result<ListDoc<JobDoc>, Fault> {
-    let before = before.map_or(i64::MAX, key);
+    let before = filter.before.map_or(i64::MAX, key);
     // One more than asked for tells whether there is a next page.
     let most = i64::from(limit) + 1;
     let mut found = Vec::new();
-    let of_status = if status.is_some() { "AND j.status = ?4" } else { "AND ?4 IS NULL" };
-    let sql = format!("{COLUMNS} WHERE j.namespace = ?1 AND j.id < ?2 {of_status} ORDER BY j.id DESC LIMIT ?3");
+    let status = filter.status.map(JobStatus::word);
+    let lines: Vec<String> = filter.labels.iter().map(|(key, value)| format!("\n{key}={value}\n")).collect();
+    let mut values: Vec<&dyn ToSql> = vec![&namespace, &before, &most];
+    let mut wanted = String::new();
+    if let Some(status) = &status {
+        values.push(status);
+        wanted.push_str(&format!(" AND j.status = ?{}", values.len()));
+    }
+    if let Some(name) = &filter.name {
+        values.push(name);
+        wanted.push_str(&format!(" AND s.name = ?{}", values.len()));
+    }
+    for line in &lines {
+        values.push(line);
+        wanted.push_str(&format!(" AND instr(s.labels, ?{}) > 0", values.len()));
+    }
+    let sql = format!("{COLUMNS} WHERE j.namespace = ?1 AND j.id < ?2{wanted} ORDER BY j.id DESC LIMIT ?3");
     let mut list = conn.prepare_cached(&sql)?;
-    let mut rows = list.query(params![namespace, before, most, status.map(JobStatus::word)])?;
+    let mut rows = list.query(values.as_slice())?;
     while let Some(row) = rows.next()? {
         found.push(JobRow::read(row)?);
     }

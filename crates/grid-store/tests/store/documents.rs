@@ -66,7 +66,7 @@ fn jobs_are_found_in_their_own_namespace_only() {
     assert_eq!(reader.job("default", job).unwrap(), None);
     assert_eq!(reader.results("default", job, 10, None, None, None).unwrap(), None);
     assert_eq!(reader.outputs("default", job, grid_types::StepIndex(0)).unwrap(), None);
-    assert_eq!(reader.jobs("default", 10, None, None).unwrap().items, []);
+    assert_eq!(reader.jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items, []);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn a_list_repeats_no_thousand_names_for_each_job() {
     let all = world.submit("all", vec![leaf("ping", "echo")]);
     let one = world.submit("node:node-7", vec![leaf("ping", "echo")]);
     world.store();
-    let list = world.reader().jobs("default", 10, None, None).unwrap().items;
+    let list = world.reader().jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items;
     let names: Vec<_> = list.iter().map(|doc| (doc.id.clone(), doc.expected.clone(), doc.expected_count)).collect();
     let seven = Some(vec!["node-7".to_owned()]);
     assert_eq!(names, [(one.to_string(), seven, 1), (all.to_string(), None, 1_001)]);
@@ -94,7 +94,7 @@ fn jobs_are_listed_newest_first_without_results() {
     for limit in [1, 2, 5, 6, 7] {
         let (mut seen, mut before) = (Vec::new(), None);
         loop {
-            let page = reader.jobs("default", limit, before, None).unwrap();
+            let page = reader.jobs("default", limit, &grid_store::JobFilter { before, ..Default::default() }).unwrap();
             assert!(page.items.len() <= limit as usize && page.items.iter().all(|doc| doc.results.is_none()));
             seen.extend(page.items.into_iter().map(|doc| doc.id));
             let Some(next) = page.next else { break };
@@ -102,7 +102,9 @@ fn jobs_are_listed_newest_first_without_results() {
         }
         assert_eq!(seen, ids.iter().map(ToString::to_string).collect::<Vec<_>>(), "limit {limit}");
     }
-    let of = |status| reader.jobs("default", 3, None, Some(status)).unwrap();
+    let of = |status| {
+        reader.jobs("default", 3, &grid_store::JobFilter { status: Some(status), ..Default::default() }).unwrap()
+    };
     assert_eq!(of(JobStatus::Running).items.len(), 1);
     let completed = of(JobStatus::Completed);
     assert_eq!((completed.items.len(), completed.next), (3, Some(ids[3].to_string())));

@@ -46,7 +46,7 @@ fn nothing_is_left_of_a_forgotten_job_and_the_others_stay_whole() {
     let reader = world.reader();
     assert_eq!(reader.job("default", old).unwrap(), None);
     assert_eq!(reader.resumable("default", old, false, 0).unwrap(), None);
-    assert_eq!(reader.jobs("default", 10, None, None).unwrap().items.len(), 1);
+    assert_eq!(reader.jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items.len(), 1);
     assert_eq!(reader.totals().unwrap().jobs["failed"], 1);
     assert_eq!(world.doc(young), before);
     let output = world.output(young, "node-2").unwrap();
@@ -64,7 +64,7 @@ fn a_large_job_goes_in_steps_that_survive_a_restart() {
     assert!(rows(&world).contains(&("results", 1_500)));
     let jobs: Vec<_> = (0..2).map(|_| ended_job(&mut world)).chain([job]).collect();
     prune(&mut world, jobs);
-    assert_eq!(world.reader().jobs("default", 10, None, None).unwrap().items, []);
+    assert_eq!(world.reader().jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items, []);
     let mut last = u64::MAX;
     for round in 0.. {
         let left: u64 = rows(&world).iter().map(|(_, rows)| *rows).sum();

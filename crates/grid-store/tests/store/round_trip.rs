@@ -182,7 +182,8 @@ fn submit(world: &mut World, random: &mut Random) {
     }
     for phase in &mut phases {
         phase.confirm = random.one_in(6);
-        phase.concurrency = random.one_in(3).then(|| u32::try_from(random.below(3)).unwrap() + 1);
+        phase.concurrency =
+            random.one_in(3).then(|| grid_types::job::Concurrency::Nodes(u32::try_from(random.below(3)).unwrap() + 1));
     }
     world.rules = match random.below(4) {
         0 => |spec| spec.offline = Offline::Wait,

@@ -1,5 +1,7 @@
 //! Events as the API shows them, and what a reader may ask for.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Role;
@@ -30,6 +32,11 @@ pub struct EventDoc {
     pub nodes: Option<Vec<String>>,
     #[serde(default)]
     pub namespace: Option<String>,
+    /// Of the job, as long as it is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
     /// Of the leader that recorded it.
     pub leader_epoch: u64,
     /// Of the controller that answers.
@@ -90,6 +97,8 @@ mod tests {
             node: None,
             nodes: Some(vec!["web-01".to_owned(), "web-02".to_owned()]),
             namespace: None,
+            name: None,
+            labels: None,
             leader_epoch: 1,
             role: None,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::job::{Condition, Phase, Target, Task};
+use crate::job::{Concurrency, Condition, Phase, Target, Task};
 use crate::outcome::{JobStatus, Outcome, RunKind};
 
 /// Rows per outcome. Every word is always present, so that a script can add them up.
@@ -24,6 +24,10 @@ pub struct TargetDoc {
 pub struct JobDoc {
     pub id: String,
     pub namespace: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     pub target: TargetDoc,
     /// Phases as submitted, defaults filled in.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
@@ -38,6 +42,9 @@ pub struct JobDoc {
     pub offline: String,
     #[serde(default)]
     pub on_unknown: String,
+    /// Of phases that have none of their own: a number of nodes, or a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<String>,
     pub status: JobStatus,
     pub reason: Option<String>,
     /// It was restored from a backup of this time and waits for a person to confirm it.
@@ -153,8 +160,8 @@ pub fn tasks_doc(phases: &[Phase]) -> Value {
             }
         };
         put_condition(&mut map, phase.condition);
-        if let Some(concurrency) = phase.concurrency {
-            map.insert("concurrency".to_owned(), json!(concurrency));
+        if let Some(concurrency) = &phase.concurrency {
+            map.insert("concurrency".to_owned(), concurrency_doc(concurrency));
         }
         if phase.confirm {
             map.insert("confirm".to_owned(), json!(true));
@@ -168,6 +175,13 @@ pub fn tasks_doc(phases: &[Phase]) -> Value {
         Value::Object(map)
     });
     shown.collect()
+}
+
+fn concurrency_doc(concurrency: &Concurrency) -> Value {
+    match concurrency {
+        Concurrency::Nodes(nodes) => json!(nodes),
+        Concurrency::Share(share) => json!(share.to_string()),
+    }
 }
 
 fn task_doc(task: &Task) -> Map<String, Value> {

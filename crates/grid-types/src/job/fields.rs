@@ -17,7 +17,7 @@ const fn field(name: &'static str, accepts: &'static str, default: &'static str,
     Field { name, accepts, default, help }
 }
 
-pub const JOB: &[Field; 7] = &[
+pub const JOB: &[Field; 10] = &[
     field("target", "a target", "required", "the nodes it runs on, frozen when it starts"),
     field(
         "tasks",
@@ -58,6 +58,19 @@ pub const JOB: &[Field; 7] = &[
         "`fail`, `wait`",
         "`fail`",
         "`fail`: a step whose outcome nobody knows counts as failed. `wait`: a person says how it ended (`gridc job resolve`)",
+    ),
+    field(
+        "concurrency",
+        "a number of nodes, from 1, or a share like `\"20%\"`",
+        "all",
+        "the `concurrency` of every phase that has none of its own",
+    ),
+    field("name", "a text of at most 128 characters", "", "for people: shown in lists and events, need not be unique"),
+    field(
+        "labels",
+        "an object of at most 32 names",
+        "`{}`",
+        "keys and values by the rule for names: shown with the job and its events, and filtered by (`gridc job list --label`)",
     ),
 ];
 
@@ -105,9 +118,9 @@ pub const PHASE: &[Field; 6] = &[
     ),
     field(
         "concurrency",
-        "a number of nodes, from 1",
-        "all",
-        "how many nodes may be in the phase at once: a rolling window. A node keeps its place until the phase ends there, retries \
+        "a number of nodes, from 1, or a share like `\"20%\"`",
+        "the job's, or all",
+        "how many nodes may be in the phase at once: a rolling window; a share is rounded down, and at least 1. A node keeps its place until the phase ends there, retries \
          included; one that is away takes none before it has begun",
     ),
     field("confirm", "`true`, `false`", "`false`", "the phase begins only after `gridc job confirm`"),

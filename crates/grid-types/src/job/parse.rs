@@ -6,15 +6,19 @@ mod phase;
 mod target;
 mod values;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 pub use target::parse_target;
 
 use self::phase::phases_field;
 use self::target::target_field;
-use self::values::{choice_field, refuse_unknown, span_field, strategy_field, tolerance_field};
+use self::values::{choice_field, concurrency_field, refuse_unknown, span_field, strategy_field, tolerance_field};
 use super::{JobSpec, Offline, OnUnknown, Target, fields};
 use crate::fault::Faults;
+use crate::limits::{MAX_JOB_LABELS, MAX_JOB_NAME_CHARS};
+use crate::name::Name;
 
 const JOB_FIELDS: &[&str] = &fields::names(fields::JOB);
 
@@ -39,9 +43,51 @@ pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {
     );
     let on_unknown =
         choice_field(job, "on_unknown", &[("fail", OnUnknown::Fail), ("wait", OnUnknown::Wait)], &mut faults);
+    let concurrency = concurrency_field(job.get("concurrency"), "concurrency", &mut faults);
+    let name = name_field(job.get("name"), &mut faults);
+    let labels = labels_field(job.get("labels"), &mut faults);
     let target = target.unwrap_or(Target::All);
-    let spec = JobSpec { target, phases, strategy, timeout, failure_tolerate, offline, on_unknown };
+    let spec =
+        JobSpec { target, phases, strategy, timeout, failure_tolerate, offline, on_unknown, concurrency, name, labels };
     faults.finish(spec)
+}
+
+fn name_field(value: Option<&Value>, faults: &mut Faults) -> Option<String> {
+    let value = value.filter(|value| !value.is_null())?;
+    let fits =
+        |name: &&str| (1..=MAX_JOB_NAME_CHARS).contains(&name.chars().count()) && !name.contains(char::is_control);
+    let name = value.as_str().filter(fits);
+    if name.is_none() {
+        let problem = format!("must be a text of 1 to {MAX_JOB_NAME_CHARS} characters, without control characters");
+        faults.add("name", problem);
+    }
+    name.map(str::to_owned)
+}
+
+fn labels_field(value: Option<&Value>, faults: &mut Faults) -> BTreeMap<Name, Name> {
+    let map = match value {
+        None | Some(Value::Null) => return BTreeMap::new(),
+        Some(Value::Object(map)) => map,
+        Some(_) => {
+            faults.add("labels", "must be an object of names, like {\"team\": \"web\"}");
+            return BTreeMap::new();
+        }
+    };
+    if map.len() > MAX_JOB_LABELS {
+        faults.add("labels", format!("has {} labels; a job has at most {MAX_JOB_LABELS}", map.len()));
+        return BTreeMap::new();
+    }
+    let mut labels = BTreeMap::new();
+    for (key, value) in map {
+        let field = || format!("labels.{}", key.chars().take(60).collect::<String>());
+        match (key.parse::<Name>(), value.as_str().map(str::parse::<Name>)) {
+            (Ok(key), Some(Ok(value))) => drop(labels.insert(key, value)),
+            (Err(e), _) => faults.add(field(), format!("the key: {e}")),
+            (_, Some(Err(e))) => faults.add(field(), e.to_string()),
+            (_, None) => faults.add(field(), "must be a string"),
+        }
+    }
+    labels
 }
 
 #[cfg(test)]

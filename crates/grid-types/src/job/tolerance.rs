@@ -51,6 +51,24 @@ impl fmt::Display for Tolerance {
     }
 }
 
+impl Share {
+    /// So much of a number, rounded down.
+    #[must_use]
+    pub(super) fn floor_of(&self, whole: usize) -> u128 {
+        whole as u128 * u128::from(self.millionths) / u128::from(WHOLE)
+    }
+
+    pub(super) fn is_zero(&self) -> bool {
+        self.millionths == 0
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// A share, as a string has it.
 impl FromStr for Share {
     type Err = String;

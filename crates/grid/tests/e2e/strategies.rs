@@ -119,6 +119,35 @@ fn j11_nodes_that_were_offline_are_said_and_can_fail_the_command_or_the_job() {
 }
 
 #[test]
+fn issue13_25_jobs_are_found_by_name_and_labels_and_events_carry_them() {
+    let cluster = two_web_nodes();
+    let (api, gridc) = (cluster.api(), cluster.gridc());
+    let run = ["job", "run", "-t", "group:web", "ping", "echo", "--concurrency", "50%", "--wait", "-o", "json"];
+    let named = [&run[..], &["--name", "Deploy web", "--label", "team=web", "--label", "tier=front"]].concat();
+    let doc = Job(gridc.run(&named).exits(0).json());
+    assert_eq!(
+        (&doc.0["name"], &doc.0["labels"]),
+        (&json!("Deploy web"), &json!({"team": "web", "tier": "front"})),
+        "{doc}"
+    );
+    assert_eq!(doc.0["tasks"][0]["concurrency"], "50%", "{doc}");
+    let other = Job(gridc.run(&run).exits(0).json());
+    let ids = |path: &str| -> Vec<String> {
+        let jobs = api.get(path).json();
+        jobs.as_array().into_iter().flatten().filter_map(|job| job["id"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(ids("/jobs"), [other.id(), doc.id()]);
+    assert_eq!(ids("/jobs?name=Deploy%20web"), [doc.id()]);
+    assert_eq!(ids("/jobs?label=tier=front,team=web"), [doc.id()]);
+    assert_eq!(ids("/jobs?label=team=db").len() + ids("/jobs?name=Deploy").len(), 0);
+    assert_eq!(api.get("/jobs?label=Team=web").status, 400);
+    let listed = gridc.run(&["job", "list", "--name", "Deploy web", "--label", "team=web"]).exits(0).stdout;
+    assert!(listed.contains("Deploy web") && listed.contains(doc.id()) && !listed.contains(other.id()), "{listed}");
+    let events = gridc.run(&["events", "--job", doc.id(), "-o", "json"]).exits(0).stdout;
+    assert!(events.contains("\"name\":\"Deploy web\"") || events.contains("\"name\": \"Deploy web\""), "{events}");
+}
+
+#[test]
 fn j6_a_node_that_joins_the_group_later_never_executes() {
     let mut cluster = two_web_nodes();
     let api = cluster.api();

@@ -54,6 +54,7 @@ Examples:
 Examples:
   gridc job list
   gridc job list --status failed --limit 10
+  gridc job list --name deploy --label team=web
   gridc job list -o json | jq -r '.items[].id'")]
     List {
         /// How many at most
@@ -62,6 +63,12 @@ Examples:
         /// Only jobs that stand like this
         #[arg(long, value_name = "STATUS")]
         status: Option<StatusWord>,
+        /// Only jobs of this name
+        #[arg(long)]
+        name: Option<String>,
+        /// Only jobs with this label; may be given several times
+        #[arg(long = "label", value_name = "KEY=VALUE")]
+        labels: Vec<String>,
     },
     /// Cancel a job: no new work goes out, running work is ended
     #[command(after_help = "\
@@ -209,14 +216,15 @@ pub struct RunArgs {
     /// [default: fail]
     #[arg(long, value_name = "RULE", value_parser = ["fail", "wait"])]
     pub on_unknown: Option<String>,
-    /// How many nodes may be at it at once [default: all]
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1..)
-    )]
-    pub concurrency: Option<u32>,
+    /// How many nodes may be at it at once: a number, or a share like 20% [default: all]
+    #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
+    pub concurrency: Option<String>,
+    /// Name of the job, for people; need not be unique
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Label of the job; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
     /// Begin only after `gridc job confirm`
     #[arg(long)]
     pub confirm: bool,
@@ -264,6 +272,11 @@ pub struct RerunArgs {
     /// Stop waiting after this long (exit 124); the job goes on
     #[arg(long, value_name = "DURATION", requires = "wait")]
     pub wait_timeout: Option<Span>,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// What a file says itself.

@@ -39,7 +39,7 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
         return None;
     };
     refuse_unknown(phase, PHASE_FIELDS, at, faults);
-    let concurrency = concurrency_field(phase.get("concurrency"), at, faults);
+    let concurrency = concurrency_field(phase.get("concurrency"), &format!("{at}.concurrency"), faults);
     let confirm = flag_field(phase.get("confirm"), &format!("{at}.confirm"), faults);
     let atomic = flag_field(phase.get("atomic"), &format!("{at}.atomic"), faults);
     let Some(tasks) = phase.get("tasks") else {

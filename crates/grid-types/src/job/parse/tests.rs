@@ -153,3 +153,38 @@ fn j9_only_a_clean_up_chooses_its_nodes() {
     ]});
     assert_eq!(fields(&in_pipeline), ["tasks[0].tasks[0].nodes"]);
 }
+
+#[test]
+fn issue13_25_name_labels_and_shares_are_read_and_bounded() {
+    let task = json!({"backend": "ping", "action": "echo", "concurrency": "50%"});
+    let body = json!({
+        "target": "all", "tasks": [task], "name": "Deploy Ünïcode", "labels": {"team": "web", "tier": "1"}, "concurrency": "20%",
+    });
+    let job = parse_job(&body).unwrap();
+    assert_eq!(job.name.as_deref(), Some("Deploy Ünïcode"));
+    assert_eq!(job.labels.len(), 2);
+    assert_eq!(job.places(&job.phases[0], 10), Some(5), "the phase's own beats the job's");
+    let bare = crate::job::Phase { concurrency: None, ..job.phases[0].clone() };
+    assert_eq!(job.places(&bare, 14), Some(2));
+    let many: serde_json::Map<_, _> = (0..33).map(|i| (format!("k{i}"), json!("v"))).collect();
+    for (fields_of, expected) in [
+        (json!({"name": "x".repeat(129)}), "name"),
+        (json!({"name": ""}), "name"),
+        (json!({"name": "a\u{0}b"}), "name"),
+        (json!({"labels": {"Team": "web"}}), "labels.Team"),
+        (json!({"labels": {"team": "Web"}}), "labels.team"),
+        (json!({"labels": {"team": 1}}), "labels.team"),
+        (json!({"labels": many}), "labels"),
+        (json!({"concurrency": "0%"}), "concurrency"),
+        (json!({"concurrency": 0}), "concurrency"),
+        (json!({"concurrency": "101%"}), "concurrency"),
+    ] {
+        let mut body = json!({"target": "all", "tasks": [{"backend": "ping", "action": "echo"}]});
+        body.as_object_mut().unwrap().extend(fields_of.as_object().unwrap().clone());
+        assert_eq!(fields(&body), [expected], "{fields_of}");
+    }
+    assert!(
+        parse_job(&json!({"target": "all", "name": "x".repeat(128), "tasks": [{"backend": "ping", "action": "echo"}]}))
+            .is_ok()
+    );
+}

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::fault::Faults;
-use crate::job::{Condition, Share, Strategy, Tolerance};
+use crate::job::{Concurrency, Condition, Share, Strategy, Tolerance};
 use crate::span::Span;
 
 pub(super) fn refuse_unknown(map: &Map<String, Value>, known: &[&str], at: &str, faults: &mut Faults) {
@@ -59,17 +59,20 @@ pub(super) fn tolerance_field(value: Option<&Value>, faults: &mut Faults) -> Opt
     parsed.map_err(|problem| faults.add("failure_tolerate", problem)).ok()
 }
 
-pub(super) fn concurrency_field(value: Option<&Value>, at: &str, faults: &mut Faults) -> Option<u32> {
-    match value {
-        None | Some(Value::Null) => None,
+pub(super) fn concurrency_field(value: Option<&Value>, field: &str, faults: &mut Faults) -> Option<Concurrency> {
+    let parsed = match value {
+        None | Some(Value::Null) => return None,
+        Some(Value::String(text)) => match text.parse::<Share>() {
+            Ok(share) if share.is_zero() => Err("must be more than 0%".to_owned()),
+            share => share.map(Concurrency::Share),
+        },
         Some(value) => {
             let nodes = value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
-            if nodes.is_none() {
-                faults.add(format!("{at}.concurrency"), "must be a whole number of nodes, at least 1");
-            }
-            nodes
+            let problem = "must be a whole number of nodes, at least 1, or a share in quotes like \"20%\"";
+            nodes.map(Concurrency::Nodes).ok_or_else(|| problem.to_owned())
         }
-    }
+    };
+    parsed.map_err(|problem| faults.add(field, problem)).ok()
 }
 
 pub(super) fn flag_field(value: Option<&Value>, field: &str, faults: &mut Faults) -> bool {
