@@ -1,6 +1,9 @@
 //! `grid`: the binary that runs things. Wiring only: it reads the command line, opens sockets and folders, and connects
 //! the parts; what they do is decided in their own crates.
 
+// They panic when nobody can read; everything is printed through `say`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
 mod config;
 mod demo;

@@ -111,7 +111,7 @@ async fn serve(
             ExitCode::from(REMOVED)
         }
         why = controller.rolled_back() => {
-            eprintln!("error: {}: {why}", args.data_dir.display());
+            say::err(format_args!("error: {}: {why}", args.data_dir.display()));
             ExitCode::from(REMOVED)
         }
         why = serving.stopped() => anyhow::bail!("{}: {why}", args.data_dir.display()),
