@@ -134,6 +134,27 @@ pub async fn demote<C: Control>(
     Ok(Json(control.change_member(&id, MemberChange::Demote).await?))
 }
 
+/// `POST /api/v1/cluster/lift`; the body is optional. A superseded cluster accepts writes again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/cluster/lift",
+    tag = "cluster",
+    operation_id = "liftSuperseded",
+    request_body = Option<EpochBody>,
+    responses(
+        (status = 200, description = "writes are accepted again", body = ClusterDoc),
+    ),
+)]
+pub async fn lift<C: Control>(
+    Fenced(mut control): Fenced<C>,
+    params: Params,
+    JsonBody(body): JsonBody,
+) -> Result<Json<ClusterDoc>, Refused> {
+    params.finish()?;
+    Fields::of(&mut control, body, &[])?.finish()?;
+    Ok(Json(control.lift_superseded().await?))
+}
+
 /// `POST /api/v1/cluster/step-down`; the body is optional. Answers who leads then.
 #[utoipa::path(
     post,

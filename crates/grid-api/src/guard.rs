@@ -103,7 +103,11 @@ impl<C: Control> FromRequestParts<C> for Fenced<C> {
 pub fn check_epoch<C: Control>(control: &C, given: Option<u64>) -> Result<(), Refused> {
     let Some(given) = given else { return Ok(()) };
     let role = control.role();
-    if given == shown_epoch(role.leader_epoch) { Ok(()) } else { Err(Refused::stale_leader(role, given)) }
+    if given == shown_epoch(role.leader_epoch) {
+        return Ok(());
+    }
+    control.epoch_claimed(given);
+    Err(Refused::stale_leader(role, given))
 }
 
 /// Epochs begin at 1, so that 0 can say "none known".

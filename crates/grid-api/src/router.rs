@@ -96,6 +96,7 @@ pub fn router<C: Control>(control: C) -> Router {
         .route(&of_member(""), guards.leader(delete(cluster::remove::<C>)))
         .route(&of_member("/promote"), guards.leader(post(cluster::promote::<C>)))
         .route(&of_member("/demote"), guards.leader(post(cluster::demote::<C>)))
+        .route("/api/v1/cluster/lift", guards.leader(post(cluster::lift::<C>)))
         .route("/api/v1/cluster/step-down", guards.leader(post(cluster::step_down::<C>)));
 
     let open = Router::new()

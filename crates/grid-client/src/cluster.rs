@@ -59,6 +59,14 @@ impl Client {
         self.tell(Method::POST, &["api", "v1", "cluster", "members", id, "demote"], None::<&()>).await
     }
 
+    /// Lets a superseded cluster accept writes again.
+    ///
+    /// # Errors
+    /// `CONFLICT` if it is not superseded, or nobody could answer.
+    pub async fn lift_superseded(&self) -> Result<ClusterDoc, Error> {
+        self.tell(Method::POST, &["api", "v1", "cluster", "lift"], None::<&()>).await
+    }
+
     /// Lets another controller lead, and returns who does then.
     ///
     /// # Errors

@@ -58,6 +58,7 @@ impl Controller {
             voters,
             majority: voters / 2 + 1,
             feature_level: self.shared.state().meta.feature_level,
+            superseded: crate::superseded::doc(&self.shared),
             members,
         }
     }

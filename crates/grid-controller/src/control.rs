@@ -203,6 +203,10 @@ pub trait Control: Clone + Send + Sync + 'static {
     fn join(&self, body: JoinBody) -> impl Future<Output = Result<JoinedDoc, Refusal>> + Send;
     fn change_member(&self, id: &str, change: MemberChange)
     -> impl Future<Output = Result<ClusterDoc, Refusal>> + Send;
+    /// E2: an operator lets a superseded cluster accept writes again.
+    fn lift_superseded(&self) -> impl Future<Output = Result<ClusterDoc, Refusal>> + Send;
+    /// E2: a client sent an epoch that is not the current one.
+    fn epoch_claimed(&self, epoch: u64);
     /// E7; answers when another controller leads.
     fn step_down(&self, to: Option<String>) -> impl Future<Output = Result<RoleDoc, Refusal>> + Send;
 

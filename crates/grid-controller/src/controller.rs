@@ -162,6 +162,7 @@ impl Controller {
             log_readers: Readers::default(),
             backups: BackupDesk::new(dir),
             restored,
+            last_claim_mono_ms: std::sync::atomic::AtomicU64::new(0),
         });
         cluster::describe(&shared);
         if let Some((listener, most)) = opening.peers {
@@ -177,6 +178,7 @@ impl Controller {
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(gate::follow(Arc::clone(&shared)));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
+        tokio::spawn(crate::superseded::follow_peers(Arc::clone(&shared)));
         tokio::spawn(announce::announce(Arc::clone(&shared)));
         tokio::spawn(levels::raise(Arc::clone(&shared)));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));

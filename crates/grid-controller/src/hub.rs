@@ -12,7 +12,7 @@ use grid_fabric::{FabricRefusal, Hub, Outbox, closing};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::node::{NodeFacts, NodeStatus};
-use grid_types::{Code, JobEpoch, JobId, LeaseKey, NodeId, NodeOrd, SessionId};
+use grid_types::{Code, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeId, NodeOrd, SessionId};
 
 use crate::dispatch::forget;
 use crate::journals;
@@ -20,6 +20,7 @@ use crate::machine::reported;
 use crate::proposer::{NoReply, TOGETHER};
 use crate::reconcile::{agrees, reconcile};
 use crate::shared::Shared;
+use crate::superseded;
 pub(crate) use reports::end_of;
 use reports::{result_command, revoke_command};
 
@@ -46,6 +47,7 @@ impl FabricHub {
                 let code = match &rejection {
                     Rejection::DuplicateNode(_) => Code::DuplicateNode,
                     Rejection::NoNode(_) => Code::NotFound,
+                    Rejection::Superseded { .. } => Code::Superseded,
                     _ => Code::Conflict,
                 };
                 // A session that is dead counts as living for so long.
@@ -211,6 +213,21 @@ impl FabricHub {
 }
 
 impl FabricHub {
+    /// E2: a worker of this cluster that has obeyed a higher generation proves that this one was superseded.
+    async fn check_generation(&self, request: &v1::RegisterNodeRequest) -> Result<(), FabricRefusal> {
+        let shown = LeaderEpoch::from_wire(request.leader_epoch).generation;
+        let is_ours = self.shared.state().meta.cluster_id == request.cluster_id;
+        if !is_ours || shown <= self.shared.generation() {
+            return Ok(());
+        }
+        superseded::commit(&self.shared, shown, format!("worker {}", request.node_id)).await;
+        let why = format!(
+            "SUPERSEDED: this worker follows generation {shown} of the cluster, this controller is of generation {}",
+            self.shared.generation()
+        );
+        Err(FabricRefusal::new(Code::Superseded, why))
+    }
+
     /// Restored jobs about which the journal of a node is to be asked now (E2).
     fn to_ask(&self, node: NodeOrd, session: SessionId) -> Vec<u64> {
         let (state, now) = (self.shared.state(), self.shared.clock.mono_ms());
@@ -243,6 +260,7 @@ impl Hub for FabricHub {
         peer: Option<SocketAddr>,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
         let Some(term) = self.shared.open_term() else { return Err(self.not_leader()) };
+        self.check_generation(&request).await?;
         let command = self.registration(request, peer)?;
         let reply = self.shared.proposer.propose(&Command::RegisterNode(command)).await;
         let Reply::Registered { node, session } = reply.map_err(|no_reply| self.refusal(no_reply))? else {

@@ -44,6 +44,7 @@ mod resume;
 mod sessions;
 mod shared;
 mod status;
+mod superseded;
 mod term;
 mod ticker;
 

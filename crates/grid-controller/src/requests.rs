@@ -163,12 +163,14 @@ pub(crate) fn refused(no_reply: NoReply) -> Refusal {
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
         Rejection::StaleRequest { .. } => Refusal { stale: Some("leader"), ..Refusal::new(Code::StaleEpoch, message) },
         Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
+        Rejection::Superseded { .. } => Refusal::new(Code::Superseded, message),
         Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
         Rejection::PlanChanged
         | Rejection::KeyConflict { .. }
         | Rejection::Forgotten(_)
         | Rejection::NotWaiting(_)
         | Rejection::NodeStands(_)
+        | Rejection::NotSuperseded
         | Rejection::Ended { .. }
         | Rejection::StaleSession { .. }
         | Rejection::StatusMoved { .. } => Refusal::new(Code::Conflict, message),
@@ -221,6 +223,15 @@ impl Control for Controller {
     async fn change_member(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
         self.check_fence()?;
         self.change(id, change).await
+    }
+
+    async fn lift_superseded(&self) -> Result<ClusterDoc, Refusal> {
+        crate::superseded::lift(&self.shared).await?;
+        Ok(self.cluster_doc().await)
+    }
+
+    fn epoch_claimed(&self, epoch: u64) {
+        crate::superseded::claimed(&self.shared, epoch);
     }
 
     async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Refusal> {

@@ -79,6 +79,8 @@ pub struct Shared {
     pub backups: BackupDesk,
     /// What the data folder was made from; every term says it (E2).
     pub restored: Option<RestoredFrom>,
+    /// When a client's epoch of a higher generation was last recorded; 0: never.
+    pub last_claim_mono_ms: AtomicU64,
 }
 
 /// What the planners remember between ticks; gone with the term.
@@ -90,6 +92,11 @@ pub struct Soft {
 impl Shared {
     pub fn state(&self) -> Held<RwLockReadGuard<'_, State>> {
         Held::lock(Rank::State, || self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Of this cluster (E2).
+    pub fn generation(&self) -> u32 {
+        self.state().meta.leadership.epoch.generation
     }
 
     pub fn sessions(&self) -> Held<MutexGuard<'_, Sessions>> {

@@ -27,6 +27,9 @@ pub async fn tick(shared: Arc<Shared>) {
         let (recorded_ms, mono_ms) = (shared.state().meta.now_ms, shared.clock.mono_ms());
         shared.elapsed.tick(recorded_ms, mono_ms, shared.raft.has_leader());
         let Some(term) = shared.open_term() else { continue };
+        if shared.state().meta.superseded.is_some() {
+            continue;
+        }
         let commands = plan(&shared, term.now_ms());
         // Awaited, so that a slow log is not flooded with the same proposals.
         let replies = propose_all(&shared, &commands).await;

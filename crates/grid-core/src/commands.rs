@@ -26,6 +26,7 @@ mod report_journal;
 mod resolve_step;
 mod resume_job;
 mod submit_job;
+mod supersede;
 
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, LeaderEpoch, LeaseKey, NodeOrd, SessionId};
@@ -54,6 +55,7 @@ pub use report_journal::{JournalOfJob, ReportJournal};
 pub use resolve_step::{ResolveStep, Verdict};
 pub use resume_job::ResumeJob;
 pub use submit_job::{RequestHash, SubmitJob};
+pub use supersede::{Shown, Supersede};
 
 use crate::apply::Turn;
 
@@ -105,10 +107,12 @@ pub enum Command {
     BeginLease(#[n(0)] BeginLease),
     #[n(22)]
     Fenced(#[n(0)] Fenced),
+    #[n(23)]
+    Supersede(#[n(0)] Supersede),
 }
 
 /// Commands are numbered from 0 without a gap.
-pub const LAST_COMMAND: u32 = 22;
+pub const LAST_COMMAND: u32 = 23;
 
 /// The feature level that brought a command; `None`: this program does not know it.
 #[must_use]
@@ -123,6 +127,9 @@ pub fn level_of_command(number: u32) -> Option<u32> {
 
 impl Command {
     pub(crate) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        if let Some(superseded) = turn.state.meta.superseded.as_ref().filter(|_| !self.needs_no_write()) {
+            return Err(Rejection::Superseded { generation: superseded.generation, by: superseded.by.clone() });
+        }
         match self {
             Self::BeginTerm(command) => command.handle(turn),
             Self::SubmitJob(command) => command.handle(turn),
@@ -147,6 +154,7 @@ impl Command {
             Self::ReclaimNodes(command) => command.handle(turn),
             Self::ReportJournal(command) => command.handle(turn),
             Self::BeginLease(command) => command.handle(turn),
+            Self::Supersede(command) => command.handle(turn),
         }
     }
 }
@@ -211,6 +219,15 @@ pub enum Rejection {
     /// E9: of the request, not of the leader.
     #[error("the request is for leader epoch {given}, and the current one is {}; read /role and ask again", .epoch.wire())]
     StaleRequest { given: u64, epoch: LeaderEpoch },
+    #[error(
+        "this cluster was restored elsewhere: {by} follows generation {generation}, and writes are refused here; stop this \
+         cluster and use the restored one. To keep this one instead, stop the other, take a backup here and restore it: its \
+         generation is then the newest; or, if it was a mistake, reset the workers that joined the other one \
+         (--reset-journal) and run gridc cluster lift"
+    )]
+    Superseded { generation: u32, by: String },
+    #[error("this cluster is not superseded; there is nothing to lift")]
+    NotSuperseded,
     #[error("{0} is not known")]
     NoJob(JobId),
     #[error("{job} has already ended: {status}")]

@@ -47,7 +47,8 @@ pub use commands::{
     Answer, BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, Fenced,
     FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain,
     PruneHistory, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
-    ReportJournal, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Stale, SubmitJob, Verdict, level_of_command,
+    ReportJournal, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, Stale, SubmitJob, Supersede, Verdict,
+    level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{
@@ -59,6 +60,6 @@ pub use plan::{Planned, plan};
 pub use recall::Doubt;
 pub use state::{
     Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past, Quotas,
-    Ran, RanEnd, RanState, Restored, Revoked, Scope, State, Stub, Tally, Trip,
+    Ran, RanEnd, RanState, Restored, Revoked, Scope, State, Stub, Superseded, Tally, Trip,
 };
 pub use why::why;

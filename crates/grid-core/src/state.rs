@@ -78,6 +78,20 @@ pub struct Meta {
     #[n(9)]
     #[cbor(default)]
     pub job_ids_from_ms: u64,
+    /// E2: a higher generation of this cluster was shown; writes are refused.
+    #[n(10)]
+    pub superseded: Option<Superseded>,
+}
+
+/// Who showed which generation, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Superseded {
+    #[n(0)]
+    pub generation: u32,
+    #[n(1)]
+    pub by: String,
+    #[n(2)]
+    pub wall_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]

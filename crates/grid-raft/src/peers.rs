@@ -12,11 +12,13 @@
 //! retransmission for seconds while new ones would pass.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grid_proto::peer::peer_client::PeerClient;
 use grid_proto::{causes, peer};
+use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -54,7 +56,13 @@ struct Inner {
     refusing: Told,
     refused: Told,
     lost: Mutex<HashSet<u64>>,
+    /// E2: of this member's cluster, and the highest that another one of the same cluster has shown.
+    generation: AtomicU32,
+    shown: watch::Sender<(u32, String)>,
 }
+
+/// In which a refusal says the generation of the member that refuses.
+const GENERATION_KEY: &str = "grid-generation";
 
 impl Peers {
     pub fn new(me: Card) -> Self {
@@ -65,6 +73,8 @@ impl Peers {
             refusing: Told::default(),
             refused: Told::default(),
             lost: Mutex::default(),
+            generation: AtomicU32::new(0),
+            shown: watch::Sender::default(),
         }))
     }
 
@@ -78,7 +88,42 @@ impl Peers {
 
     pub fn sender(&self, target: u64) -> peer::Sender {
         let Card { raft_id, folder_id, cluster_id, .. } = self.0.me.clone();
-        peer::Sender { cluster_id, raft_id, folder_id, target }
+        peer::Sender { cluster_id, raft_id, folder_id, target, generation: self.generation() }
+    }
+
+    pub fn set_generation(&self, generation: u32) {
+        self.0.generation.store(generation, Ordering::Relaxed);
+    }
+
+    fn generation(&self) -> u32 {
+        self.0.generation.load(Ordering::Relaxed)
+    }
+
+    /// The highest generation above this member's own that another member of its cluster has shown, and who did.
+    pub fn shown_generation(&self) -> watch::Receiver<(u32, String)> {
+        self.0.shown.subscribe()
+    }
+
+    /// A member of the same cluster says which generation it is of.
+    pub fn note_generation(&self, generation: u32, member: u64) {
+        if generation > self.generation() {
+            self.0.shown.send_if_modified(|shown| {
+                let is_news = generation > shown.0;
+                if is_news {
+                    *shown = (generation, format!("controller with member id {member}"));
+                }
+                is_news
+            });
+        }
+    }
+
+    /// A refusal that also says the generation, so that a superseded member learns of it.
+    pub fn refusal(&self, reason: String) -> Status {
+        let mut status = Status::failed_precondition(reason);
+        if let Ok(generation) = self.generation().to_string().parse() {
+            status.metadata_mut().insert(GENERATION_KEY, generation);
+        }
+        status
     }
 
     /// Connected when it is first used.
@@ -108,6 +153,8 @@ impl Peers {
                 }
             }
             Err(status) if status.code() == Code::FailedPrecondition => {
+                let shown = status.metadata().get(GENERATION_KEY).and_then(|value| value.to_str().ok()?.parse().ok());
+                self.note_generation(shown.unwrap_or(0), target);
                 if self.0.refusing.is_news(target, status.message()) {
                     tracing::warn!("member {target} refuses this one: {}", status.message());
                 }

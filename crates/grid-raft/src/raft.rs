@@ -86,6 +86,16 @@ impl<R: Send + 'static> Raft<R> {
         self.member.set_about(Box::new(about));
     }
 
+    /// E2: shown to other members in every request.
+    pub fn set_generation(&self, generation: u32) {
+        self.member.peers.set_generation(generation);
+    }
+
+    /// E2: the highest generation above its own that another member of the cluster has shown, and who did; 0: none.
+    pub fn shown_generation(&self) -> tokio::sync::watch::Receiver<(u32, String)> {
+        self.member.peers.shown_generation()
+    }
+
     pub fn roster(&self) -> Roster {
         self.member.roster()
     }

@@ -64,14 +64,20 @@ impl Desk {
             self.member.peers.note_refused(sender.raft_id, &reason);
             Err(Status::failed_precondition(reason))
         };
+        let refuse_here = |reason: String| {
+            self.member.peers.note_refused(sender.raft_id, &reason);
+            Err(self.member.peers.refusal(reason))
+        };
         if sender.cluster_id != me.cluster_id {
             return refuse(format!(
                 "member {} is of cluster {}, this is cluster {}; correct its addresses, or give it an empty folder",
                 sender.raft_id, sender.cluster_id, me.cluster_id
             ));
         }
+        self.member.peers.note_generation(sender.generation, sender.raft_id);
         if sender.target != me.raft_id {
-            return refuse(format!(
+            // Of the same cluster: it may be a member from before a restore, which is to learn that.
+            return refuse_here(format!(
                 "member {} looks for member {} here, this is member {}; two members may have been given one address",
                 sender.raft_id, sender.target, me.raft_id
             ));

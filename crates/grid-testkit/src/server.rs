@@ -92,9 +92,14 @@ impl ServerOptions {
     }
 
     /// Starts it only, where another one has been: for one that takes its place, or is expected to be refused.
-    pub fn spawn_at(self, (api, grpc): (u16, u16)) -> Server {
+    pub fn spawn_at(self, ports: (u16, u16)) -> Server {
+        self.spawn_with(ports, free_port())
+    }
+
+    /// The same, also where other controllers look for it.
+    pub fn spawn_with(self, (api, grpc): (u16, u16), raft: u16) -> Server {
         std::fs::create_dir_all(&self.dir).expect("the server's folder");
-        let ports = Ports { api, grpc, raft: free_port() };
+        let ports = Ports { api, grpc, raft };
         let process = spawn(&self, ports);
         Server { options: self, ports, process }
     }
@@ -144,6 +149,11 @@ impl Server {
     /// Where workers are served.
     pub fn grpc_port(&self) -> u16 {
         self.ports.grpc
+    }
+
+    /// Where other controllers reach it.
+    pub fn raft_port(&self) -> u16 {
+        self.ports.raft
     }
 
     pub fn process(&mut self) -> &mut Process {

@@ -19,7 +19,7 @@ pub use agent_doc::{
     AGENT_SLOTS, AgentLeaseDoc, DEFAULT_WAIT_MS, LeasesDoc, MAX_INSTANCE_BYTES, MAX_WAIT_MS, RecordedDoc,
 };
 pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
-pub use cluster_doc::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, StepDownBody};
+pub use cluster_doc::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, StepDownBody, SupersededDoc};
 pub use event_doc::{EVENT_KINDS, EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, RunDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 pub use log_doc::{LogCursor, LogDoc, LogNote, LogText, LogsBody};
@@ -92,6 +92,9 @@ pub struct StatusDoc {
     /// Why this controller's snapshots fail at present; they are tried again, and the log grows meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_problem: Option<String>,
+    /// It was restored elsewhere and refuses writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded: Option<SupersededDoc>,
 }
 
 /// A node. In alias lists `status` is `online` or `offline`; `state` is always exact.

@@ -11,6 +11,8 @@ pub enum Code {
     NotFound,
     Conflict,
     DuplicateNode,
+    /// The cluster was restored elsewhere and refuses writes (E2).
+    Superseded,
     BadRequest,
     Invalid,
     TooLarge,
@@ -45,6 +47,7 @@ const TABLE: &[Row] = &[
     row(Code::NotFound, "NOT_FOUND", 404, 5, 4),
     row(Code::Conflict, "CONFLICT", 409, 9, 5),
     row(Code::DuplicateNode, "DUPLICATE_NODE", 409, 6, 5),
+    row(Code::Superseded, "SUPERSEDED", 409, 9, 5),
     row(Code::BadRequest, "BAD_REQUEST", 400, 3, 2),
     row(Code::Invalid, "INVALID", 422, 3, 2),
     row(Code::TooLarge, "TOO_LARGE", 413, 3, 2),

@@ -69,6 +69,12 @@ coded! {
 
         40 TermBegun { 0 leader: Name, 1 epoch: LeaderEpoch } => format!("leader epoch {epoch}");
         41 HistoryPruned { 0 jobs: u32 } => format!("{jobs} jobs");
+        /// `by`: the worker or controller that showed it.
+        42 ClusterSuperseded { 0 generation: u32, 1 by: String } =>
+            format!("{by} follows generation {generation}; writes are refused");
+        43 SupersessionLifted => "an operator lifted it; writes are accepted";
+        44 HigherGenerationClaimed { 0 generation: u32 } =>
+            format!("a client sent an epoch of generation {generation}");
     }
 }
 
@@ -118,6 +124,9 @@ impl Event {
             (_, Some(job), _) => job.to_string(),
             (_, None, Some(node)) => node.to_owned(),
             (Self::TermBegun { leader, .. }, None, None) => leader.to_string(),
+            (Self::ClusterSuperseded { .. } | Self::SupersessionLifted | Self::HigherGenerationClaimed { .. }, ..) => {
+                "cluster".to_owned()
+            }
             _ => "history".to_owned(),
         }
     }

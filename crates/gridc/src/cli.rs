@@ -170,6 +170,17 @@ Examples:
         /// Id of the controller
         id: String,
     },
+    /// Let a cluster that was superseded accept writes again
+    #[command(after_help = "\
+A cluster refuses every write when a worker or a controller shows that a backup of it was restored
+elsewhere and leads a higher generation. Lift this only when the restored cluster is gone and the
+workers that followed it were started with --reset-journal; otherwise the next one supersedes it again.
+To keep this cluster and its workers, take a backup here and restore it instead.
+
+Examples:
+  gridc cluster status
+  gridc cluster lift")]
+    Lift,
     /// Let another controller lead
     #[command(after_help = "\
 Examples:

@@ -31,6 +31,7 @@ fn status_text(status: &StatusDoc) -> String {
     if let Some(problem) = &status.snapshot_problem {
         rows.push(("snapshots", one_line(problem)));
     }
+    rows.extend(status.superseded.as_ref().map(|it| ("superseded", crate::members::superseded_text(it))));
     facts(&rows)
 }
 

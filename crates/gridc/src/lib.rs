@@ -138,6 +138,7 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Cluster(MemberVerb::Remove { id }) => members::remove(global, &id).await,
         Verb::Cluster(MemberVerb::Demote { id }) => members::demote(global, &id).await,
         Verb::Cluster(MemberVerb::Promote { id }) => members::promote(global, &id).await,
+        Verb::Cluster(MemberVerb::Lift) => members::lift(global).await,
         Verb::Cluster(MemberVerb::StepDown { to }) => members::step_down(global, to).await,
         Verb::Overview(ClusterVerb::Status) => cluster::status(global).await,
         Verb::Overview(ClusterVerb::Role) => cluster::role(global).await,

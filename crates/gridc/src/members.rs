@@ -1,6 +1,6 @@
 //! `gridc controllers` and `gridc cluster …`: the controllers, and who belongs to them.
 
-use grid_types::api::{ClusterDoc, ControllerDoc};
+use grid_types::api::{ClusterDoc, ControllerDoc, SupersededDoc};
 
 use crate::cli::{Format, Global};
 use crate::failure::Failure;
@@ -30,6 +30,10 @@ pub async fn promote(global: &Global, id: &str) -> Result<u8, Failure> {
     show(global, &crate::connect(global)?.promote_member(id).await?)
 }
 
+pub async fn lift(global: &Global) -> Result<u8, Failure> {
+    show(global, &crate::connect(global)?.lift_superseded().await?)
+}
+
 pub async fn step_down(global: &Global, to: Option<String>) -> Result<u8, Failure> {
     let role = crate::connect(global)?.step_down(to).await?;
     let leader = || one_line(role.leader_id.as_deref().unwrap_or("not known yet"));
@@ -39,16 +43,28 @@ pub async fn step_down(global: &Global, to: Option<String>) -> Result<u8, Failur
 
 fn show(global: &Global, cluster: &ClusterDoc) -> Result<u8, Failure> {
     out::print(global.output.unwrap_or(Format::Table), cluster, |terminal| {
-        let summary = facts(&[
+        let mut rows = vec![
             ("cluster", one_line(&cluster.cluster_id)),
             ("leader", one_line(cluster.leader_id.as_deref().unwrap_or_default())),
             ("leader epoch", cluster.leader_epoch.map(|epoch| epoch.to_string()).unwrap_or_default()),
             ("voters", format!("{}, {} must agree", cluster.voters, cluster.majority)),
             ("feature level", level(cluster)),
-        ]);
+        ];
+        rows.extend(cluster.superseded.as_ref().map(|superseded| ("superseded", superseded_text(superseded))));
+        let summary = facts(&rows);
         format!("{summary}\n{}", table(&cluster.members).render(terminal))
     })?;
     Ok(0)
+}
+
+/// E2: who showed a higher generation, and that writes are refused.
+pub fn superseded_text(superseded: &SupersededDoc) -> String {
+    format!(
+        "{} followed generation {} at {}; writes are refused until gridc cluster lift",
+        one_line(&superseded.by),
+        superseded.generation,
+        one_line(&superseded.at)
+    )
 }
 
 /// With those who keep it where it is, if others know more.

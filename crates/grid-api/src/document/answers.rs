@@ -119,6 +119,7 @@ fn example(code: Code) -> Value {
         Code::QueueFull => ("the queue is full; try again when jobs have ended", None),
         Code::NotFound => ("no job job-0c5t9v3k2m7qa", None),
         Code::Conflict | Code::DuplicateNode => ("job job-0c5t9v3k2m7qa has ended", None),
+        Code::Superseded => ("this cluster was restored elsewhere, and writes are refused here", None),
         Code::BadRequest => ("limit: must be a whole number from 1 to 1000", Some("limit")),
         Code::Invalid => ("tasks: must have at least one phase", Some("tasks")),
         Code::TooLarge => ("the body has more than 1048576 bytes; split the work into several jobs", Some("")),

@@ -68,10 +68,10 @@ impl Operation {
     }
 }
 
-const DECIDES: &[Code] = &[Code::Conflict];
-const ASKS: &[Code] = &[Code::Conflict, Code::DuplicateNode, Code::QueueFull];
-const REPORTS: &[Code] = &[Code::Conflict, Code::NotFound];
-const QUEUES: &[Code] = &[Code::Conflict, Code::QueueFull];
+const DECIDES: &[Code] = &[Code::Conflict, Code::Superseded];
+const ASKS: &[Code] = &[Code::Conflict, Code::Superseded, Code::DuplicateNode, Code::QueueFull];
+const REPORTS: &[Code] = &[Code::Conflict, Code::Superseded, Code::NotFound];
+const QUEUES: &[Code] = &[Code::Conflict, Code::Superseded, Code::QueueFull];
 
 #[rustfmt::skip]
 pub fn operations() -> Vec<Operation> {
@@ -113,6 +113,7 @@ pub fn operations() -> Vec<Operation> {
         Operation::of::<cluster::__path_remove>(Leader, DECIDES, &[]),
         Operation::of::<cluster::__path_promote>(Leader, DECIDES, &[]),
         Operation::of::<cluster::__path_demote>(Leader, DECIDES, &[]),
+        Operation::of::<cluster::__path_lift>(Leader, &[Code::Conflict], &[]),
         Operation::of::<cluster::__path_step_down>(Leader, &[Code::Conflict, Code::NotFound], &[]),
         Operation::of::<introspect::__path_role>(Open, &[], &[]),
         Operation::of::<introspect::__path_status>(Open, &[], &[]),

@@ -152,6 +152,7 @@ fn cluster() -> ClusterDoc {
         voters: 1,
         feature_level: 0,
         majority: 1,
+        superseded: None,
         members: Vec::new(),
     }
 }
@@ -240,6 +241,13 @@ impl Control for Fake {
         self.called(format!("{change:?} {id}"))?;
         Ok(cluster())
     }
+
+    async fn lift_superseded(&self) -> Result<ClusterDoc, Refusal> {
+        self.called("lift_superseded".to_owned())?;
+        Ok(cluster())
+    }
+
+    fn epoch_claimed(&self, _: u64) {}
 
     async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Refusal> {
         self.called(format!("step_down {to:?}"))?;
@@ -463,6 +471,7 @@ impl Control for Fake {
             nodes: BTreeMap::from([("ready".to_owned(), 3)]),
             jobs: BTreeMap::new(),
             applied_index: 9,
+            superseded: None,
             state_hash: hash.then(|| "ab".to_owned()),
             snapshot_problem: None,
         })

@@ -231,6 +231,7 @@ fn all_codes() -> Vec<Code> {
         Code::NotFound,
         Code::Conflict,
         Code::DuplicateNode,
+        Code::Superseded,
         Code::BadRequest,
         Code::Invalid,
         Code::TooLarge,
@@ -245,7 +246,7 @@ fn all_codes() -> Vec<Code> {
             Code::NotLeader | Code::StaleEpoch | Code::NoQuorum | Code::OutcomeUnknown | Code::QueueFull => {}
             Code::NotFound | Code::Conflict | Code::DuplicateNode | Code::BadRequest | Code::Invalid => {}
             Code::TooLarge | Code::UnsupportedMedia | Code::MethodNotAllowed | Code::Internal => {}
-            Code::WrongHost | Code::Forbidden => {}
+            Code::WrongHost | Code::Forbidden | Code::Superseded => {}
         }
     }
     all.to_vec()

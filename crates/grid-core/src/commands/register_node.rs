@@ -5,6 +5,8 @@
 //! entry, before anything is offered in the session. `journal_id`, `boot` and nonce are not asked about that, because a
 //! folder that was copied or put back has them, too. One that has not begun is offered as usual.
 
+use std::collections::BTreeMap;
+
 use grid_types::limits::MAX_AGENTS;
 use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Event, JobId, LeaseKey, NodeId, NodeOrd, Reason, SessionId};
@@ -12,7 +14,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::{Node, State};
+use crate::state::{Node, Past, RanState, State};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RegisterNode {
@@ -75,6 +77,7 @@ impl RegisterNode {
             Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status, old.drained, old.past),
             None => (Default::default(), Default::default(), wall_ms, NodeStatus::Ready, false, Default::default()),
         };
+        let past = self.still_held(past);
         let node = Node {
             ord,
             id: self.id.clone(),
@@ -122,6 +125,19 @@ impl RegisterNode {
             return Err(Rejection::TooManyAgents { limit: u32::try_from(MAX_AGENTS).unwrap_or(u32::MAX) });
         }
         Ok(())
+    }
+
+    /// E2: a lease of a restored job that the worker had at its last answer and has no more is in doubt.
+    fn still_held(&self, mut past: BTreeMap<JobId, Past>) -> BTreeMap<JobId, Past> {
+        for (job, of_job) in &mut past {
+            for (step, ran) in &mut of_job.ran {
+                let lease = LeaseKey { job: *job, job_epoch: ran.epoch, step: *step, attempt: ran.attempt };
+                if ran.state == RanState::Held && !self.held.contains(&lease) {
+                    ran.state = RanState::Outstanding;
+                }
+            }
+        }
+        past
     }
 
     /// E2: whether the journal has to be asked after a restore, and whether it is the one that the backup knows.

@@ -176,6 +176,21 @@ fn e2_a_job_that_moved_on_by_epochs_and_steps_is_followed_there() {
 }
 
 #[test]
+fn e2_a_later_lease_that_its_worker_lost_before_the_job_got_there_is_not_run_again() {
+    let mut world = World::with_nodes(2);
+    world.next_strategy_continue();
+    let job = world.submit("all", vec![echo(), once()]);
+    world.restore(1);
+    world.return_whole(1, &[job], &[(named(1, job, 0, 1), Some(Outcome::Success)), (named(1, job, 1, 1), None)]);
+    world.come_back_as(1, b"lost", b"restarted");
+    world.return_whole(2, &[job], &[]);
+    world.confirm(job, None).unwrap();
+    world.succeed_all_offered();
+    assert_eq!(world.offered(), [named(2, job, 1, 1)]);
+    assert_eq!(world.count(job, 1, Outcome::Unknown), 1);
+}
+
+#[test]
 fn e2_a_failure_after_the_backup_is_retried_as_the_job_asked() {
     let mut world = World::with_nodes(1);
     let job = world.submit("all", vec![retrying("test", "record", 2)]);

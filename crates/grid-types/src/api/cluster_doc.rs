@@ -45,7 +45,20 @@ pub struct ClusterDoc {
     /// The behaviour that the cluster makes use of: it rises when every member knows it.
     #[serde(default)]
     pub feature_level: u32,
+    /// It was restored elsewhere and refuses writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded: Option<SupersededDoc>,
     pub members: Vec<ControllerDoc>,
+}
+
+/// A higher generation of the cluster was shown: a backup of it was restored, and workers follow that one (E2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SupersededDoc {
+    pub generation: u32,
+    /// The worker or controller that showed it.
+    pub by: String,
+    pub at: String,
 }
 
 /// `POST /api/v1/cluster/members`: a controller asks to join.

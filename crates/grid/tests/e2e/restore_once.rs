@@ -251,3 +251,71 @@ fn e2_what_runs_is_adopted_and_what_ended_is_recorded_on_one_controller() {
 fn e2_what_runs_is_adopted_and_what_ended_is_recorded_on_three_controllers() {
     what_runs_is_adopted_and_what_ended_is_recorded(3);
 }
+
+/// Of a generation that a worker has left behind every write is refused, across restarts, until an operator lifts it.
+#[test]
+fn e2_a_superseded_controller_refuses_writes_across_a_restart_until_it_is_lifted() {
+    let mut site = Site::start(1, &[("web-01", "")]);
+    let lines = site.trio.record("lines");
+    let file = site.backup();
+    let ports = site.trio.server("c1").ports();
+    site.lose_controllers();
+    site.restore(&file);
+    let api = site.api();
+    let seen = wait_until("the worker follows", LIMIT, || api.try_submit("seen", &job("all", [record(&lines)])));
+    assert_eq!(api.wait_ended(&seen).status(), "completed");
+    site.lose_controllers();
+    let mut old = ServerOptions::new("c1", site.trio.path("c1")).spawn_at(ports);
+    old.wait_ready();
+    let refused = |api: &Api| {
+        wait_until("writes are refused", LIMIT, || {
+            let answer = api.post("/job", &job("all", [record(&lines)]));
+            ensure(answer.status == 409 && answer.json()["error"] == "SUPERSEDED", format!("{answer:?}"))?;
+            ensure(
+                answer.json()["message"].as_str().is_some_and(|why| why.contains("gridc cluster lift")),
+                "words".to_owned(),
+            )
+        });
+    };
+    refused(&api);
+    assert_eq!(api.get("/status").json()["superseded"]["generation"], 1);
+    old.kill9();
+    // Without the worker that showed it.
+    site.trio.workers.get_mut("web-01").expect("a worker").kill9_tree();
+    old.restart();
+    refused(&api);
+    let gridc = Gridc::new(&old.url());
+    let status = gridc.run(&["cluster", "status"]).exits(0).stdout;
+    assert!(status.contains("superseded") && status.contains("worker web-01"), "{status}");
+    assert!(gridc.run(&["status"]).exits(0).stdout.contains("superseded"));
+    let kinds = gridc.run(&["events"]).exits(0).stdout;
+    assert!(kinds.contains("ClusterSuperseded"), "{kinds}");
+    gridc.run(&["cluster", "lift"]).exits(0);
+    gridc.run(&["cluster", "lift"]).exits(5);
+    wait_until("writes are accepted", LIMIT, || api.try_submit("lifted", &job("all", [record(&lines)])));
+    // A client's number alone changes nothing.
+    let claimed =
+        api.post_with("/job", &[("x-grid-leader-epoch", &(9u64 << 32 | 1).to_string())], &job("all", [record(&lines)]));
+    assert_eq!((claimed.status, claimed.json()["error"].clone()), (409, json!("STALE_EPOCH")));
+    wait_until("it is an event", LIMIT, || {
+        let kinds = gridc.run(&["events"]).exits(0).stdout;
+        ensure(kinds.contains("HigherGenerationClaimed"), kinds.clone())
+    });
+    assert!(api.get("/status").json()["superseded"].is_null());
+}
+
+/// The members that were left behind learn it from the restored one at the address of their old peer.
+#[test]
+fn e2_controllers_learn_from_a_restored_peer_that_they_are_superseded() {
+    let mut site = Site::start(3, &[]);
+    let file = site.backup();
+    let ports = site.trio.server("c1").ports();
+    let raft = site.trio.server("c1").raft_port();
+    site.trio.server("c1").kill9();
+    let mut restored = ServerOptions::new("c1", site.trio.path("c1-restored")).restore(&file).spawn_with(ports, raft);
+    restored.wait_ready();
+    wait_until("the other two are superseded", LIMIT, || {
+        let status = site.trio.api("c2").try_get("/status")?.json();
+        ensure(status["superseded"]["generation"] == 1, status.to_string())
+    });
+}

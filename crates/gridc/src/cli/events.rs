@@ -14,6 +14,7 @@ Kinds:
   ConfirmationWanted PhaseConfirmed StepFailed StepFailuresOmitted StepResolved
   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead
   NodeDraining NodeDrained NodeLeft NodeRemoved TermBegun HistoryPruned
+  ClusterSuperseded SupersessionLifted HigherGenerationClaimed
 
 Examples:
   gridc events

@@ -1,0 +1,112 @@
+//! `Supersede`: somebody shows a higher generation of this cluster (E2).
+//!
+//! ```text
+//!   serving --a worker or a controller shows a higher generation--> superseded --lifted by an operator--> serving
+//! ```
+//!
+//! A backup of this cluster was restored elsewhere, and its workers follow the restored controllers. What is written here
+//! would be lost, or would run beside them, so every write is refused, across restarts, until an operator lifts it. What a
+//! client claims is only recorded as an event: anyone may send a number.
+
+use grid_types::Event;
+use minicbor::{Decode, Encode};
+
+use super::{Command, Rejection, Reply};
+use crate::apply::Turn;
+use crate::state::Superseded;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Supersede {
+    /// `None`: an operator lifts it.
+    #[n(0)]
+    pub shown: Option<Shown>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Shown {
+    #[n(0)]
+    pub generation: u32,
+    /// The worker or controller that showed it; `None`: a client.
+    #[n(1)]
+    pub by: Option<String>,
+}
+
+impl Supersede {
+    pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
+        let meta = &mut turn.state.meta;
+        let Some(Shown { generation, by }) = &self.shown else {
+            let lifted = meta.superseded.take();
+            if lifted.is_some() {
+                turn.record_event(Event::SupersessionLifted);
+            }
+            return if lifted.is_some() { Ok(Reply::Done) } else { Err(Rejection::NotSuperseded) };
+        };
+        if *generation <= meta.leadership.epoch.generation {
+            return Ok(Reply::Done);
+        }
+        let Some(by) = by else {
+            turn.record_event(Event::HigherGenerationClaimed { generation: *generation });
+            return Ok(Reply::Done);
+        };
+        if meta.superseded.as_ref().is_some_and(|known| known.generation >= *generation) {
+            return Ok(Reply::Done);
+        }
+        let superseded = Superseded { generation: *generation, by: by.clone(), wall_ms: meta.wall_ms };
+        meta.superseded = Some(superseded);
+        turn.record_event(Event::ClusterSuperseded { generation: *generation, by: by.clone() });
+        Ok(Reply::Done)
+    }
+}
+
+impl Command {
+    /// What a superseded cluster still applies: nothing that anyone asks for.
+    pub(super) fn needs_no_write(&self) -> bool {
+        match self {
+            Self::Fenced(fenced) => fenced.command.needs_no_write(),
+            Self::BeginTerm(_)
+            | Self::RaiseFeatureLevel(_)
+            | Self::Supersede(_)
+            | Self::PruneHistory(_)
+            | Self::ReclaimNodes(_) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Shown, Supersede};
+    use crate::commands::{Command, Rejection, Reply};
+    use crate::world::{World, leaf};
+
+    fn shown(world: &mut World, generation: u32, by: Option<&str>) {
+        let shown = Some(Shown { generation, by: by.map(str::to_owned) });
+        assert_eq!(world.apply(vec![Command::Supersede(Supersede { shown })]).replies, [Ok(Reply::Done)]);
+    }
+
+    #[test]
+    fn e2_a_superseded_cluster_refuses_every_write_until_an_operator_lifts_it() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        let lease = world.offered()[0];
+        shown(&mut world, 0, Some("web-01"));
+        shown(&mut world, 7, None);
+        assert_eq!(world.state.meta.superseded, None, "its own generation, and what a client says");
+        shown(&mut world, 1, Some("web-01"));
+        let refused = |reply: Result<Reply, Rejection>| {
+            assert!(matches!(reply, Err(Rejection::Superseded { generation: 1, .. })))
+        };
+        refused(world.submit_keyed("all", vec![leaf("ping", "echo")], None));
+        refused(world.cancel(job));
+        refused(world.report(lease, grid_types::Outcome::Success));
+        refused(world.register("node-1", b"journal-1", 2, b"again", false));
+        let term = world.head().term + 1;
+        world.begin_term(term).unwrap();
+        refused(world.submit_keyed("all", vec![leaf("ping", "echo")], None));
+        let lift = Command::Supersede(Supersede { shown: None });
+        assert_eq!(world.apply(vec![lift.clone()]).replies, [Ok(Reply::Done)]);
+        assert_eq!(world.apply(vec![lift]).replies, [Err(Rejection::NotSuperseded)]);
+        world.finish_all();
+        assert_eq!(world.status(job), grid_types::JobStatus::Completed);
+    }
+}
