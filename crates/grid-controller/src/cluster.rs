@@ -51,6 +51,8 @@ impl Controller {
             })
             .collect();
         let voters = u32::try_from(roster.members.iter().filter(|listed| listed.is_voter).count()).unwrap_or(u32::MAX);
+        // One lock of the state after the other.
+        let superseded = crate::superseded::doc(&self.shared);
         ClusterDoc {
             cluster_id: self.shared.raft.card().cluster_id.clone(),
             leader_id: role.leader_id,
@@ -58,7 +60,7 @@ impl Controller {
             voters,
             majority: voters / 2 + 1,
             feature_level: self.shared.state().meta.feature_level,
-            superseded: crate::superseded::doc(&self.shared),
+            superseded,
             members,
         }
     }
