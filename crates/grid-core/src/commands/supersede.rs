@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(world.state.meta.superseded, None, "its own generation, and what a client says");
         shown(&mut world, 1, Some("web-01"));
         let refused = |reply: Result<Reply, Rejection>| {
-            assert!(matches!(reply, Err(Rejection::Superseded { generation: 1, .. })))
+            assert!(matches!(reply, Err(Rejection::Superseded { generation: 1, .. })));
         };
         refused(world.submit_keyed("all", vec![leaf("ping", "echo")], None));
         refused(world.cancel(job));
