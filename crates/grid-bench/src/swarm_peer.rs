@@ -157,6 +157,7 @@ impl Peer {
             cluster_id: String::new(),
             held: self.held.iter().copied().map(v1::Lease::from).collect(),
             leader_epoch: 0,
+            unstarted: Vec::new(),
         }
     }
 

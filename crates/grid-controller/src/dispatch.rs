@@ -182,10 +182,17 @@ fn kind_of(answer: Answer) -> v1::AnswerKind {
 
 /// Every lease that is out has an end (W6), whether its worker is there or not.
 fn arm(shared: &Shared, batch: &Outgoing, gives_out: bool, now_mono_ms: u64) {
+    let state = shared.state();
     let mut soft = shared.soft();
     for answered in &batch.answers {
-        soft.backstop.ended(answered.node, answered.lease);
+        // A report that came to nothing leaves the lease out, and its deadline with it.
+        let job = state.jobs.get(&answered.lease.job);
+        let is_out = job.and_then(|job| job.lease_at(answered.node)).is_some_and(|(lease, _)| lease == answered.lease);
+        if !is_out {
+            soft.backstop.ended(answered.node, answered.lease);
+        }
     }
+    drop(state);
     for effect in &batch.effects {
         match effect {
             // E8: what is not sent has no deadline yet.

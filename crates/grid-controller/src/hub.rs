@@ -24,6 +24,9 @@ use crate::superseded;
 pub(crate) use reports::end_of;
 use reports::{result_command, revoke_command};
 
+/// Leases of one registration.
+const MAX_HELD: usize = 20_000;
+
 pub struct FabricHub {
     shared: Arc<Shared>,
 }
@@ -89,9 +92,11 @@ impl FabricHub {
         let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
         let lives = |node| self.shared.sessions().lives(node, now, limit) || self.shared.agents.lives(node, now, limit);
         let known_session_lives = node.is_some_and(lives);
-        let held = request.held.into_iter().map(LeaseKey::from).collect();
+        // What is beyond the bound counts as not held, which is safe: a worker has at most its slots and what it reports.
+        let leases = |listed: Vec<v1::Lease>| listed.into_iter().take(MAX_HELD).map(LeaseKey::from).collect();
+        let (held, unstarted) = (leases(request.held), leases(request.unstarted));
         let (journal_id, boot, nonce) = (request.journal_id, request.boot, request.nonce);
-        Ok(RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives, agent: false, held })
+        Ok(RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives, agent: false, held, unstarted })
     }
 
     fn node_ord(&self, node: &str) -> Result<NodeOrd, FabricRefusal> {

@@ -170,6 +170,7 @@ mod tests {
                     known_session_lives: false,
                     agent: false,
                     held: Vec::new(),
+                    unstarted: Vec::new(),
                 }));
             }
             let body =

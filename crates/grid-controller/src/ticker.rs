@@ -61,7 +61,7 @@ fn plan(shared: &Shared, now_ms: u64) -> Vec<Command> {
     if commands.is_empty() && !is_recorded && state.next_due_ms().is_some() {
         commands.push(Command::FireTimers(FireTimers {}));
     }
-    commands.extend(soft.backstop.expired(mono_ms));
+    commands.extend(soft.backstop.expired(&state, mono_ms));
     commands
 }
 

@@ -235,6 +235,7 @@ impl World {
             known_session_lives: lives,
             agent: false,
             held: Vec::new(),
+            unstarted: Vec::new(),
         })
     }
 
@@ -249,14 +250,30 @@ impl World {
         self.one(Self::register_command(id, journal, boot, nonce, lives, 4))
     }
 
+    /// A worker process registers with leases that it received and has not started.
+    pub fn register_unstarted(&mut self, id: &str, nonce: &[u8], unstarted: &[Lease]) -> Result<Reply, Rejection> {
+        self.register_with(id, nonce, unstarted, unstarted)
+    }
+
     /// A worker process registers with the leases that its journal has.
     pub fn register_holding(&mut self, id: &str, nonce: &[u8], held: &[Lease]) -> Result<Reply, Rejection> {
+        self.register_with(id, nonce, held, &[])
+    }
+
+    fn register_with(
+        &mut self,
+        id: &str,
+        nonce: &[u8],
+        held: &[Lease],
+        unstarted: &[Lease],
+    ) -> Result<Reply, Rejection> {
         let journal = id.replace("node", "journal").into_bytes();
         let Command::RegisterNode(worker) = Self::register_command(id, &journal, 2, nonce, false, 4) else {
             unreachable!()
         };
-        let held = held.iter().map(|(_, lease)| *lease).collect();
-        self.one(Command::RegisterNode(RegisterNode { held, ..worker }))
+        let keys = |leases: &[Lease]| leases.iter().map(|(_, lease)| *lease).collect();
+        let (held, unstarted) = (keys(held), keys(unstarted));
+        self.one(Command::RegisterNode(RegisterNode { held, unstarted, ..worker }))
     }
 
     /// W3: the worker asks to start a lease.

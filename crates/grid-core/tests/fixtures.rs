@@ -145,6 +145,7 @@ impl Log {
             known_session_lives: false,
             agent,
             held: Vec::new(),
+            unstarted: Vec::new(),
         }));
     }
 

@@ -125,11 +125,23 @@ impl Backstop {
     }
 
     /// Leases whose time is over; each is proposed once.
-    pub fn expired(&mut self, now_ms: u64) -> Vec<Command> {
+    ///
+    /// One that has begun without this deadline knowing it (a restore adopts what its worker has, E2) gets the time of a
+    /// lease that begins; a revoked one has had it.
+    pub fn expired(&mut self, state: &State, now_ms: u64) -> Vec<Command> {
         let mut commands = Vec::new();
         while let Some((_, node, lease)) = self.queue.first().copied().filter(|(at, ..)| *at <= now_ms) {
-            let begun = self.armed.get(&(node, lease)).is_some_and(|armed| armed.begun);
+            let armed = self.armed.get(&(node, lease)).copied();
             self.ended(node, lease);
+            let job = state.jobs.get(&lease.job).filter(|job| job.lease_at(node).is_some_and(|(out, _)| out == lease));
+            let begun = armed.is_some_and(|armed| armed.begun) || job.is_some_and(|job| job.begun(node).is_some());
+            let is_news = begun && armed.is_some_and(|armed| !armed.begun && armed.stage < Stage::Begun);
+            if let Some(job) = job.filter(|_| is_news) {
+                let step = usize::try_from(lease.step.0).unwrap_or(usize::MAX);
+                let timeout_ms = job.spec.steps().nth(step).map_or(0, |(_, task)| task.timeout_ms);
+                self.begun(node, lease, timeout_ms, now_ms);
+                continue;
+            }
             commands.push(Command::ExpireLease(ExpireLease { node, lease, begun }));
         }
         commands
@@ -172,9 +184,9 @@ mod tests {
         let mut backstop = Backstop::default();
         backstop.accepted(NODE, LEASE, 1_000, 500);
         backstop.accepted(NODE, LEASE, 1_000, 900);
-        assert!(backstop.expired(1_500 + GRACE_MS - 1).is_empty());
-        assert_eq!(backstop.expired(1_500 + GRACE_MS).len(), 1);
-        assert!(backstop.expired(u64::MAX).is_empty());
+        assert!(backstop.expired(&State::default(), 1_500 + GRACE_MS - 1).is_empty());
+        assert_eq!(backstop.expired(&State::default(), 1_500 + GRACE_MS).len(), 1);
+        assert!(backstop.expired(&State::default(), u64::MAX).is_empty());
     }
 
     #[test]
@@ -183,8 +195,8 @@ mod tests {
         backstop.accepted(NODE, LEASE, 24 * 3_600_000, 0);
         backstop.revoked(NODE, LEASE, 1_000);
         backstop.accepted(NODE, LEASE, 24 * 3_600_000, 2_000);
-        assert!(backstop.expired(1_000 + REVOKE_MS + GRACE_MS - 1).is_empty());
-        assert_eq!(backstop.expired(1_000 + REVOKE_MS + GRACE_MS).len(), 1);
+        assert!(backstop.expired(&State::default(), 1_000 + REVOKE_MS + GRACE_MS - 1).is_empty());
+        assert_eq!(backstop.expired(&State::default(), 1_000 + REVOKE_MS + GRACE_MS).len(), 1);
     }
 
     #[test]
@@ -194,7 +206,7 @@ mod tests {
         backstop.ended(NODE, LEASE);
         backstop.accepted(NodeOrd(2), LEASE, 0, 0);
         backstop.new_term(&State::default(), false, 0);
-        assert!(backstop.expired(u64::MAX).is_empty());
+        assert!(backstop.expired(&State::default(), u64::MAX).is_empty());
     }
 
     /// One `once` lease that is out to one node.
@@ -223,6 +235,7 @@ mod tests {
             known_session_lives: false,
             agent: false,
             held: Vec::new(),
+            unstarted: Vec::new(),
         };
         let task = json!({"backend": "test", "action": "record", "params": {"path": "/p"}, "timeout": "1s"});
         let spec = parse_job(&json!({"target": "all", "tasks": [task]})).unwrap();
@@ -248,19 +261,19 @@ mod tests {
         let mut backstop = Backstop::default();
         backstop.new_term(&state, true, 0);
         backstop.new_session(&state, &state.nodes[&NODE], true, 0);
-        assert!(backstop.expired(u64::MAX).is_empty());
+        assert!(backstop.expired(&state, u64::MAX).is_empty());
         backstop.go_on(&state, 500_000);
-        assert!(backstop.expired(500_000 + 1_000 + GRACE_MS - 1).is_empty(), "its whole time from now on");
+        assert!(backstop.expired(&state, 500_000 + 1_000 + GRACE_MS - 1).is_empty(), "its whole time from now on");
         let expire = Command::ExpireLease(ExpireLease { node: NODE, lease, begun: false });
-        assert_eq!(backstop.expired(500_000 + 1_000 + GRACE_MS), [expire]);
+        assert_eq!(backstop.expired(&state, 500_000 + 1_000 + GRACE_MS), [expire]);
         backstop.go_on(&state, 600_000);
-        assert!(backstop.expired(u64::MAX).is_empty(), "nothing was withheld since");
+        assert!(backstop.expired(&state, u64::MAX).is_empty(), "nothing was withheld since");
 
         backstop.new_term(&state, false, 0);
-        assert_eq!(backstop.expired(u64::MAX).len(), 1, "otherwise it counts from the commit");
+        assert_eq!(backstop.expired(&state, u64::MAX).len(), 1, "otherwise it counts from the commit");
         backstop.new_term(&state, true, 0);
         backstop.accepted(NODE, lease, 1_000, 0);
-        assert_eq!(backstop.expired(u64::MAX).len(), 1, "so does what a worker holds");
+        assert_eq!(backstop.expired(&state, u64::MAX).len(), 1, "so does what a worker holds");
     }
 
     #[test]
@@ -269,13 +282,28 @@ mod tests {
         let mut backstop = Backstop::default();
         backstop.accepted(NODE, lease, 1_000, 0);
         backstop.begun(NODE, lease, 1_000, 20_000);
-        assert!(backstop.expired(21_000 + GRACE_MS - 1).is_empty());
+        assert!(backstop.expired(&state, 21_000 + GRACE_MS - 1).is_empty());
         let expire = Command::ExpireLease(ExpireLease { node: NODE, lease, begun: true });
-        assert_eq!(backstop.expired(21_000 + GRACE_MS), std::slice::from_ref(&expire));
+        assert_eq!(backstop.expired(&state, 21_000 + GRACE_MS), std::slice::from_ref(&expire));
 
         let session = state.nodes[&NODE].session;
         put(&mut state, Command::BeginLease(BeginLease { node: NODE, session, lease }));
         backstop.new_term(&state, true, 0);
-        assert_eq!(backstop.expired(u64::MAX), [expire], "the next leader knows that it runs");
+        assert_eq!(backstop.expired(&state, u64::MAX), [expire], "the next leader knows that it runs");
+    }
+
+    #[test]
+    fn e2_a_lease_that_was_adopted_has_a_deadline_that_counts() {
+        let (mut state, lease) = leased();
+        let session = state.nodes[&NODE].session;
+        put(&mut state, Command::BeginLease(BeginLease { node: NODE, session, lease }));
+        let mut backstop = Backstop::default();
+        backstop.accepted(NODE, lease, 1_000, 0);
+        assert!(backstop.expired(&state, 1_000 + GRACE_MS).is_empty(), "it has begun since: its whole time again");
+        let expire = Command::ExpireLease(ExpireLease { node: NODE, lease, begun: true });
+        assert_eq!(backstop.expired(&state, 2_000 + 2 * GRACE_MS), std::slice::from_ref(&expire));
+        backstop.accepted(NODE, lease, 1_000, 0);
+        backstop.revoked(NODE, lease, 0);
+        assert_eq!(backstop.expired(&state, REVOKE_MS + GRACE_MS), [expire], "a revoked one has had its time");
     }
 }

@@ -191,6 +191,7 @@ fn register(i: u32, slots: u32) -> Command {
         known_session_lives: false,
         agent: false,
         held: Vec::new(),
+        unstarted: Vec::new(),
     })
 }
 

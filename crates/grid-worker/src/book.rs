@@ -197,6 +197,12 @@ impl Book {
         self.leases.keys().copied()
     }
 
+    /// Of those held, what this process has not started: if one of them has begun, another process began it (W3).
+    pub fn unstarted(&self) -> impl Iterator<Item = LeaseKey> {
+        let unstarted = |entry: &Entry| matches!(entry.phase, Phase::Queued(_) | Phase::Starting(_) | Phase::Asking(_));
+        self.leases.iter().filter(move |(_, entry)| unstarted(entry)).map(|(lease, _)| *lease)
+    }
+
     /// Whether the journal knows that the lease has ended: what it left running, it left on purpose.
     #[must_use]
     pub fn has_ended(&self, lease: &LeaseKey) -> bool {

@@ -130,6 +130,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             nonce: self.nonce.to_vec(),
             cluster_id: self.folder.cluster_id().to_owned(),
             held: self.book.held().map(v1::Lease::from).collect(),
+            unstarted: self.book.unstarted().map(v1::Lease::from).collect(),
             leader_epoch: self.book.epoch().wire(),
         }
     }

@@ -36,7 +36,17 @@ impl Controller {
             let known_session_lives = node.is_some_and(|node| self.lives(node.ord));
             let (journal_id, nonce) = (identity(poll), identity(poll));
             let (id, facts) = (poll.agent.clone(), facts(poll, before));
-            RegisterNode { id, facts, journal_id, boot: 0, nonce, known_session_lives, agent: true, held: Vec::new() }
+            RegisterNode {
+                id,
+                facts,
+                journal_id,
+                boot: 0,
+                nonce,
+                known_session_lives,
+                agent: true,
+                held: Vec::new(),
+                unstarted: Vec::new(),
+            }
         };
         self.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
         let state = self.shared.state();

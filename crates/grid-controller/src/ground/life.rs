@@ -127,6 +127,7 @@ pub fn register(node: &str) -> Command {
         known_session_lives: false,
         agent: false,
         held: Vec::new(),
+        unstarted: Vec::new(),
     })
 }
 

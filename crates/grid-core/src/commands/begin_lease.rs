@@ -11,7 +11,7 @@
 //! answer costs nothing.
 //! Not here: how long a grant lasts (the worker forks within 10 s of asking, or asks again).
 
-use grid_types::{LeaseKey, NodeOrd, SessionId};
+use grid_types::{LeaseKey, NodeOrd, Reason, SessionId};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
@@ -53,7 +53,12 @@ impl BeginLease {
         let timeout_ms = job.task_of(&job.cells[position]).map_or(0, |task| task.timeout_ms);
         let CellState::Leased { begun, .. } = &mut job.cells[position].state else { return refused };
         if let Some(first) = begun {
-            return Ok(Reply::Begun { granted: first.as_slice() == nonce });
+            let granted = first.as_slice() == nonce;
+            if !granted {
+                // The node's current process has not started it, and the one that did is gone: nobody can say how it ended.
+                turn.lose_lease(self.lease.job, position, Reason::NotInJournal);
+            }
+            return Ok(Reply::Begun { granted });
         }
         *begun = Some(ByteVec::from(nonce));
         turn.changes.cells.insert((self.lease.job, u32::try_from(position).unwrap_or(u32::MAX)));

@@ -3,9 +3,10 @@
 //! A second process that claims the same node is refused while the known session lives. A registration names the leases
 //! that the worker's journal has: a `once` lease that has begun (W3) and is not among them becomes `unknown` in this very
 //! entry, before anything is offered in the session. `journal_id`, `boot` and nonce are not asked about that, because a
-//! folder that was copied or put back has them, too. One that has not begun is offered as usual.
+//! folder that was copied or put back has them, too. One that has not begun is offered as usual. A lease that another
+//! process began and that this one has not started is as good as missing: nobody here knows how it ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::limits::MAX_AGENTS;
 use grid_types::node::{NodeFacts, NodeStatus};
@@ -41,6 +42,10 @@ pub struct RegisterNode {
     #[n(7)]
     #[cbor(default)]
     pub held: Vec<LeaseKey>,
+    /// Of those, what this process has not started (W3).
+    #[n(8)]
+    #[cbor(default)]
+    pub unstarted: Vec<LeaseKey>,
 }
 
 /// What a registration after a restore means for the node's journal.
@@ -180,11 +185,14 @@ impl RegisterNode {
 
     /// W1: gives up what may have run and is not in the worker's journal.
     fn give_up_leases(&self, turn: &mut Turn<'_>, ord: NodeOrd) {
-        let held: Vec<JobId> = turn.state.nodes.get(&ord).map(|n| n.held.iter().copied().collect()).unwrap_or_default();
-        for id in held {
+        let jobs: Vec<JobId> = turn.state.nodes.get(&ord).map(|n| n.held.iter().copied().collect()).unwrap_or_default();
+        let held: BTreeSet<&LeaseKey> = self.held.iter().collect();
+        let unstarted: BTreeSet<&LeaseKey> = self.unstarted.iter().collect();
+        for id in jobs {
             let (Some(job), Some(node)) = (turn.state.jobs.get(&id), turn.state.nodes.get(&ord)) else { continue };
             let (Some(position), Some((lease, revoked))) = (job.position(ord), job.lease_at(ord)) else { continue };
-            if job.never_ran(node) || self.held.contains(&lease) {
+            let began_elsewhere = job.begun(ord).is_some_and(|nonce| nonce != self.nonce) && unstarted.contains(&lease);
+            if job.never_ran(node) || (held.contains(&lease) && !began_elsewhere) {
                 continue;
             }
             let another = node.journal_id != self.journal_id;

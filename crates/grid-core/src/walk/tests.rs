@@ -304,6 +304,7 @@ fn register_lacking(world: &mut World, id: &str, backend: &str, boot: u64) {
         known_session_lives: false,
         agent: false,
         held: Vec::new(),
+        unstarted: Vec::new(),
     };
     world.apply(vec![Command::RegisterNode(command)]).replies.remove(0).unwrap();
 }

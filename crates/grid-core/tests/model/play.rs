@@ -205,6 +205,11 @@ impl Player {
         assert_eq!(reply, Ok(Reply::Begun { granted: first == process }));
         let granted = *self.granted.entry(name_of((node, lease))).or_insert(first);
         assert_eq!(granted, first, "I7: {lease} was granted to two processes");
+        if first != process {
+            // The process that began it is gone, and this one has not run it.
+            let now_ms = self.rig.model.now_ms;
+            self.rig.model.jobs.get_mut(&lease.job).unwrap().expire(node.0, now_ms);
+        }
     }
 
     fn some_job(&mut self) -> Option<JobId> {

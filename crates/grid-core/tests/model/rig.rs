@@ -268,6 +268,7 @@ impl Rig {
             known_session_lives: false,
             agent: false,
             held,
+            unstarted: Vec::new(),
         })
     }
 

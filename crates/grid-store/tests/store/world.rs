@@ -205,6 +205,7 @@ impl World {
             known_session_lives: false,
             agent: false,
             held: Vec::new(),
+            unstarted: Vec::new(),
         })
     }
 

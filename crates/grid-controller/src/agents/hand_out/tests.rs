@@ -39,6 +39,7 @@ impl World {
             known_session_lives: false,
             agent: true,
             held: Vec::new(),
+            unstarted: Vec::new(),
         }));
         world
     }

@@ -158,3 +158,29 @@ fn e8_a_lease_that_returned_to_its_queue_is_withdrawn_not_refused() {
     world.register_holding("node-1", b"again", &[]).unwrap();
     assert_eq!(world.begin(lease), GRANTED);
 }
+
+/// A clone began it while the original was paused, and is gone: the original, which has not started it, cannot answer for it.
+#[test]
+fn w1_a_process_does_not_answer_for_a_lease_that_another_one_began() {
+    for asks in [false, true] {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        let lease = world.offered()[0];
+        world.register_holding("node-1", b"a clone", &[]).unwrap();
+        assert_eq!(world.begin(lease), GRANTED);
+        if asks {
+            world.register_holding("node-1", b"nonce", &[lease]).unwrap();
+            assert_eq!(world.begin(lease), REFUSED);
+        } else {
+            world.register_unstarted("node-1", b"nonce", &[lease]).unwrap();
+        }
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown, "not cancelled or failed without having run");
+    }
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![leaf("test", "record")]);
+    let lease = world.offered()[0];
+    assert_eq!(world.begin(lease), GRANTED);
+    world.register_unstarted("node-1", b"nonce", &[lease]).unwrap();
+    assert_eq!(world.status(job), JobStatus::Running, "its own begin, whose answer was lost");
+    assert_eq!(world.begin(lease), GRANTED);
+}
