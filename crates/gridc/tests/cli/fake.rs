@@ -99,7 +99,7 @@ pub fn job(status: &str, given: &[(&str, u64)], results: Option<Value>) -> Value
     let mut doc = json!({
         "id": JOB, "namespace": "default", "target": {"scope": "group", "value": "web"},
         "tasks": [{"backend": "test", "action": "fail"}], "strategy": "fail-fast", "failure_tolerate": "0", "offline": "skip", "on_unknown": "fail", "status": status, "reason": null,
-        "step": 0, "expected": ["web-01", "web-02"], "expected_count": 2, "owner": "c1", "job_epoch": 1, "leader_epoch": 1,
+        "step": 0, "expected": ["web-01", "web-02"], "expected_count": 2, "skipped_offline": 0, "name": null, "labels": {}, "owner": "c1", "job_epoch": 1, "leader_epoch": 1,
         "counts": counts(given),
         "steps": [{"step": 0, "phase": 0, "backend": "test", "action": "fail", "counts": counts(given)}],
         "run": 1, "created_at": "2026-02-12T10:30:00Z", "updated_at": "2026-02-12T10:30:01Z",
