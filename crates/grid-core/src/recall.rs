@@ -4,6 +4,8 @@
 //!   the node's journal …                          once                            pure, idempotent
 //!   was not asked yet, the node is online         waits for the answer            offered
 //!   was not asked, the node is offline            unknown                         as always
+//!   does not exist: the node is an agent (W10)    unknown; offered if an          offered
+//!                                                 operator said `rerun_once`
 //!   holds the lease                               adopted as running              adopted as running
 //!   says that it succeeded                        recorded                        recorded
 //!   is complete and says that it failed           recorded                        recorded
@@ -57,7 +59,8 @@ impl Job {
             (true, true) | (false, _) => Recall::Offer,
         };
         if node.asked < restored.generation {
-            return if self.is_once(step) && node.status.is_online() { Recall::Wait } else { in_doubt };
+            let is_awaited = self.is_once(step) && node.status.is_online() && !node.agent;
+            return if is_awaited { Recall::Wait } else { in_doubt };
         }
         let is_complete = past.is_some_and(|past| past.is_complete);
         let known = past.and_then(|past| past.ran.get(&step)).filter(|ran| ran.epoch >= self.head.run_epoch);
@@ -135,9 +138,12 @@ impl State {
         doubts
     }
 
-    /// Restored jobs about which a node's journal is to be asked, in this generation.
+    /// Restored jobs about which a node's journal is to be asked, in this generation. None for an agent, which has none.
     #[must_use]
     pub fn to_ask(&self, node: &Node) -> Vec<JobId> {
+        if node.agent {
+            return Vec::new();
+        }
         let concerns = |job: &&Job| job.expected.is_empty() || job.position(node.ord).is_some();
         let restored = self.jobs.values().filter(|job| {
             job.head.restored.is_some_and(|restored| node.asked < restored.generation) && !job.head.status.is_ended()

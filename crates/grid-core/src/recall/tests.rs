@@ -131,6 +131,27 @@ fn e2_a_node_that_has_not_registered_is_waited_for_and_unknown_when_it_is_offlin
 }
 
 #[test]
+fn e2_an_agent_has_no_journal_and_is_not_waited_for() {
+    let restored = || {
+        let mut world = World::new();
+        world.register_agent("node-1", "a").unwrap();
+        let job = world.submit("all", vec![once()]);
+        let lease = world.hand_out(1)[0];
+        world.restore(1);
+        assert!(world.state.to_ask(&world.state.nodes[&NodeOrd(1)]).is_empty());
+        (world, job, lease)
+    };
+    let (mut world, job, _) = restored();
+    let awaited: Vec<_> = world.state.doubts(world.job(job)).iter().map(|doubt| doubt.is_awaited).collect();
+    assert_eq!(awaited, [false]);
+    world.confirm(job, None).unwrap();
+    assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown, "it keeps polling and never registers again");
+    let (mut world, job, lease) = restored();
+    world.confirm_rerun(job).unwrap();
+    assert_eq!(world.hand_out(1), [LeaseKey { attempt: Attempt(2), ..lease }]);
+}
+
+#[test]
 fn e2_an_unknown_step_waits_for_an_operator_where_the_job_says_so() {
     let mut world = World::with_nodes(1);
     world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
