@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Nothing counts before the rename: a crash leaves a folder into which the same restore can be made again, a bad backup
-//! leaves none at all. E2: the folder remembers for good that its generation lies above the backup's ([`restored`]).
+//! leaves none at all. E2: the folder remembers for good that its generation lies above the backup's, and
+//! above that of a cluster which superseded it ([`restored`]).
 //! Not here: raising the generation and holding the jobs (`BeginTerm`).
 //! There is no `state.sqlite` in the new folder: the first start makes it from the snapshot, as it does after any loss.
 
@@ -102,7 +103,7 @@ async fn found(restoring: &Restoring, unfinished: &Path) -> Result<RestoredFolde
     });
     let info = unpacking.await.map_err(|e| unreadable(&restoring.data_dir, std::io::Error::other(e)))??;
     let restored = Restored {
-        generation: info.epoch.generation.saturating_add(1),
+        generation: info.newest_generation.saturating_add(1),
         taken_wall_ms: info.taken_wall_ms,
         index: info.applied.index,
     };

@@ -83,6 +83,15 @@ pub struct Meta {
     pub superseded: Option<Superseded>,
 }
 
+impl Meta {
+    /// E2: the highest generation of this cluster that is known here, whether it is this one's or another's.
+    #[must_use]
+    pub fn newest_generation(&self) -> u32 {
+        let shown = self.superseded.as_ref().map_or(0, |superseded| superseded.generation);
+        self.leadership.epoch.generation.max(shown)
+    }
+}
+
 /// Who showed which generation, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Superseded {

@@ -38,6 +38,8 @@ pub struct BackupInfo {
     /// Everything up to and with this entry is in it.
     pub applied: Position,
     pub epoch: LeaderEpoch,
+    /// The highest generation that the state knows of, also of another cluster that superseded it (E2).
+    pub newest_generation: u32,
     /// The time of the state: everything that was acknowledged before it is in it. If it is stale, the time of its last
     /// entry, by the clock of the leader that wrote it.
     pub taken_wall_ms: u64,
@@ -124,6 +126,7 @@ pub(crate) fn describe(conn: &Connection) -> Result<BackupInfo, Fault> {
         Ok(rows.cast_unsigned())
     };
     Ok(BackupInfo {
+        newest_generation: meta.newest_generation(),
         cluster_id: meta.cluster_id,
         applied: Position { term: applied.0.cast_unsigned(), index: applied.1.cast_unsigned() },
         epoch: meta.leadership.epoch,
@@ -219,6 +222,7 @@ pub(crate) fn read_front(path: &Path, file: &mut File) -> Result<(BackupInfo, St
         cluster_id: header.cluster_id,
         applied: Position { term: header.term, index: header.index },
         epoch: header.epoch,
+        newest_generation: header.epoch.generation,
         taken_wall_ms: header.taken_wall_ms,
         stale: header.stale,
         jobs: header.jobs,

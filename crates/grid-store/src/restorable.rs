@@ -90,7 +90,8 @@ fn settle(
         Some(told) if (told.applied, &told.cluster_id) != (found.applied, &found.cluster_id) => {
             return Err(StoreError::damaged_backup(source, "its header and its content are not of one backup"));
         }
-        Some(told) => told,
+        // The header does not know it.
+        Some(told) => BackupInfo { newest_generation: found.newest_generation, ..told },
         None => found,
     };
     check(&conn).map_err(failed)?;

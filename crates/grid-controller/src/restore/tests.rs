@@ -105,3 +105,23 @@ async fn a_restore_cut_short_is_made_again() {
         started(opening(&fresh, "c9", false)).await.shutdown().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e2_a_backup_of_a_superseded_cluster_is_restored_above_the_other_one_and_accepts_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backup, fresh) = (dir.path().join("data"), dir.path().join("backup"), dir.path().join("fresh"));
+    let controller = started(opening(&data, "c1", true)).await;
+    crate::superseded::commit(&controller.shared, 5, "worker web-01".to_owned()).await;
+    assert!(state(&controller).meta.superseded.is_some());
+    controller.shared.reader.write_backup(&backup, Some(1_790_000_000_000)).unwrap();
+    controller.shutdown().await;
+    for (n, source) in [(1, &backup), (2, &data)] {
+        let fresh = fresh.with_extension(n.to_string());
+        let made = restore(&restoring(&fresh, "c9", source)).await.unwrap().expect("made");
+        assert_eq!(made.restored.generation, 6);
+        let controller = started(opening(&fresh, "c9", false)).await;
+        let meta = state(&controller).meta;
+        assert_eq!((meta.leadership.epoch.generation, meta.superseded), (6, None));
+        controller.shutdown().await;
+    }
+}

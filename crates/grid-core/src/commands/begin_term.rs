@@ -76,6 +76,10 @@ impl BeginTerm {
             meta.cluster_id.clone_from(&self.cluster_id);
             meta.feature_level = meta.feature_level.max(self.feature_level);
         }
+        if raised.is_some() {
+            // The cluster that superseded this one is the older one now.
+            meta.superseded = meta.superseded.take().filter(|superseded| superseded.generation >= epoch.generation);
+        }
         turn.record_event(Event::TermBegun { leader: self.leader.clone(), epoch });
         if let Some(restored) = raised {
             turn.move_ids();
@@ -133,6 +137,20 @@ mod tests {
         assert!(matches!(again, Err(Rejection::StaleLeader { .. })), "A→B→A must not look like A");
         let next = world.begin_term(world.head().term + 1);
         assert_eq!(next, Ok(Reply::TermBegun { epoch: first.next() }));
+    }
+
+    #[test]
+    fn e2_a_restore_above_the_generation_that_superseded_a_cluster_lets_it_accept_writes() {
+        for (generation, is_superseded) in [(2, true), (3, true), (4, false)] {
+            let mut world = World::with_nodes(1);
+            let shown = Some(crate::Shown { generation: 3, by: Some("worker web-01".to_owned()) });
+            world.one(Command::Supersede(crate::Supersede { shown })).unwrap();
+            assert_eq!(world.state.meta.newest_generation(), 3);
+            world.restore(generation);
+            assert_eq!(world.state.meta.superseded.is_some(), is_superseded, "generation {generation}");
+            let submitted = world.submit_keyed("all", vec![crate::world::leaf("ping", "echo")], None);
+            assert_eq!(submitted.is_err(), is_superseded, "generation {generation}");
+        }
     }
 
     #[test]
