@@ -226,9 +226,15 @@ impl FabricHub {
             return Ok(());
         }
         superseded::commit(&self.shared, shown, format!("worker {}", request.node_id)).await;
+        let (own, is_lifted) = {
+            let state = self.shared.state();
+            (state.meta.leadership.epoch.generation, shown <= state.meta.lifted_generation)
+        };
+        // Only an operator who has kept this cluster wants the worker here.
+        let way_out = if is_lifted { "; start it once with --reset-journal to let it join this one" } else { "" };
         let why = format!(
-            "SUPERSEDED: this worker follows generation {shown} of the cluster, this controller is of generation {}",
-            self.shared.generation()
+            "SUPERSEDED: this worker follows generation {shown} of the cluster, this controller is of generation \
+             {own}{way_out}"
         );
         Err(FabricRefusal::new(Code::Superseded, why))
     }
@@ -377,3 +383,6 @@ impl Hub for FabricHub {
 fn is_gone(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed)
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,10 +20,11 @@ use crate::shared::Shared;
 const CLAIMS_EVERY_MS: u64 = 60_000;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Commits it, and ends the sessions of workers: they look for the controllers that they should follow.
+/// Commits it, and ends the sessions of workers: they look for the controllers that they should follow. Does nothing if it
+/// is recorded already, or an operator has lifted it.
 pub async fn commit(shared: &Arc<Shared>, generation: u32, by: String) {
-    let known = shared.state().meta.superseded.as_ref().map(|superseded| superseded.generation);
-    if known >= Some(generation) || shared.open_term().is_none() {
+    let is_news = shared.state().meta.is_superseded_by(generation);
+    if !is_news || shared.open_term().is_none() {
         return;
     }
     let shown = Some(Shown { generation, by: Some(by.clone()) });
@@ -40,18 +41,12 @@ pub async fn commit(shared: &Arc<Shared>, generation: u32, by: String) {
 /// ends.
 pub async fn follow_peers(shared: Arc<Shared>) {
     let shown = shared.raft.shown_generation();
-    // What an operator has lifted is not committed again because of the same observation.
-    let mut recorded = 0;
     let mut interval = tokio::time::interval(LOOK_EVERY);
     while shared.leadership.has_changed().is_ok() {
         interval.tick().await;
         shared.raft.set_generation(shared.generation());
         let (generation, by) = shown.borrow().clone();
-        if generation > shared.generation().max(recorded) {
-            commit(&shared, generation, by).await;
-        }
-        let known = shared.state().meta.superseded.as_ref().map(|superseded| superseded.generation);
-        recorded = recorded.max(known.unwrap_or(0));
+        commit(&shared, generation, by).await;
     }
 }
 

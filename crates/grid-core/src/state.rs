@@ -81,6 +81,10 @@ pub struct Meta {
     /// E2: a higher generation of this cluster was shown; writes are refused.
     #[n(10)]
     pub superseded: Option<Superseded>,
+    /// E2: the highest generation whose supersession an operator has lifted; up to it none is recorded again.
+    #[n(11)]
+    #[cbor(default)]
+    pub lifted_generation: u32,
 }
 
 impl Meta {
@@ -88,7 +92,13 @@ impl Meta {
     #[must_use]
     pub fn newest_generation(&self) -> u32 {
         let shown = self.superseded.as_ref().map_or(0, |superseded| superseded.generation);
-        self.leadership.epoch.generation.max(shown)
+        self.leadership.epoch.generation.max(shown).max(self.lifted_generation)
+    }
+
+    /// E2: whether this generation, shown by a worker or a controller of this cluster, is to be recorded.
+    #[must_use]
+    pub fn is_superseded_by(&self, generation: u32) -> bool {
+        generation > self.newest_generation()
     }
 }
 

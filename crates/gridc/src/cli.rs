@@ -174,7 +174,7 @@ Examples:
     #[command(after_help = "\
 A cluster refuses every write when a worker or a controller shows that a backup of it was restored
 elsewhere and leads a higher generation. Lift this only when the restored cluster is gone and the
-workers that followed it were started with --reset-journal; otherwise the next one supersedes it again.
+workers that followed it were started with --reset-journal; those that were not stay refused here.
 To keep this cluster and its workers, take a backup here and restore it instead.
 
 Examples:

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! A backup of this cluster was restored elsewhere, and its workers follow the restored controllers. What is written here
-//! would be lost, or would run beside them, so every write is refused, across restarts, until an operator lifts it. What a
-//! client claims is only recorded as an event: anyone may send a number.
+//! would be lost, or would run beside them, so every write is refused, across restarts, until an operator lifts it. What was
+//! lifted is not recorded again: workers that follow the other cluster go on showing the same generation. What a client
+//! claims is only recorded as an event: anyone may send a number.
 
 use grid_types::Event;
 use minicbor::{Decode, Encode};
@@ -35,11 +36,10 @@ impl Supersede {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let meta = &mut turn.state.meta;
         let Some(Shown { generation, by }) = &self.shown else {
-            let lifted = meta.superseded.take();
-            if lifted.is_some() {
-                turn.record_event(Event::SupersessionLifted);
-            }
-            return if lifted.is_some() { Ok(Reply::Done) } else { Err(Rejection::NotSuperseded) };
+            let lifted = meta.superseded.take().ok_or(Rejection::NotSuperseded)?;
+            meta.lifted_generation = meta.lifted_generation.max(lifted.generation);
+            turn.record_event(Event::SupersessionLifted);
+            return Ok(Reply::Done);
         };
         if *generation <= meta.leadership.epoch.generation {
             return Ok(Reply::Done);
@@ -48,7 +48,7 @@ impl Supersede {
             turn.record_event(Event::HigherGenerationClaimed { generation: *generation });
             return Ok(Reply::Done);
         };
-        if meta.superseded.as_ref().is_some_and(|known| known.generation >= *generation) {
+        if !meta.is_superseded_by(*generation) {
             return Ok(Reply::Done);
         }
         let superseded = Superseded { generation: *generation, by: by.clone(), wall_ms: meta.wall_ms };
@@ -108,5 +108,19 @@ mod tests {
         assert_eq!(world.apply(vec![lift]).replies, [Err(Rejection::NotSuperseded)]);
         world.finish_all();
         assert_eq!(world.status(job), grid_types::JobStatus::Completed);
+    }
+
+    #[test]
+    fn e2_a_generation_that_was_lifted_is_not_recorded_again_and_a_higher_one_is() {
+        let mut world = World::with_nodes(1);
+        shown(&mut world, 2, Some("web-01"));
+        world.one(Command::Supersede(Supersede { shown: None })).unwrap();
+        for generation in [1, 2] {
+            shown(&mut world, generation, Some("web-01"));
+            assert_eq!(world.state.meta.superseded, None);
+        }
+        assert_eq!(world.state.meta.newest_generation(), 2, "a restore goes above it");
+        shown(&mut world, 3, Some("web-01"));
+        assert_eq!(world.state.meta.superseded.as_ref().map(|it| it.generation), Some(3));
     }
 }

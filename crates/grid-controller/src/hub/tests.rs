@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use grid_fabric::{FabricRefusal, Hub};
+use grid_proto::v1;
+use grid_types::{Code, LeaderEpoch};
+
+use super::FabricHub;
+use crate::controller::Controller;
+use crate::ground::life::{opening, started};
+use crate::superseded::lift;
+
+struct Bench {
+    controller: Controller,
+    hub: FabricHub,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let controller = started(opening(&dir.path().join("data"), "c1", true)).await.unwrap();
+        let hub = FabricHub::new(Arc::clone(&controller.shared));
+        Self { controller, hub, _dir: dir }
+    }
+
+    /// A worker of this cluster that has obeyed a leader of `generation` registers.
+    async fn register(&self, node_id: &str, generation: u32) -> FabricRefusal {
+        let request = v1::RegisterNodeRequest {
+            node_id: node_id.to_owned(),
+            cluster_id: self.controller.shared.state().meta.cluster_id.clone(),
+            leader_epoch: LeaderEpoch { generation, n: 1 }.wire(),
+            ..Default::default()
+        };
+        self.hub.register(request, None).await.expect_err("it is refused")
+    }
+
+    fn superseded(&self) -> Option<u32> {
+        self.controller.shared.state().meta.superseded.as_ref().map(|superseded| superseded.generation)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e2_a_worker_that_shows_a_lifted_generation_again_is_refused_and_supersedes_nothing() {
+    let bench = Bench::start().await;
+    let refused = bench.register("web-01", 2).await;
+    assert_eq!((refused.code, bench.superseded()), (Code::Superseded, Some(2)));
+    assert!(!refused.message.contains("--reset-journal"), "{}", refused.message);
+    assert!(lift(&bench.controller.shared).await.is_ok());
+    let refused = bench.register("web-01", 2).await;
+    assert_eq!((refused.code, bench.superseded()), (Code::Superseded, None));
+    assert!(refused.message.contains("--reset-journal"), "{}", refused.message);
+    bench.register("web-01", 3).await;
+    assert_eq!(bench.superseded(), Some(3));
+    bench.controller.shutdown().await;
+}
