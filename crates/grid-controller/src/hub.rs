@@ -65,11 +65,11 @@ impl FabricHub {
 
     fn registration(
         &self,
+        id: NodeId,
         request: v1::RegisterNodeRequest,
         peer: Option<SocketAddr>,
     ) -> Result<RegisterNode, FabricRefusal> {
         let bad = |why: String| FabricRefusal::new(Code::Invalid, why);
-        let id: NodeId = request.node_id.parse().map_err(|e| bad(format!("node id: {e}")))?;
         let facts = request.facts.ok_or_else(|| bad("the registration has no facts".to_owned()))?;
         let mut facts = NodeFacts::try_from(facts).map_err(|e| bad(e.to_string()))?;
         if facts.address.is_empty() {
@@ -219,13 +219,13 @@ impl FabricHub {
 
 impl FabricHub {
     /// E2: a worker of this cluster that has obeyed a higher generation proves that this one was superseded.
-    async fn check_generation(&self, request: &v1::RegisterNodeRequest) -> Result<(), FabricRefusal> {
+    async fn check_generation(&self, id: &NodeId, request: &v1::RegisterNodeRequest) -> Result<(), FabricRefusal> {
         let shown = LeaderEpoch::from_wire(request.leader_epoch).generation;
         let is_ours = self.shared.state().meta.cluster_id == request.cluster_id;
         if !is_ours || shown <= self.shared.generation() {
             return Ok(());
         }
-        superseded::commit(&self.shared, shown, format!("worker {}", request.node_id)).await;
+        superseded::commit(&self.shared, shown, format!("worker {id}")).await;
         let (own, is_lifted) = {
             let state = self.shared.state();
             (state.meta.leadership.epoch.generation, shown <= state.meta.lifted_generation)
@@ -271,8 +271,11 @@ impl Hub for FabricHub {
         peer: Option<SocketAddr>,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
         let Some(term) = self.shared.open_term() else { return Err(self.not_leader()) };
-        self.check_generation(&request).await?;
-        let command = self.registration(request, peer)?;
+        // First: the id goes into the log, and only a valid one is short.
+        let bad_id = |e| FabricRefusal::new(Code::Invalid, format!("node id: {e}"));
+        let id: NodeId = request.node_id.parse().map_err(bad_id)?;
+        self.check_generation(&id, &request).await?;
+        let command = self.registration(id, request, peer)?;
         let reply = self.shared.proposer.propose(&Command::RegisterNode(command)).await;
         let Reply::Registered { node, session } = reply.map_err(|no_reply| self.refusal(no_reply))? else {
             return Err(FabricRefusal::new(Code::Internal, "unexpected reply to a registration"));

@@ -53,3 +53,13 @@ async fn e2_a_worker_that_shows_a_lifted_generation_again_is_refused_and_superse
     assert_eq!(bench.superseded(), Some(3));
     bench.controller.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e2_a_registration_without_a_valid_node_id_supersedes_nothing() {
+    let bench = Bench::start().await;
+    for id in ["", "two words", &"x".repeat(1 << 20)] {
+        let refused = bench.register(id, 2).await;
+        assert_eq!((refused.code, bench.superseded()), (Code::Invalid, None));
+    }
+    bench.controller.shutdown().await;
+}

@@ -10,10 +10,12 @@
 //! claims is only recorded as an event: anyone may send a number.
 
 use grid_types::Event;
+use grid_types::limits::MAX_WORD_BYTES;
 use minicbor::{Decode, Encode};
 
 use super::{Command, Rejection, Reply};
 use crate::apply::Turn;
+use crate::report::cut;
 use crate::state::Superseded;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -51,9 +53,10 @@ impl Supersede {
         if !meta.is_superseded_by(*generation) {
             return Ok(Reply::Done);
         }
+        let by = cut(by.clone(), MAX_WORD_BYTES);
         let superseded = Superseded { generation: *generation, by: by.clone(), wall_ms: meta.wall_ms };
         meta.superseded = Some(superseded);
-        turn.record_event(Event::ClusterSuperseded { generation: *generation, by: by.clone() });
+        turn.record_event(Event::ClusterSuperseded { generation: *generation, by });
         Ok(Reply::Done)
     }
 }
@@ -108,6 +111,14 @@ mod tests {
         assert_eq!(world.apply(vec![lift]).replies, [Err(Rejection::NotSuperseded)]);
         world.finish_all();
         assert_eq!(world.status(job), grid_types::JobStatus::Completed);
+    }
+
+    #[test]
+    fn e2_only_a_bounded_name_of_what_showed_it_is_stored() {
+        let mut world = World::with_nodes(1);
+        shown(&mut world, 1, Some(&"x".repeat(1 << 20)));
+        let superseded = world.state.meta.superseded.as_ref();
+        assert_eq!(superseded.map(|it| it.by.len()), Some(grid_types::limits::MAX_WORD_BYTES));
     }
 
     #[test]
