@@ -12,6 +12,10 @@ use crate::apply::Turn;
 use crate::report::cut;
 use crate::state::{RanEnd, RanState};
 
+/// How far ahead of the clock a journal may move the ids of new jobs. Ids begin with the time and every restore moves them
+/// on by a day; what lies further ahead is damaged or forged, and would use up the range for good.
+const MOST_AHEAD_MS: u64 = 7 * 24 * 3_600 * 1_000;
+
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ReportJournal {
     #[n(0)]
@@ -56,7 +60,8 @@ impl ReportJournal {
         }
         turn.changes.nodes.insert(self.node);
         let meta = &mut turn.state.meta;
-        meta.job_ids_from_ms = meta.job_ids_from_ms.max(self.newest.minted_ms().saturating_add(1));
+        let newest_ms = self.newest.minted_ms().min(meta.wall_ms.saturating_add(MOST_AHEAD_MS));
+        meta.job_ids_from_ms = meta.job_ids_from_ms.max(newest_ms.saturating_add(1));
         for of_job in &self.jobs {
             self.take(turn, of_job);
         }
@@ -118,10 +123,32 @@ impl Turn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use grid_types::Outcome;
+    use grid_types::{JobId, NodeOrd, Outcome, SessionId};
 
-    use crate::commands::Rejection;
+    use super::{MOST_AHEAD_MS, ReportJournal};
+    use crate::commands::{Command, Rejection};
     use crate::world::{World, leaf};
+
+    #[test]
+    fn e2_a_journal_moves_job_ids_by_a_bounded_time_only() {
+        let ids_from_ms = |ahead_ms: Option<u64>| {
+            let mut world = World::with_nodes(1);
+            world.submit("all", vec![leaf("test", "record")]);
+            world.restore(1);
+            world.come_back(1);
+            let wall_ms = world.state.meta.wall_ms;
+            let newest = ahead_ms.map_or(JobId(i64::MAX as u64), |ahead| JobId::mint(wall_ms + ahead, 0, None));
+            let (node, session) = (NodeOrd(1), SessionId(world.session(1)));
+            let report =
+                ReportJournal { node, session, dropped_to: JobId(0), newest, jobs: Vec::new(), is_last: false };
+            world.one(Command::ReportJournal(report)).unwrap();
+            world.state.meta.job_ids_from_ms - world.state.meta.wall_ms
+        };
+        let days = |days: u64| days * 24 * 3_600 * 1_000;
+        assert!((days(3)..days(3) + 10).contains(&ids_from_ms(Some(days(3)))), "beyond what the journal knows");
+        assert!(ids_from_ms(Some(days(8))) <= MOST_AHEAD_MS + 1);
+        assert!(ids_from_ms(None) <= MOST_AHEAD_MS + 1);
+    }
 
     #[test]
     fn e2_only_the_current_session_answers_and_only_once_a_generation() {
