@@ -249,9 +249,17 @@ impl FabricHub {
 
     async fn take_journal(&self, node: NodeOrd, session: SessionId, report: Option<v1::JournalReport>) {
         if let Some(report) = report {
+            let is_last = report.is_last;
+            let takes_page = |session| journals::takes_page(session, is_last);
+            if !self.shared.sessions().get_mut(session).is_some_and(takes_page) {
+                return;
+            }
             let command = Command::ReportJournal(journals::command(node, session, report));
             if let Err(no_reply) = self.shared.proposer.propose(&command).await {
                 tracing::warn!(%node, "the answer of a journal was not recorded and is asked for again: {no_reply}");
+                if let Some(session) = self.shared.sessions().get_mut(session) {
+                    journals::lost_page(session, is_last);
+                }
             }
             return;
         }

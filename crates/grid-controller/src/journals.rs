@@ -2,6 +2,8 @@
 //!
 //! The question goes out with the registration, so that the answer is in the worker's first message, before it asks to
 //! start anything. It is asked again while no answer was recorded: it may have been lost with a stream or a leader.
+//! A long answer comes in pages, and the last one completes it. After a page that could not be recorded the rest is
+//! dropped, with the last page; the next question gets a whole answer.
 //! Not here: what the answer means (`grid-core`).
 
 use grid_core::{JournalOfJob, Node, RanEnd, ReportJournal, State};
@@ -24,6 +26,22 @@ pub fn to_ask(state: &State, node: &Node, session: &mut Session, now_mono_ms: u6
         session.asked_journal_mono_ms = Some(now_mono_ms);
     }
     jobs
+}
+
+/// Whether a page of an answer counts. A dropped answer ends with its last page, whatever was asked in the meantime: the
+/// pages of one answer arrive in order.
+pub fn takes_page(session: &mut Session, is_last: bool) -> bool {
+    let is_dropped = session.journal_gap;
+    if is_dropped && is_last {
+        session.journal_gap = false;
+        session.asked_journal_mono_ms = None;
+    }
+    !is_dropped
+}
+
+/// A page could not be recorded.
+pub fn lost_page(session: &mut Session, is_last: bool) {
+    session.journal_gap = !is_last;
 }
 
 /// An answer as the log carries it.
@@ -53,5 +71,30 @@ fn of_job(of_job: v1::JobJournal) -> JournalOfJob {
         job: JobId(of_job.job_id),
         forgotten: Some(of_job.forgotten_epoch).filter(|epoch| *epoch > 0).map(JobEpoch),
         leases: leases.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grid_types::{NodeOrd, SessionId};
+
+    use super::{lost_page, takes_page};
+    use crate::sessions::Sessions;
+
+    #[test]
+    fn e2_after_a_lost_page_the_rest_of_the_answer_is_dropped_and_asked_for_again() {
+        let mut sessions = Sessions::default();
+        sessions.begin(SessionId(1), NodeOrd(1), 1, 0, 0);
+        let session = sessions.get_mut(SessionId(1)).unwrap();
+        session.asked_journal_mono_ms = Some(7);
+        assert!(takes_page(session, false));
+        lost_page(session, false);
+        assert!(!takes_page(session, false));
+        assert_eq!(session.asked_journal_mono_ms, Some(7), "the worker is still answering");
+        assert!(!takes_page(session, true), "it would complete an answer that has a gap");
+        assert_eq!(session.asked_journal_mono_ms, None, "asked again with the next message");
+        assert!(takes_page(session, false) && takes_page(session, true));
+        lost_page(session, true);
+        assert!(takes_page(session, false), "nothing of that answer is left to drop");
     }
 }

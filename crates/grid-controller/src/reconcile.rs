@@ -143,6 +143,7 @@ mod tests {
                 beginning: BTreeSet::new(),
                 asked: None,
                 asked_journal_mono_ms: None,
+                journal_gap: false,
                 told: 0,
             };
             let mut world = Self { state: State::default(), session, gives_out: true };

@@ -42,6 +42,8 @@ pub struct Session {
     pub asked: Option<Asked>,
     /// When its journal was asked about restored jobs (E2).
     pub asked_journal_mono_ms: Option<u64>,
+    /// A page of its answer was not recorded: the rest of that answer does not count either.
+    pub journal_gap: bool,
     /// Which list of controllers it was told; 0: none.
     pub told: u64,
 }
@@ -75,6 +77,7 @@ impl Sessions {
             beginning: BTreeSet::new(),
             asked: None,
             asked_journal_mono_ms: None,
+            journal_gap: false,
             told: 0,
         };
         self.by_id.insert(id, session);
