@@ -27,12 +27,18 @@ impl Report {
     /// Of a lease that was taken back. `ended`: `Cancelled` by that, otherwise before it; none if it never started. A
     /// definite outcome from before it is kept (W9): what was done need not be done again.
     pub fn revoked(why: Revoked, ended: Option<Outcome>, facts: Facts) -> Self {
+        match ended {
+            Some(before @ (Outcome::Success | Outcome::Failed | Outcome::TimedOut)) => Self::said(before, None, facts),
+            _ => Self::revoked_at_agent(why, ended, facts),
+        }
+    }
+
+    /// The same of an agent. It keeps no journal and is answered STALE_EPOCH, so its outcome changes nothing (I3): the
+    /// reason names it, and a `once` step is not run again without `--rerun-once`.
+    pub fn revoked_at_agent(why: Revoked, ended: Option<Outcome>, facts: Facts) -> Self {
         let outcome = match (ended, why) {
             // The worker died while it ran: that it is over does not tell how it ended (W9).
             (Some(Outcome::Unknown), _) => Outcome::Unknown,
-            (Some(before @ (Outcome::Success | Outcome::Failed | Outcome::TimedOut)), _) => {
-                return Self::said(before, None, facts);
-            }
             (_, Revoked::Cancel) => Outcome::Cancelled,
             (_, Revoked::JobTimeout) => Outcome::TimedOut,
         };

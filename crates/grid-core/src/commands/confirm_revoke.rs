@@ -39,6 +39,7 @@ impl ConfirmRevoke {
         if node.session != self.session {
             return Err(Rejection::StaleSession { current: node.session });
         }
+        let is_agent = node.agent;
         let found = turn.state.jobs.get(&self.lease.job).and_then(|job| {
             let (lease, revoked) = job.lease_at(self.node)?;
             Some((job.position(self.node)?, revoked)).filter(|_| lease == self.lease)
@@ -46,7 +47,8 @@ impl ConfirmRevoke {
         let restored = turn.state.meta.leadership.epoch.generation > 0;
         match found {
             Some((position, Some(why))) => {
-                turn.settle(self.lease.job, position, Report::revoked(why, self.ended, self.facts()));
+                let report = if is_agent { Report::revoked_at_agent } else { Report::revoked };
+                turn.settle(self.lease.job, position, report(why, self.ended, self.facts()));
             }
             // E2: it was revoked in a time that the backup knows nothing of. The worker will never run it.
             Some((position, None)) if restored => {

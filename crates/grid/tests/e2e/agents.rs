@@ -170,8 +170,8 @@ fn w9_a_cancel_reaches_an_agent_that_waits_and_its_result_confirms_it() {
     assert_eq!(api.job(&id).count("running"), 1, "not before the agent says so");
     is_stale(&agent.report(&api, &lease, "success"), "job");
     let ended = api.wait_ended(&id);
-    let kept = (ended.status(), ended.outcome(0, "edge-01"));
-    assert_eq!(kept, ("cancelled", "success"), "what it had done is kept: {ended}");
+    assert_eq!((ended.status(), ended.outcome(0, "edge-01")), ("cancelled", "cancelled"), "{ended}");
+    assert!(ended.result_reason(0, "edge-01").contains("it had already ended: success"), "{ended}");
 
     let second = api.submit(&job("all", [record(&lines)]));
     let lease = agent.wait_lease(&api, &second);
