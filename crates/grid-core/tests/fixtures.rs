@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use grid_core::{
     BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, Entry, EntryHead, ExpireLease,
-    FEATURE_LEVEL, Fenced, FireTimers, HandOut, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL, OrderDrain,
-    PruneHistory, Quotas, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode, RequestHash,
-    ResolveStep, RestoredFrom, ResumeJob, State, SubmitJob, Verdict, apply, command_number, decode_entry,
-    encode_command, encode_entry, violations,
+    FEATURE_LEVEL, Fenced, FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL,
+    OrderDrain, PruneHistory, Quotas, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode,
+    ReportJournal, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, State, SubmitJob, Supersede, Verdict,
+    apply, command_number, decode_entry, encode_command, encode_entry, violations,
 };
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{JobEpoch, JobId, LeaseKey, Name, NodeCause, NodeOrd, Outcome, SessionId, StepIndex};
@@ -268,6 +268,26 @@ impl Log {
             events_before_ms: 5,
         }));
         self.begin(2, Some(RestoredFrom { generation: 1, backup: "2026-10-01T00:00:00Z".to_owned() }));
+        self.after_restore();
+    }
+}
+
+impl Log {
+    /// A worker answers for its journal (E2), and the restored cluster is itself superseded.
+    fn after_restore(&mut self) {
+        self.register("n1", false);
+        let (node, lease) = (NodeOrd(1), LeaseKey { job: JobId(4), job_epoch: JobEpoch(2), ..LeaseKey::FIRST });
+        self.put(&Command::ReportJournal(ReportJournal {
+            node,
+            session: self.state.nodes[&node].session,
+            dropped_to: JobId(1),
+            newest: JobId(9),
+            jobs: vec![JournalOfJob { job: JobId(4), forgotten: Some(JobEpoch(1)), leases: vec![(lease, None)] }],
+            is_last: true,
+        }));
+        let shown = Some(Shown { generation: 2, by: Some("worker n1".to_owned()) });
+        self.put(&Command::Supersede(Supersede { shown }));
+        self.put(&Command::Supersede(Supersede { shown: None }));
     }
 }
 
