@@ -35,7 +35,12 @@ pub async fn tick(shared: Arc<Shared>) {
         let replies = propose_all(&shared, &commands).await;
         for (command, reply) in commands.iter().zip(replies) {
             match (command, reply) {
-                (_, Err(no_reply)) => debug!("a planned command had no effect: {no_reply}"),
+                (_, Err(no_reply)) => {
+                    debug!("a planned command had no effect: {no_reply}");
+                    if let Command::ExpireLease(expire) = command {
+                        shared.soft().backstop.not_expired(expire, shared.clock.mono_ms());
+                    }
+                }
                 // What waits in its outbox must not run any more (V3).
                 (Command::MarkNode(mark), Ok(_)) if mark.to == NodeStatus::Dead => {
                     shared.sessions().end(mark.session, closing::STALE_SESSION);

@@ -147,6 +147,12 @@ impl Backstop {
         commands
     }
 
+    /// What was proposed did not get into the log, for example during a hand-over that failed: it is due again soon.
+    pub fn not_expired(&mut self, expire: &ExpireLease, now_ms: u64) {
+        let stage = if expire.begun { Stage::Begun } else { Stage::Accepted };
+        self.arm(expire.node, expire.lease, stage, 0, now_ms);
+    }
+
     fn arm(&mut self, node: NodeOrd, lease: LeaseKey, stage: Stage, limit_ms: u64, now_ms: u64) {
         let known = self.armed.get(&(node, lease)).copied();
         if known.is_some_and(|known| known.stage >= stage) {
@@ -305,5 +311,17 @@ mod tests {
         backstop.accepted(NODE, lease, 1_000, 0);
         backstop.revoked(NODE, lease, 0);
         assert_eq!(backstop.expired(&state, REVOKE_MS + GRACE_MS), [expire], "a revoked one has had its time");
+    }
+
+    #[test]
+    fn e7_an_expiry_that_was_not_committed_is_proposed_again() {
+        let mut backstop = Backstop::default();
+        let state = State::default();
+        backstop.accepted(NODE, LEASE, 1_000, 0);
+        let lost = backstop.expired(&state, 1_000 + GRACE_MS);
+        let [Command::ExpireLease(expire)] = &lost[..] else { panic!("{lost:?}") };
+        backstop.not_expired(expire, 50_000);
+        assert!(backstop.expired(&state, 50_000 + GRACE_MS - 1).is_empty());
+        assert_eq!(backstop.expired(&state, 50_000 + GRACE_MS), lost);
     }
 }
