@@ -306,7 +306,15 @@ fn labels(text: &str) -> Option<BTreeMap<Name, Name>> {
         let (key, value) = pair.split_once('=')?;
         Some((key.parse().ok()?, value.parse().ok()?))
     });
-    pairs.take(MAX_JOB_LABELS + 1).collect::<Option<BTreeMap<_, _>>>().filter(|labels| labels.len() <= MAX_JOB_LABELS)
+    let mut found = BTreeMap::new();
+    for pair in pairs {
+        let (key, value) = pair?;
+        // A job has one value for a key: asking for two would match nothing, and keeping the last would lie.
+        if found.len() == MAX_JOB_LABELS || found.insert(key, value).is_some() {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 fn job_query(mut params: Params, default_limit: u32) -> Result<JobQuery, Refused> {

@@ -220,10 +220,9 @@ pub enum Rejection {
     #[error("the request is for leader epoch {given}, and the current one is {}; read /role and ask again", .epoch.wire())]
     StaleRequest { given: u64, epoch: LeaderEpoch },
     #[error(
-        "this cluster was restored elsewhere: {by} follows generation {generation}, and writes are refused here; stop this \
-         cluster and use the restored one. To keep this one instead, stop the other, take a backup here and restore it: its \
-         generation is then the newest; or, if it was a mistake, reset the workers that joined the other one \
-         (--reset-journal) and run gridc cluster lift"
+        "writes are refused: this cluster was restored elsewhere as generation {generation}, shown by {by}; use that cluster. To \
+         keep this one, stop the other and restore a backup of this one; if it was a mistake, run `gridc cluster lift` after \
+         --reset-journal on its workers"
     )]
     Superseded { generation: u32, by: String },
     #[error("this cluster is not superseded; there is nothing to lift")]
