@@ -66,7 +66,7 @@ impl Arrivals {
             if let Some(arrival) = self.try_take(from) {
                 return arrival;
             }
-            // Whoever is in the way may have stopped by then.
+            // The connection that holds the place may have stopped by then.
             let _ = tokio::time::timeout(WINDOW, self.freed.notified()).await;
         }
     }
@@ -131,7 +131,7 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// Whoever has one IPv6 address has all of its /64.
+/// A client with one IPv6 address has all of its /64.
 fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

@@ -63,7 +63,7 @@ pub fn not_here<C: Control>(control: &C, role: RoleDoc) -> Refused {
 }
 
 /// Reads whose documents may be large: so many at a time are made and written, so that a flood of them leaves the
-/// threads that serve everything else time for it. Innermost: whoever waits for a leader or a majority takes no place.
+/// threads that serve everything else time for it. Innermost: a request that waits for a leader or a majority takes no place.
 pub async fn bounded(request: Request, next: Next) -> Response {
     static PLACES: Semaphore = Semaphore::const_new(8);
     let _place = PLACES.acquire().await;

@@ -122,7 +122,7 @@ fn send(shared: &Shared, batch: Outgoing, gives_out: bool, now_mono_ms: u64) -> 
                     }
                 }
             }
-            // The worker is answered by whoever proposed it (`hub`).
+            // The worker is answered by the task that proposed it (`hub`).
             Effect::Begun { .. } | Effect::Deposed => {}
         }
     }

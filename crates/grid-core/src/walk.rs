@@ -93,7 +93,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A phase that was to run and ran nowhere, because whoever was left was offline, has not been done. J9: a clean-up may
+    /// A phase that was to run and ran nowhere, because the nodes left were offline, has not been done. J9: a clean-up may
     /// reach nobody.
     fn note_unreached(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get_mut(&id).filter(|job| !job.cleans_up()) else { return };

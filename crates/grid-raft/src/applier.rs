@@ -110,7 +110,7 @@ fn serve<'s, M: Machine>(machine: &mut M, queue: &mpsc::Receiver<Job>, copies: &
                         copies.spawn(move || answer(reply, || held(&path).map(|()| position)));
                         true
                     }
-                    // Nothing was changed: the machine goes on, and whoever wanted the copy asks again.
+                    // Nothing was changed: the machine goes on, and the task that wanted the copy asks again.
                     Ok(Err(e)) => {
                         let _ = reply.send(Err(e));
                         true
