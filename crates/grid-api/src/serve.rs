@@ -15,6 +15,7 @@ use axum::Router;
 use axum::body::Body;
 use grid_controller::Control;
 use grid_proto::listen::Places;
+use grid_proto::refusals::{Kind, Port};
 use grid_types::Code;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -99,8 +100,8 @@ pub(crate) async fn serve_with(
     shutdown: impl Future,
 ) {
     let hosts = Arc::new(audience.hosts);
-    let places = Places::new("clients of the API", audience.connections);
-    let streams = Places::new("streams of the API", (audience.connections / 4 * 3).max(1));
+    let places = Places::new(Port::Api, Kind::TooManyConnections, audience.connections);
+    let streams = Places::new(Port::Api, Kind::TooManyStreams, (audience.connections / 4 * 3).max(1));
     let (closing, _) = watch::channel(());
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);

@@ -34,6 +34,7 @@ impl Controller {
             state_hash,
             snapshot_problem: self.shared.raft.snapshot_trouble(),
             superseded: crate::superseded::doc(&self.shared),
+            refused: grid_proto::refusals::counts(),
         })
     }
 }

@@ -1,17 +1,20 @@
 //! The wire between controllers and workers, and between controllers: generated messages, and the conversion of the
 //! worker's to and from the words of `grid-types`. Nothing of the state machine is here, so that a worker never links it.
 //!
-//! `listen` is what the listeners of both wires share.
+//! `listen` and `refusals` are what the listeners of this process share.
 //! Not here: what the messages between controllers mean (`grid-raft`).
 
 mod causes;
 mod convert;
 mod digest;
+mod foreign;
 pub mod listen;
+pub mod refusals;
 
 pub use causes::causes;
 pub use convert::BadMessage;
 pub use digest::held_digest;
+pub use foreign::{Foreign, MAX_CHARS};
 
 /// Messages and services as generated from `proto/grid.worker.v1.proto`.
 pub mod v1 {

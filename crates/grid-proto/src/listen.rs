@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   accept --place left?--yes--> preface within 10 s --> calls … --no call for a while--> closed
-//!                        \--no--> closed at once, counted
+//!                        \--no--> closed at once, counted (`refusals`)
 //! ```
 //!
 //! A failure to accept (most likely too many open files) is logged and tried again; it never ends the listener.
@@ -13,7 +13,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::{BoxFuture, Bytes, Service, http};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
+use crate::refusals::{Kind, Port, refuse};
+
 /// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n`
 const PREFACE_BYTES: usize = 24;
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -38,10 +40,10 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 /// How many connections a listener may have, and how many it has.
 #[derive(Debug)]
 pub struct Places {
-    name: &'static str,
+    port: Port,
+    kind: Kind,
     most: usize,
     taken: AtomicUsize,
-    refused: AtomicU64,
     said: Mutex<Option<Instant>>,
 }
 
@@ -50,10 +52,10 @@ pub struct Places {
 pub struct Place(Arc<Places>);
 
 impl Places {
-    /// `name`: what is listened for, like "workers".
+    /// `kind`: as which one too many is counted.
     #[must_use]
-    pub fn new(name: &'static str, most: usize) -> Arc<Self> {
-        Arc::new(Self { name, most, taken: AtomicUsize::new(0), refused: AtomicU64::new(0), said: Mutex::default() })
+    pub fn new(port: Port, kind: Kind, most: usize) -> Arc<Self> {
+        Arc::new(Self { port, kind, most, taken: AtomicUsize::new(0), said: Mutex::default() })
     }
 
     #[must_use]
@@ -61,39 +63,30 @@ impl Places {
         self.most
     }
 
-    /// None if all are taken, which is counted and, now and then, logged.
+    /// None if all are taken, which is counted.
     #[must_use]
     pub fn take(self: &Arc<Self>) -> Option<Place> {
         let one_more = |taken: usize| (taken < self.most).then_some(taken + 1);
         if self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok() {
             return Some(Place(Arc::clone(self)));
         }
-        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.is_time_to_say() {
-            tracing::warn!(
-                refused,
-                most = self.most,
-                "all connections for {} are taken and further ones are refused; the number follows from the limit of open files",
-                self.name
-            );
-        }
+        let most = self.most;
+        refuse(
+            self.port,
+            self.kind,
+            format_args!("all {most} are taken; the number follows from the limit of open files"),
+        );
         None
     }
 
     /// Logs that accepting failed, now and then.
     pub fn cannot_accept(&self, error: &io::Error) {
-        if self.is_time_to_say() {
-            tracing::warn!(%error, "a connection for {} cannot be accepted; is the limit of open files too low?", self.name);
-        }
-    }
-
-    fn is_time_to_say(&self) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = said.is_none_or(|at| at.elapsed() >= SAY_EVERY);
-        if is_time {
+        if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
             *said = Some(Instant::now());
+            let port = self.port.word();
+            tracing::warn!(port, %error, "a connection cannot be accepted; is the limit of open files too low?");
         }
-        is_time
     }
 }
 
@@ -309,12 +302,13 @@ mod tests {
     use tonic::codegen::tokio_stream::StreamExt;
 
     use super::{Incoming, Places};
+    use crate::refusals::{Kind, Port};
 
     #[tokio::test]
     async fn issue13_connections_beyond_the_places_are_closed_and_places_come_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let places = Places::new("tests", 2);
+        let places = Places::new(Port::Grpc, Kind::TooManyConnections, 2);
         let mut incoming = Incoming::new(listener, Arc::clone(&places), Duration::from_secs(60));
         let mut clients = Vec::new();
         let mut served = Vec::new();
@@ -335,7 +329,8 @@ mod tests {
     async fn issue13_a_connection_that_asks_for_nothing_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut incoming = Incoming::new(listener, Places::new("tests", 2), Duration::from_secs(30));
+        let mut incoming =
+            Incoming::new(listener, Places::new(Port::Grpc, Kind::TooManyConnections, 2), Duration::from_secs(30));
         let client = TcpStream::connect(address).await.unwrap();
         let mut served = incoming.next().await.unwrap().unwrap();
         let silent = served.read(&mut [0; 64]).await.unwrap_err();

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use grid_proto::listen::{Counted, Incoming, Places};
 use grid_proto::peer;
 use grid_proto::peer::peer_server::{Peer, PeerServer};
+use grid_proto::refusals::{Kind, Port};
 use openraft::raft::AppendEntriesResponse;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -34,12 +35,13 @@ const IDLE_LIMIT: Duration = Duration::from_secs(120);
 pub async fn serve(listener: TcpListener, most: usize, member: Arc<Started>) -> Result<(), tonic::transport::Error> {
     let mut closing = member.closing.subscribe();
     let service = PeerServer::new(Desk { member }).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let places = Places::new(Port::Raft, Kind::TooManyConnections, most);
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .serve_with_incoming(Counted(service), Incoming::new(listener, Places::new("controllers", most), IDLE_LIMIT));
+        .serve_with_incoming(Counted(service), Incoming::new(listener, places, IDLE_LIMIT));
     tokio::select! {
         ended = server => ended,
         // Requests under way are cut off: whoever asked treats this member as down, which it is.

@@ -95,6 +95,9 @@ pub struct StatusDoc {
     /// It was restored elsewhere and refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<SupersededDoc>,
+    /// What this controller refused since it started: by port (`api`, `raft`, `grpc`), then by kind. What never was is left out.
+    #[serde(default)]
+    pub refused: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// A node. In alias lists `status` is `online` or `offline`; `state` is always exact.

@@ -32,6 +32,9 @@ fn status_text(status: &StatusDoc) -> String {
         rows.push(("snapshots", one_line(problem)));
     }
     rows.extend(status.superseded.as_ref().map(|it| ("superseded", crate::members::superseded_text(it))));
+    if let Some(refused) = refused_text(&status.refused) {
+        rows.push(("refused", refused));
+    }
     facts(&rows)
 }
 
@@ -51,4 +54,26 @@ fn tally(counts: &BTreeMap<String, u64>) -> String {
     let told: Vec<_> =
         counts.iter().filter(|(_, n)| **n > 0).map(|(word, n)| format!("{n} {}", one_line(word))).collect();
     if told.is_empty() { "none".to_owned() } else { told.join(", ") }
+}
+
+/// `raft: 3 not_a_member; grpc: 1 too_large`; nothing if nothing was refused.
+fn refused_text(ports: &BTreeMap<String, BTreeMap<String, u64>>) -> Option<String> {
+    let told: Vec<_> = ports.iter().map(|(port, kinds)| format!("{}: {}", one_line(port), tally(kinds))).collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::refused_text;
+
+    #[test]
+    fn refusals_are_one_line_by_port() {
+        let kinds = |kind: &str, n| BTreeMap::from([(kind.to_owned(), n)]);
+        let ports =
+            BTreeMap::from([("raft".to_owned(), kinds("not_a_member", 3)), ("grpc".to_owned(), kinds("too_large", 1))]);
+        assert_eq!(refused_text(&ports).as_deref(), Some("grpc: 1 too_large; raft: 3 not_a_member"));
+        assert_eq!(refused_text(&BTreeMap::new()), None);
+    }
 }

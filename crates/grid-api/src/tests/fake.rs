@@ -474,6 +474,7 @@ impl Control for Fake {
             superseded: None,
             state_hash: hash.then(|| "ab".to_owned()),
             snapshot_problem: None,
+            refused: BTreeMap::new(),
         })
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use grid_proto::listen::{Counted, Incoming, Places};
+use grid_proto::refusals::{Kind, Port};
 use grid_proto::v1;
 use grid_proto::v1::fabric_server::{Fabric, FabricServer};
 use grid_types::SessionId;
@@ -54,7 +55,8 @@ pub async fn serve<H: Hub>(
         desk.close_all();
         began.send_replace(true);
     };
-    let incoming = Incoming::new(listener, Places::new("workers", most), IDLE_LIMIT);
+    let places = Places::new(Port::Grpc, Kind::TooManyConnections, most);
+    let incoming = Incoming::new(listener, places, IDLE_LIMIT);
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
