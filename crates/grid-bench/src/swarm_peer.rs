@@ -130,7 +130,7 @@ impl Peer {
         let session = link.register(self.registration()).await?;
         self.due = self.held.difference(&self.asking).copied().collect();
         self.begins = self.asking.iter().copied().collect();
-        let first = self.message(&session, true, true);
+        let first = v1::FromWorker { secret: session.secret.clone(), ..self.message(&session, true, true) };
         let (uplink, downlink) = link.open(first).await?;
         Ok((session, uplink, downlink))
     }

@@ -262,6 +262,7 @@ mod tests {
                 agent: false,
                 held: Vec::new(),
                 unstarted: Vec::new(),
+                secret: None,
             }));
         }
     }

@@ -1,6 +1,7 @@
 //! The controller's answers to its workers: registration through the log, and the messages of their sessions.
 
 mod begins;
+mod credentials;
 mod reports;
 
 use std::collections::BTreeSet;
@@ -8,7 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use grid_core::{Command, DrainNode, LeaveNode, RegisterNode, Rejection, Reply};
-use grid_fabric::{FabricRefusal, Hub, Outbox, closing};
+use grid_fabric::{Credential, FabricRefusal, Hub, Outbox, closing};
+use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::node::{NodeFacts, NodeStatus};
@@ -96,13 +98,18 @@ impl FabricHub {
         let leases = |listed: Vec<v1::Lease>| listed.into_iter().take(MAX_HELD).map(LeaseKey::from).collect();
         let (held, unstarted) = (leases(request.held), leases(request.unstarted));
         let (journal_id, boot, nonce) = (request.journal_id, request.boot, request.nonce);
-        Ok(RegisterNode { id, facts, journal_id, boot, nonce, known_session_lives, agent: false, held, unstarted })
-    }
-
-    fn node_ord(&self, node: &str) -> Result<NodeOrd, FabricRefusal> {
-        let unknown = || FabricRefusal::new(Code::NotFound, format!("node {node:?} is not known"));
-        let id: NodeId = node.parse().map_err(|_| unknown())?;
-        self.shared.state().node_by_id(&id).map(|node| node.ord).ok_or_else(unknown)
+        Ok(RegisterNode {
+            id,
+            facts,
+            journal_id,
+            boot,
+            nonce,
+            known_session_lives,
+            agent: false,
+            held,
+            unstarted,
+            secret: None,
+        })
     }
 
     /// The node that speaks in a session, if the session is the current one of its node and may still speak: a node that
@@ -284,7 +291,9 @@ impl Hub for FabricHub {
         let id: NodeId = request.node_id.parse().map_err(bad_id)?;
         self.check_generation(&id, &request).await?;
         let command = self.registration(id, request, peer)?;
-        let reply = self.shared.proposer.propose(&Command::RegisterNode(command)).await;
+        let (secret, hash) = credentials::mint()?;
+        let command = Command::RegisterNode(RegisterNode { secret: Some(hash), ..command });
+        let reply = self.shared.proposer.propose(&command).await;
         let Reply::Registered { node, session } = reply.map_err(|no_reply| self.refusal(no_reply))? else {
             return Err(FabricRefusal::new(Code::Internal, "unexpected reply to a registration"));
         };
@@ -308,22 +317,23 @@ impl Hub for FabricHub {
             heartbeat_ms: self.shared.settings.heartbeat_ms,
             output_tail_bytes: u32::try_from(OUTPUT_TAIL_BYTES).unwrap_or(u32::MAX),
             ask_journal,
+            secret: Some(secret),
         })
     }
 
-    async fn drain(&self, node: String, session: SessionId) -> Result<(), FabricRefusal> {
-        let node = self.node_ord(&node)?;
+    async fn drain(&self, node: String, credential: Credential) -> Result<(), FabricRefusal> {
+        let (node, session) = (self.proven_node(&node, &credential)?, credential.session);
         let reply = self.shared.proposer.propose(&Command::DrainNode(DrainNode { node, session })).await;
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 
-    async fn leave(&self, node: String, session: SessionId, holds_nothing: bool) -> Result<(), FabricRefusal> {
-        let node = self.node_ord(&node)?;
+    async fn leave(&self, node: String, credential: Credential, holds_nothing: bool) -> Result<(), FabricRefusal> {
+        let (node, session) = (self.proven_node(&node, &credential)?, credential.session);
         let reply = self.shared.proposer.propose(&Command::LeaveNode(LeaveNode { node, session, holds_nothing })).await;
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 
-    fn opened(&self, session: SessionId, outbox: Outbox) -> Result<(), v1::Closing> {
+    fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing> {
         let closing = |reason: &str| v1::Closing {
             reason: reason.to_owned(),
             leader_url: self.shared.role().leader_url.unwrap_or_default(),
@@ -331,14 +341,20 @@ impl Hub for FabricHub {
         if self.shared.current_term().is_none() {
             return Err(closing(closing::NOT_LEADER));
         }
-        let is_known = {
-            let mut sessions = self.shared.sessions();
-            sessions.get_mut(session).is_some_and(|known| {
-                known.open(outbox, self.shared.clock.mono_ms());
-                true
-            })
-        };
-        if is_known { Ok(()) } else { Err(closing(closing::STALE_SESSION)) }
+        let session = credential.session;
+        let node = self.proven(credential).ok_or_else(|| closing(closing::STALE_SESSION))?;
+        let now = self.shared.clock.mono_ms();
+        let mut sessions = self.shared.sessions();
+        let known = sessions.get_mut(session).ok_or_else(|| closing(closing::STALE_SESSION))?;
+        let replaced = known.open(outbox, peer, now);
+        drop(sessions);
+        if let Some(before) = replaced {
+            let shown = |peer: Option<SocketAddr>| peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+            let (from, before) = (shown(peer), shown(before));
+            tracing::warn!(%node, %session, from, before, "a second stream of this session was opened; the first is closed");
+            refuse(Port::Grpc, Kind::StreamReplaced, format_args!("the earlier stream of session {session}"));
+        }
+        Ok(())
     }
 
     async fn received(&self, session: SessionId, message: v1::FromWorker) {
@@ -378,15 +394,21 @@ impl Hub for FabricHub {
         let mut sessions = self.shared.sessions();
         let Some(known) = sessions.get_mut(session) else { return };
         let node = known.node;
-        if known.outbox.as_ref().is_some_and(Outbox::is_closed) {
-            known.outbox = None;
+        // Not of a stream that was replaced: what was asked in the newer one is still to be answered.
+        if known.outbox.as_ref().is_some_and(|outbox| !outbox.is_closed()) {
+            return;
         }
+        known.outbox = None;
         drop(sessions);
         self.shared.output_desk.gone(node);
     }
 
-    async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
-        self.shared.output_desk.deliver(chunk)
+    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal> {
+        self.proven(credential).ok_or_else(credentials::not_proven)
+    }
+
+    async fn log_chunk(&self, node: NodeOrd, chunk: v1::LogChunk) -> bool {
+        self.shared.output_desk.deliver(node, chunk)
     }
 }
 

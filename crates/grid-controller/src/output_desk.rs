@@ -89,9 +89,14 @@ impl OutputDesk {
         checked(pull, chunk.map_err(|_| NotPulled::Away)?.map_err(|_| NotPulled::Away)?)
     }
 
-    /// A chunk has arrived. `false`: nobody waits for it.
-    pub fn deliver(&self, chunk: v1::LogChunk) -> bool {
-        let waiting = self.waiting().remove(&chunk.request_id);
+    /// A chunk of a node has arrived. `false`: nobody waits for it from there.
+    pub fn deliver(&self, node: NodeOrd, chunk: v1::LogChunk) -> bool {
+        let mut all = self.waiting();
+        if all.get(&chunk.request_id).is_none_or(|waiting| waiting.node != node) {
+            return false;
+        }
+        let waiting = all.remove(&chunk.request_id);
+        drop(all);
         waiting.is_some_and(|waiting| waiting.answer.send(chunk).is_ok())
     }
 
@@ -145,7 +150,8 @@ mod tests {
 
     async fn answered(chunk: v1::LogChunk) -> Result<Vec<u8>, NotPulled> {
         let desk = OutputDesk::default();
-        let ask = |request: v1::LogRequest| desk.deliver(v1::LogChunk { request_id: request.request_id, ..chunk });
+        let ask =
+            |request: v1::LogRequest| desk.deliver(NODE, v1::LogChunk { request_id: request.request_id, ..chunk });
         desk.pull(NODE, PULL, ask).await.map(|pulled| pulled.data)
     }
 
@@ -166,7 +172,13 @@ mod tests {
     async fn an_absent_worker_is_away_and_a_stranger_is_not_heard() {
         let desk = OutputDesk::default();
         assert_eq!(desk.pull(NODE, PULL, |_| false).await, Err(NotPulled::Away));
-        assert!(!desk.deliver(v1::LogChunk { request_id: "log-0".to_owned(), ..chunk(0, b"x") }));
+        assert!(!desk.deliver(NODE, v1::LogChunk { request_id: "log-0".to_owned(), ..chunk(0, b"x") }));
+        let other = |request: v1::LogRequest| {
+            let chunk = v1::LogChunk { request_id: request.request_id, ..chunk(5, b"abc") };
+            assert!(!desk.deliver(NodeOrd(2), chunk.clone()), "another node answers");
+            desk.deliver(NODE, chunk)
+        };
+        assert!(desk.pull(NODE, PULL, other).await.is_ok(), "it is answered by the node that was asked");
         assert!(desk.waiting().is_empty());
         let left = |request: v1::LogRequest| {
             desk.gone(NodeOrd(2));

@@ -136,6 +136,7 @@ mod tests {
                 node: NodeOrd(1),
                 leader_epoch: 1,
                 outbox: None,
+                peer: None,
                 heard_mono_ms: 0,
                 heard_wall_ms: 0,
                 offered_mono_ms: BTreeMap::new(),
@@ -172,6 +173,7 @@ mod tests {
                     agent: false,
                     held: Vec::new(),
                     unstarted: Vec::new(),
+                    secret: None,
                 }));
             }
             let body =

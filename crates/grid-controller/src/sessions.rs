@@ -4,6 +4,7 @@
 //! Not here: what is said in it (`reconcile`, `dispatch`), whether its node is healthy (`grid-plan`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
 
 use grid_core::Command;
 use grid_fabric::Outbox;
@@ -30,6 +31,8 @@ pub struct Session {
     pub leader_epoch: u64,
     /// None until its stream opens.
     pub outbox: Option<Outbox>,
+    /// Who opened it.
+    pub peer: Option<SocketAddr>,
     pub heard_mono_ms: u64,
     pub heard_wall_ms: u64,
     /// When each lease was last offered in this session (W5).
@@ -70,6 +73,7 @@ impl Sessions {
             node,
             leader_epoch,
             outbox: None,
+            peer: None,
             heard_mono_ms: mono_ms,
             heard_wall_ms: wall_ms,
             offered_mono_ms: BTreeMap::new(),
@@ -155,14 +159,21 @@ impl Session {
         outbox.send_with_next(message).is_ok().then(|| outbox.clone())
     }
 
-    /// A new stream: offers of an earlier one may never have arrived, nor its reports the log. It begins with a list.
-    pub fn open(&mut self, outbox: Outbox, now_mono_ms: u64) {
-        self.outbox = Some(outbox);
+    /// A new stream: offers of an earlier one may never have arrived, nor its reports the log. It begins with a list. An
+    /// earlier one that is still open is closed; returns who had opened it.
+    pub fn open(&mut self, outbox: Outbox, peer: Option<SocketAddr>, now_mono_ms: u64) -> Option<Option<SocketAddr>> {
+        let before = std::mem::replace(&mut self.peer, peer);
+        let replaced = self.outbox.replace(outbox).filter(|earlier| !earlier.is_closed());
         self.offered_mono_ms.clear();
         self.reported.clear();
         self.beginning.clear();
         self.told = 0;
         self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });
+        replaced.map(|earlier| {
+            let reason = grid_fabric::closing::REPLACED.to_owned();
+            earlier.close(v1::Closing { reason, leader_url: String::new() });
+            before
+        })
     }
 
     pub fn ask_what_it_holds(&mut self, now_mono_ms: u64) {

@@ -60,6 +60,6 @@ pub use plan::{Planned, plan};
 pub use recall::Doubt;
 pub use state::{
     Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past, Quotas,
-    Ran, RanEnd, RanState, Restored, Revoked, Scope, State, Stub, Superseded, Tally, Trip,
+    Ran, RanEnd, RanState, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State, Stub, Superseded, Tally, Trip,
 };
 pub use why::why;

@@ -12,6 +12,7 @@ mod node;
 mod parts;
 mod past;
 mod scope;
+mod secret_hash;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +29,7 @@ pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};
 pub use past::{Past, Ran, RanEnd, RanState};
 pub use scope::Scope;
+pub use secret_hash::{SECRET_BYTES, SecretHash};
 
 /// A namespace and a key in it.
 pub type IdempotencyKey = (Name, String);

@@ -236,6 +236,7 @@ impl World {
             agent: false,
             held: Vec::new(),
             unstarted: Vec::new(),
+            secret: None,
         })
     }
 

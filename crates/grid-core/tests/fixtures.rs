@@ -146,6 +146,7 @@ impl Log {
             agent,
             held: Vec::new(),
             unstarted: Vec::new(),
+            secret: None,
         }));
     }
 

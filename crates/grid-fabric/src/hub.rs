@@ -4,8 +4,9 @@ use std::future::Future;
 use std::net::SocketAddr;
 
 use grid_proto::v1;
-use grid_types::SessionId;
+use grid_types::{NodeOrd, SessionId};
 
+use crate::credential::Credential;
 use crate::outbox::Outbox;
 use crate::refusal::FabricRefusal;
 
@@ -17,18 +18,19 @@ pub trait Hub: Send + Sync + 'static {
         peer: Option<SocketAddr>,
     ) -> impl Future<Output = Result<v1::RegisterNodeReply, FabricRefusal>> + Send;
 
-    fn drain(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
+    fn drain(&self, node: String, credential: Credential) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
     /// `holds_nothing`: what is still out to this node never reached it.
     fn leave(
         &self,
         node: String,
-        session: SessionId,
+        credential: Credential,
         holds_nothing: bool,
     ) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
     /// A session's stream is open; what the leader says goes into `outbox`. Refused: the stream answers `Closing` and ends.
-    fn opened(&self, session: SessionId, outbox: Outbox) -> Result<(), v1::Closing>;
+    /// The credential is checked here and never again: all messages of the stream come from whoever opened it.
+    fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing>;
 
     /// Awaited before the next message of that session is read: this is the back-pressure.
     fn received(&self, session: SessionId, message: v1::FromWorker) -> impl Future<Output = ()> + Send;
@@ -37,6 +39,9 @@ pub trait Hub: Send + Sync + 'static {
     /// answers `is_closed`, which tells it from a newer stream of the same session.
     fn closed(&self, session: SessionId);
 
+    /// The node that sends outputs, by the first chunk of a stream.
+    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal>;
+
     /// `false`: nobody listens (any more); the worker is told to stop.
-    fn log_chunk(&self, chunk: v1::LogChunk) -> impl Future<Output = bool> + Send;
+    fn log_chunk(&self, node: NodeOrd, chunk: v1::LogChunk) -> impl Future<Output = bool> + Send;
 }

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use grid_proto::v1;
-use grid_types::SessionId;
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 
+use crate::credential::Credential;
 use crate::refusal::FabricRefusal;
 
 /// Why the leader did not do what it was asked.
@@ -36,15 +36,15 @@ pub trait Link: Clone + Send + Sync + 'static {
         request: v1::RegisterNodeRequest,
     ) -> impl Future<Output = Result<v1::RegisterNodeReply, LinkError>> + Send;
 
-    /// Opens the session's stream with its first message.
+    /// Opens the session's stream with its first message, which carries the session's secret.
     fn open(&self, first: v1::FromWorker) -> impl Future<Output = Result<(Uplink, Downlink), LinkError>> + Send;
 
-    fn drain(&self, node: String, session: SessionId) -> impl Future<Output = Result<(), LinkError>> + Send;
+    fn drain(&self, node: String, credential: Credential) -> impl Future<Output = Result<(), LinkError>> + Send;
 
     fn leave(
         &self,
         node: String,
-        session: SessionId,
+        credential: Credential,
         holds_nothing: bool,
     ) -> impl Future<Output = Result<(), LinkError>> + Send;
 

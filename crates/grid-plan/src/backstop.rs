@@ -242,6 +242,7 @@ mod tests {
             agent: false,
             held: Vec::new(),
             unstarted: Vec::new(),
+            secret: None,
         };
         let task = json!({"backend": "test", "action": "record", "params": {"path": "/p"}, "timeout": "1s"});
         let spec = parse_job(&json!({"target": "all", "tasks": [task]})).unwrap();

@@ -158,6 +158,7 @@ mod tests {
             asked: 0,
             is_continuous: false,
             past: Default::default(),
+            secret: None,
             held: Default::default(),
             waiting: Default::default(),
         });

@@ -10,6 +10,7 @@ mod digest;
 mod foreign;
 pub mod listen;
 pub mod refusals;
+mod secret;
 
 pub use causes::causes;
 pub use convert::BadMessage;

@@ -86,6 +86,10 @@ kinds! {
     IndexTooHigh => "index_too_high",
     /// E2: a generation too far above the cluster's own.
     GenerationTooHigh => "generation_too_high",
+    /// A call of a session that is not known, or without its secret.
+    BadSecret => "bad_secret",
+    /// A second stream of a session closed the first.
+    StreamReplaced => "stream_replaced",
 }
 
 struct Counter {

@@ -192,6 +192,7 @@ fn register(i: u32, slots: u32) -> Command {
         agent: false,
         held: Vec::new(),
         unstarted: Vec::new(),
+        secret: None,
     })
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use grid_fabric::Link;
+use grid_fabric::{Credential, Link};
 use grid_proto::v1;
 use grid_types::LeaseKey;
 use tokio::sync::{Semaphore, mpsc};
@@ -54,10 +54,12 @@ impl LogDesk {
         }
     }
 
-    pub(crate) fn answer(&self, link: impl Link, request: v1::LogRequest) {
+    pub(crate) fn answer(&self, link: impl Link, credential: Credential, request: v1::LogRequest) {
         let desk = self.clone();
         tokio::spawn(async move {
             let chunk = desk.chunk(&request).await;
+            let (session, secret) = (credential.session.0, Some(credential.secret));
+            let chunk = v1::LogChunk { session, secret, ..chunk };
             let (chunks, queue) = mpsc::channel(1);
             // The queue has room for one.
             let _ = chunks.try_send(chunk);

@@ -8,8 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use grid_fabric::{Dialer, Downlink, Link, LinkError, Uplink};
-use grid_types::{LeaderEpoch, SessionId};
+use grid_fabric::{Credential, Dialer, Downlink, Link, LinkError, Uplink};
+use grid_types::LeaderEpoch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::book::Heard;
@@ -47,14 +47,15 @@ fn broken(reason: impl Into<String>) -> SessionEnd {
 impl<D: Dialer, R: Directory> Worker<D, R> {
     pub(crate) async fn session(&mut self, connected: Connected<D::Link>) -> Result<SessionEnd, WorkerError> {
         let Connected { link, reply, leader } = connected;
-        let session = SessionId(reply.session);
+        let credential = Credential::of(&reply);
+        let session = credential.session;
         if !self.book.begin_session(session, LeaderEpoch::from_wire(reply.leader_epoch)) {
             return Ok(broken(format!("{leader} leads epoch {}, which is over", reply.leader_epoch)));
         }
         self.book.ask_about(&reply.ask_journal);
         self.outputs.set_tail_bytes(reply.output_tail_bytes);
         self.commit()?;
-        let (uplink, downlink) = match self.open(&link).await? {
+        let (uplink, downlink) = match self.open(&link, &credential).await? {
             Ok(streams) => streams,
             Err(error) => return Ok(broken(error.to_string())),
         };
@@ -65,11 +66,16 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         let heartbeat_ms = if reply.heartbeat_ms == 0 { DEFAULT_HEARTBEAT_MS } else { reply.heartbeat_ms };
         let heartbeat_ms = self.heartbeat.map_or(heartbeat_ms, |own| heartbeat_ms.min(own.ms()));
         let heartbeat_ms = heartbeat_ms.clamp(*HEARTBEAT_BOUNDS_MS.start(), *HEARTBEAT_BOUNDS_MS.end());
-        self.talk(link, session, uplink, downlink, Duration::from_millis(heartbeat_ms)).await
+        self.talk(link, credential, uplink, downlink, Duration::from_millis(heartbeat_ms)).await
     }
 
-    async fn open(&mut self, link: &D::Link) -> Result<Result<(Uplink, Downlink), LinkError>, WorkerError> {
-        let first = self.message(true);
+    async fn open(
+        &mut self,
+        link: &D::Link,
+        credential: &Credential,
+    ) -> Result<Result<(Uplink, Downlink), LinkError>, WorkerError> {
+        let mut first = self.message(true);
+        first.secret = Some(credential.secret.clone());
         let mut opening = Box::pin(link.open(first));
         loop {
             tokio::select! {
@@ -90,7 +96,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
     async fn talk(
         &mut self,
         link: D::Link,
-        session: SessionId,
+        credential: Credential,
         uplink: Uplink,
         mut downlink: Downlink,
         heartbeat: Duration,
@@ -101,7 +107,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         let mut drain = Drain::No;
         loop {
             self.commit()?;
-            if let Some(end) = self.draining(&link, session, &mut drain).await {
+            if let Some(end) = self.draining(&link, &credential, &mut drain).await {
                 return Ok(end);
             }
             let now = self.now();
@@ -111,7 +117,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             tokio::select! {
                 heard = downlink.next() => match heard {
                     Some(Ok(message)) => {
-                        if let Some(end) = self.hear(&link, message) {
+                        if let Some(end) = self.hear(&link, &credential, message) {
                             return Ok(end);
                         }
                     }
@@ -145,7 +151,12 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         }
     }
 
-    fn hear(&mut self, link: &D::Link, mut message: grid_proto::v1::ToWorker) -> Option<SessionEnd> {
+    fn hear(
+        &mut self,
+        link: &D::Link,
+        credential: &Credential,
+        mut message: grid_proto::v1::ToWorker,
+    ) -> Option<SessionEnd> {
         if message.closing.as_ref().is_some_and(|closing| closing.reason == grid_fabric::closing::REMOVED) {
             return Some(SessionEnd::Removed);
         }
@@ -154,7 +165,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         match self.book.receive(&message, self.now()) {
             Heard::Go => {
                 if let Some(request) = log_request {
-                    self.logs.answer(link.clone(), request);
+                    self.logs.answer(link.clone(), credential.clone(), request);
                 }
                 None
             }
@@ -162,15 +173,15 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         }
     }
 
-    async fn draining(&mut self, link: &D::Link, session: SessionId, drain: &mut Drain) -> Option<SessionEnd> {
+    async fn draining(&mut self, link: &D::Link, credential: &Credential, drain: &mut Drain) -> Option<SessionEnd> {
         if self.stop == Stop::No {
             return None;
         }
         let node = self.folder.node_id().to_string();
         match drain {
             Drain::No => {
-                let link = link.clone();
-                *drain = Drain::Asked(Box::pin(async move { link.drain(node, session).await }));
+                let (link, credential) = (link.clone(), credential.clone());
+                *drain = Drain::Asked(Box::pin(async move { link.drain(node, credential).await }));
                 None
             }
             Drain::Asked(_) => None,
@@ -179,7 +190,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
                     return None;
                 }
                 let holds_nothing = self.book.held_count() == 0;
-                if let Err(error) = link.leave(node, session, holds_nothing).await {
+                if let Err(error) = link.leave(node, credential.clone(), holds_nothing).await {
                     tracing::warn!("the controller was not told that this node leaves: {error}");
                 }
                 Some(SessionEnd::Left)

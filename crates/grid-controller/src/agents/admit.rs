@@ -46,6 +46,7 @@ impl Controller {
                 agent: true,
                 held: Vec::new(),
                 unstarted: Vec::new(),
+                secret: None,
             }
         };
         self.propose(&Command::RegisterNode(command)).await.map_err(refused)?;

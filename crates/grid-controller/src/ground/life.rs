@@ -128,6 +128,7 @@ pub fn register(node: &str) -> Command {
         agent: false,
         held: Vec::new(),
         unstarted: Vec::new(),
+        secret: None,
     })
 }
 

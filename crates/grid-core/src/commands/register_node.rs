@@ -15,7 +15,7 @@ use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
 use crate::apply::Turn;
-use crate::state::{Node, Past, RanState, State};
+use crate::state::{Node, Past, RanState, SecretHash, State};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RegisterNode {
@@ -46,6 +46,10 @@ pub struct RegisterNode {
     #[n(8)]
     #[cbor(default)]
     pub unstarted: Vec<LeaseKey>,
+    /// Of the secret that the leader gives to this session.
+    #[n(9)]
+    #[cbor(default)]
+    pub secret: Option<SecretHash>,
 }
 
 /// What a registration after a restore means for the node's journal.
@@ -103,6 +107,7 @@ impl RegisterNode {
             asked: journal.asked,
             is_continuous: journal.is_continuous,
             past,
+            secret: self.secret,
             held,
             waiting,
         };

@@ -6,7 +6,7 @@ use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{JobId, LeaderEpoch, NodeId, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
-use super::Past;
+use super::{Past, SecretHash};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Node {
@@ -68,6 +68,10 @@ pub struct Node {
     #[n(18)]
     #[cbor(default)]
     pub past: BTreeMap<JobId, Past>,
+    /// Of the session's secret, which only the worker knows. None: an agent, or a registration of an earlier version.
+    #[n(19)]
+    #[cbor(default)]
+    pub secret: Option<SecretHash>,
     /// Derived: jobs that have a lease out here. At most one lease of a job at once (W7).
     #[cbor(skip)]
     pub held: BTreeSet<JobId>,

@@ -305,6 +305,7 @@ fn register_lacking(world: &mut World, id: &str, backend: &str, boot: u64) {
         agent: false,
         held: Vec::new(),
         unstarted: Vec::new(),
+        secret: None,
     };
     world.apply(vec![Command::RegisterNode(command)]).replies.remove(0).unwrap();
 }

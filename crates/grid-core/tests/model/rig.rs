@@ -269,6 +269,7 @@ impl Rig {
             agent: false,
             held,
             unstarted: Vec::new(),
+            secret: None,
         })
     }
 

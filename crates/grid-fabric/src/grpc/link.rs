@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use grid_proto::v1::fabric_client::FabricClient;
 use grid_proto::{causes, v1};
-use grid_types::SessionId;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -16,6 +15,7 @@ use tonic::{IntoStreamingRequest, Request, Status};
 use super::lean::{HEARTBEAT_PATH, LeanCodec};
 use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
 use crate::MAX_MESSAGE_BYTES;
+use crate::credential::Credential;
 use crate::link::{Dialer, Downlink, Link, LinkError, Uplink};
 use crate::refusal::FabricRefusal;
 
@@ -76,13 +76,13 @@ impl Link for GrpcLink {
         Ok((uplink, Downlink::new(inbound.map(|message| message.map_err(|status| link_error(&status))))))
     }
 
-    async fn drain(&self, node_id: String, session: SessionId) -> Result<(), LinkError> {
-        let request = limited(v1::NodeSession { node_id, session: session.0, holds_nothing: false });
+    async fn drain(&self, node_id: String, credential: Credential) -> Result<(), LinkError> {
+        let request = limited(of_session(node_id, credential, false));
         self.client().drain_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 
-    async fn leave(&self, node_id: String, session: SessionId, holds_nothing: bool) -> Result<(), LinkError> {
-        let request = limited(v1::NodeSession { node_id, session: session.0, holds_nothing });
+    async fn leave(&self, node_id: String, credential: Credential, holds_nothing: bool) -> Result<(), LinkError> {
+        let request = limited(of_session(node_id, credential, holds_nothing));
         self.client().leave_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 
@@ -90,6 +90,10 @@ impl Link for GrpcLink {
         let sent = self.client().stream_logs(ReceiverStream::new(chunks)).await;
         sent.map(drop).map_err(|status| link_error(&status))
     }
+}
+
+fn of_session(node_id: String, credential: Credential, holds_nothing: bool) -> v1::NodeSession {
+    v1::NodeSession { node_id, session: credential.session.0, holds_nothing, secret: Some(credential.secret) }
 }
 
 fn limited<T>(message: T) -> Request<T> {

@@ -11,7 +11,6 @@ use grid_proto::listen::{Counted, Incoming, Places};
 use grid_proto::refusals::{Kind, Port};
 use grid_proto::v1;
 use grid_proto::v1::fabric_server::{Fabric, FabricServer};
-use grid_types::SessionId;
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
 use tonic::server::{Grpc, StreamingService};
 use tonic::transport::Server;
@@ -20,6 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::lean::{HEARTBEAT_PATH, LeanCodec};
 use super::session::SessionStream;
 use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
+use crate::credential::Credential;
 use crate::hub::Hub;
 use crate::outbox::Outbox;
 use crate::{MAX_MESSAGE_BYTES, closing};
@@ -110,12 +110,14 @@ impl<H: Hub> Desk<H> {
         }
     }
 
-    async fn open(&self, mut inbound: Streaming<v1::FromWorker>) -> Result<Response<SessionStream<H>>, Status> {
+    async fn open(&self, request: Request<Streaming<v1::FromWorker>>) -> Result<Response<SessionStream<H>>, Status> {
+        let peer = request.remote_addr();
+        let mut inbound = request.into_inner();
         let first = tokio::time::timeout(FIRST_MESSAGE_LIMIT, inbound.message())
             .await
             .map_err(|_| Status::deadline_exceeded("a session begins with a message"))??
             .ok_or_else(|| Status::invalid_argument("a session begins with a message"))?;
-        let stream = SessionStream::new(&self.hub, first, inbound);
+        let stream = SessionStream::new(&self.hub, first, peer, inbound);
         self.enlist(stream.outbox());
         Ok(Response::new(stream))
     }
@@ -141,25 +143,31 @@ impl<H: Hub> Fabric for Desk<H> {
         &self,
         request: Request<Streaming<v1::FromWorker>>,
     ) -> Result<Response<SessionStream<H>>, Status> {
-        self.open(request.into_inner()).await
+        self.open(request).await
     }
 
     async fn drain_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
-        let v1::NodeSession { node_id, session, .. } = request.into_inner();
-        self.hub.drain(node_id, SessionId(session)).await?;
+        let v1::NodeSession { node_id, session, secret, .. } = request.into_inner();
+        self.hub.drain(node_id, Credential::new(session, secret)).await?;
         Ok(Response::new(v1::Empty {}))
     }
 
     async fn leave_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
-        let v1::NodeSession { node_id, session, holds_nothing } = request.into_inner();
-        self.hub.leave(node_id, SessionId(session), holds_nothing).await?;
+        let v1::NodeSession { node_id, session, holds_nothing, secret } = request.into_inner();
+        self.hub.leave(node_id, Credential::new(session, secret), holds_nothing).await?;
         Ok(Response::new(v1::Empty {}))
     }
 
     async fn stream_logs(&self, request: Request<Streaming<v1::LogChunk>>) -> Result<Response<v1::Empty>, Status> {
         let mut chunks = request.into_inner();
-        while let Some(chunk) = chunks.message().await? {
-            if !self.hub.log_chunk(chunk).await {
+        let mut sender = None;
+        while let Some(mut chunk) = chunks.message().await? {
+            let node = match sender {
+                Some(node) => node,
+                None => self.hub.log_sender(&Credential::new(chunk.session, chunk.secret.take()))?,
+            };
+            sender = Some(node);
+            if !self.hub.log_chunk(node, chunk).await {
                 break;
             }
         }
@@ -209,6 +217,6 @@ impl<H: Hub> StreamingService<v1::FromWorker> for Heartbeat<H> {
 
     fn call(&mut self, request: Request<Streaming<v1::FromWorker>>) -> Self::Future {
         let desk = Arc::clone(&self.0);
-        Box::pin(async move { desk.open(request.into_inner()).await })
+        Box::pin(async move { desk.open(request).await })
     }
 }

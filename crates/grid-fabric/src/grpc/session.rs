@@ -10,6 +10,7 @@
 //! and tonic drops the stream.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +21,7 @@ use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use crate::closing;
+use crate::credential::Credential;
 use crate::hub::Hub;
 use crate::outbox::Outbox;
 
@@ -53,11 +55,17 @@ impl<H: Hub> Drop for Opened<H> {
 }
 
 impl<H: Hub> SessionStream<H> {
-    pub(super) fn new(hub: &Arc<H>, first: v1::FromWorker, inbound: Streaming<v1::FromWorker>) -> Self {
-        let session = SessionId(first.session);
+    pub(super) fn new(
+        hub: &Arc<H>,
+        mut first: v1::FromWorker,
+        peer: Option<SocketAddr>,
+        inbound: Streaming<v1::FromWorker>,
+    ) -> Self {
+        let credential = Credential::new(first.session, first.secret.take());
+        let session = credential.session;
         let outbox = Outbox::new();
         let mut stream = Self { session, inbound, received: None, outbox: outbox.clone(), opened: None };
-        match hub.opened(session, outbox.clone()) {
+        match hub.opened(&credential, peer, outbox.clone()) {
             Ok(()) => {
                 stream.opened = Some(Opened { hub: Arc::clone(hub), session, outbox });
                 stream.hand_over(first);

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use grid_proto::v1;
-use grid_types::{Code, SessionId};
+use grid_types::{Code, NodeOrd, SessionId};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{GrpcDialer, GrpcLink, ServeError, serve};
-use crate::{Dialer, Downlink, FabricRefusal, Hub, Link, LinkError, Outbox, Overflow, closing};
+use crate::{Credential, Dialer, Downlink, FabricRefusal, Hub, Link, LinkError, Outbox, Overflow, closing};
 
+const SECRET: [u8; 16] = [7; 16];
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -42,15 +43,17 @@ impl Hub for FakeHub {
         Err(FabricRefusal { leader_url, ..FabricRefusal::new(Code::NotLeader, "not the leader") })
     }
 
-    async fn drain(&self, _: String, _: SessionId) -> Result<(), FabricRefusal> {
+    async fn drain(&self, _: String, _: Credential) -> Result<(), FabricRefusal> {
         Ok(())
     }
 
-    async fn leave(&self, _: String, _: SessionId, _: bool) -> Result<(), FabricRefusal> {
+    async fn leave(&self, _: String, _: Credential, _: bool) -> Result<(), FabricRefusal> {
         Err(FabricRefusal::new(Code::NotFound, "no such node"))
     }
 
-    fn opened(&self, session: SessionId, outbox: Outbox) -> Result<(), v1::Closing> {
+    fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing> {
+        assert!(peer.is_some_and(|peer| peer.ip().is_loopback()));
+        let session = credential.session;
         if session.0 == 0 {
             return Err(v1::Closing { reason: closing::NOT_LEADER.to_owned(), leader_url: "http://b".to_owned() });
         }
@@ -70,7 +73,13 @@ impl Hub for FakeHub {
         let _ = self.seen.send(Seen::Closed(session.0));
     }
 
-    async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
+    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal> {
+        let is_known = credential.secret.value == SECRET;
+        is_known.then_some(NodeOrd(1)).ok_or_else(|| FabricRefusal::new(Code::Forbidden, "not its secret"))
+    }
+
+    async fn log_chunk(&self, _: NodeOrd, chunk: v1::LogChunk) -> bool {
+        assert_eq!(chunk.secret, None, "it goes no further");
         self.seen.send(Seen::Chunk(chunk.offset)).unwrap();
         chunk.offset < 2
     }
@@ -131,8 +140,9 @@ async fn refusals_reach_the_worker_with_code_and_leader() {
     assert_eq!((refusal.code, refusal.message.as_str()), (Code::DuplicateNode, "clone is here already"));
     let Err(LinkError::Refused(refusal)) = rig.link.register(request("a")).await else { panic!("accepted") };
     assert_eq!((refusal.code, refusal.leader_url.as_deref()), (Code::NotLeader, Some("http://other:8765")));
-    assert_eq!(rig.link.drain("a".to_owned(), SessionId(1)).await, Ok(()));
-    assert!(matches!(rig.link.leave("a".to_owned(), SessionId(1), true).await, Err(LinkError::Refused(_))));
+    let credential = Credential::new(1, Some(v1::Secret { value: SECRET.to_vec() }));
+    assert_eq!(rig.link.drain("a".to_owned(), credential.clone()).await, Ok(()));
+    assert!(matches!(rig.link.leave("a".to_owned(), credential, true).await, Err(LinkError::Refused(_))));
     assert!(matches!(GrpcDialer.dial("127.0.0.1:1").await, Err(LinkError::Unreachable(_))));
 }
 
@@ -221,7 +231,9 @@ async fn logs_flow_until_nobody_listens() {
     let link = rig.link.clone();
     let sending = tokio::spawn(async move { link.send_logs(queue).await });
     for offset in 0..3 {
-        chunks.send(v1::LogChunk { offset, ..Default::default() }).await.unwrap();
+        // Only the first chunk has to prove whose it is.
+        let secret = (offset == 0).then(|| v1::Secret { value: SECRET.to_vec() });
+        chunks.send(v1::LogChunk { offset, secret, ..Default::default() }).await.unwrap();
         assert_eq!(rig.next_seen().await, Seen::Chunk(offset));
     }
     tokio::time::timeout(LIMIT, sending).await.expect("still sending").unwrap().unwrap();

@@ -206,6 +206,7 @@ impl World {
             agent: false,
             held: Vec::new(),
             unstarted: Vec::new(),
+            secret: None,
         })
     }
 

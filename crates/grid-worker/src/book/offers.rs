@@ -1,6 +1,7 @@
 //! What the leader says: answers, revokes, forgets, permissions to start, then offers, in this order, so that what is
 //! merged into one message with its own revoke never runs.
 
+use grid_fabric::closing::explained;
 use grid_proto::v1;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, StepIndex};
 
@@ -27,7 +28,7 @@ pub enum Heard {
 impl Book {
     pub fn receive(&mut self, message: &v1::ToWorker, now: Now) -> Heard {
         if let Some(closing) = &message.closing {
-            let reason = format!("the controller closed the session: {}", closing.reason);
+            let reason = format!("the controller closed the session: {}", explained(&closing.reason));
             let leader_url = Some(closing.leader_url.clone()).filter(|url| !url.is_empty());
             return Heard::Reconnect { reason, leader_url };
         }

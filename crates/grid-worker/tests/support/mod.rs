@@ -9,12 +9,14 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use grid_fabric::{FabricRefusal, Hub, Outbox, serve};
+use grid_fabric::{Credential, FabricRefusal, Hub, Outbox, serve};
 use grid_proto::v1;
-use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, SessionId, StepIndex};
+use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, SessionId, StepIndex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+/// Of every session.
+const SECRET: [u8; 16] = [7; 16];
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -69,20 +71,24 @@ impl Hub for Leader {
             heartbeat_ms: seen.heartbeat_ms,
             output_tail_bytes: 16 * 1024,
             ask_journal: Vec::new(),
+            secret: Some(v1::Secret { value: SECRET.to_vec() }),
         })
     }
 
-    async fn drain(&self, _: String, _: SessionId) -> Result<(), FabricRefusal> {
+    async fn drain(&self, _: String, credential: Credential) -> Result<(), FabricRefusal> {
+        assert_eq!(credential.secret.value, SECRET);
         self.seen().drained += 1;
         Ok(())
     }
 
-    async fn leave(&self, _: String, _: SessionId, _: bool) -> Result<(), FabricRefusal> {
+    async fn leave(&self, _: String, credential: Credential, _: bool) -> Result<(), FabricRefusal> {
+        assert_eq!(credential.secret.value, SECRET);
         self.seen().left += 1;
         Ok(())
     }
 
-    fn opened(&self, _: SessionId, outbox: Outbox) -> Result<(), v1::Closing> {
+    fn opened(&self, credential: &Credential, _: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing> {
+        assert_eq!(credential.secret.value, SECRET);
         self.seen().outbox = Some(outbox);
         Ok(())
     }
@@ -118,7 +124,12 @@ impl Hub for Leader {
         }
     }
 
-    async fn log_chunk(&self, chunk: v1::LogChunk) -> bool {
+    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal> {
+        assert_eq!(credential.secret.value, SECRET);
+        Ok(NodeOrd(1))
+    }
+
+    async fn log_chunk(&self, _: NodeOrd, chunk: v1::LogChunk) -> bool {
         self.seen().chunks.push(chunk);
         true
     }

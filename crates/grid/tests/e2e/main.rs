@@ -26,6 +26,7 @@ mod ha_failover;
 mod ha_members;
 mod ha_node;
 mod ha_partition;
+mod hostile_workers;
 mod http;
 mod live_view;
 mod logs;

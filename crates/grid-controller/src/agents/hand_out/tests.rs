@@ -40,6 +40,7 @@ impl World {
             agent: true,
             held: Vec::new(),
             unstarted: Vec::new(),
+            secret: None,
         }));
         world
     }

@@ -1,0 +1,4 @@
+//! Workers gone bad, and clients that pretend to be one: raw gRPC at the workers' port of a real server.
+
+mod peer;
+mod sessions;
