@@ -21,6 +21,7 @@ pub mod outcome;
 pub mod reason;
 pub mod span;
 pub mod strict;
+pub mod visible;
 pub mod wait;
 
 pub use code::Code;

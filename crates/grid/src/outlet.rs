@@ -162,18 +162,6 @@ fn write_whole(to: &mut impl Write, text: &[u8]) -> Result<(), usize> {
     Ok(())
 }
 
-/// A log's writer: what is written at once is a line.
-impl Write for Outlet {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{self, PipeReader, Read, Write};

@@ -40,6 +40,7 @@ Exit codes:
     3  no controller reachable
     4  not found
     5  conflict or denied
+   74  done, but the answer could not be written
   124  the wait timed out
   130  interrupted while waiting",
     max_term_width = 100,

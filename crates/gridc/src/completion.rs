@@ -13,6 +13,7 @@ use grid_types::decl::{self, ActionDecl, BackendDecl, ParamDecl, ParamType};
 use crate::cli::{Cli, ShellName};
 use crate::failure::Failure;
 use crate::out;
+use crate::safe::Safe;
 
 pub fn print(shell: ShellName) -> Result<u8, Failure> {
     let script = match shell {
@@ -24,7 +25,7 @@ pub fn print(shell: ShellName) -> Result<u8, Failure> {
             script + &fish_tasks()
         }
     };
-    out::write(script.as_bytes())?;
+    out::write(&Safe::lines(&script))?;
     Ok(0)
 }
 

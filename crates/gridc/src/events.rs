@@ -7,6 +7,7 @@ use crate::cli::{EventsArgs, Format, Global};
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::outage::Outage;
+use crate::safe::Safe;
 use crate::text::one_line;
 
 const DEFAULT_LIMIT: u32 = 100;
@@ -75,16 +76,7 @@ pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
 
 /// False: nobody reads any more.
 fn show(format: Format, event: &EventDoc) -> Result<bool, Failure> {
-    let failed = |e: std::io::Error| Failure::Output(e);
-    let text = match format {
-        Format::Table => line(event),
-        Format::Json => serde_json::to_string(event).map_err(std::io::Error::from).map_err(failed)? + "\n",
-        Format::Yaml => {
-            let text = serde_norway::to_string(event).map_err(std::io::Error::other).map_err(failed)?;
-            format!("---\n{text}")
-        }
-    };
-    out::write(text.as_bytes())
+    out::record(format, event, || Safe::lines(&line(event)))
 }
 
 fn line(event: &EventDoc) -> String {

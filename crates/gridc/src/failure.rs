@@ -1,11 +1,17 @@
 //! Why a command did not do what it was asked, how that is told, and what the process exits with.
 
-use std::io::{self, Write};
+use std::io;
 
 use grid_types::api::FaultDoc;
+use grid_types::visible::visible;
 use grid_types::{JobId, NodeId, Span};
 
+use crate::out;
+use crate::safe::Safe;
 use crate::text::{number, one_line};
+
+/// What was asked for is done, and stdout did not take the answer: no other code may say so. EX_IOERR of sysexits.h.
+pub const UNWRITTEN: u8 = 74;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -41,7 +47,8 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Client(error) => error.exit_code(),
-            Self::Usage { .. } | Self::Invalid { .. } | Self::Output(_) | Self::Runtime(_) => 2,
+            Self::Usage { .. } | Self::Invalid { .. } | Self::Runtime(_) => 2,
+            Self::Output(_) => UNWRITTEN,
             Self::NotFound(_) => 4,
             Self::WaitTimedOut { .. } | Self::StillRuns { .. } | Self::StillBusy { .. } => 124,
             Self::Interrupted { .. } | Self::LeftCancelled { .. } => 130,
@@ -50,8 +57,7 @@ impl Failure {
 
     /// Tells it on stderr and returns the exit code.
     pub fn report(&self) -> u8 {
-        // Nobody is left to be told if stderr is gone.
-        let _ = io::stderr().write_all(self.lines().as_bytes());
+        out::warn(&Safe::lines(&self.lines()));
         self.exit_code()
     }
 
@@ -76,7 +82,7 @@ impl Failure {
             lines.push_str(&format!("  {field}{}\n", one_line(&fault.problem)));
         }
         for hint in self.hints() {
-            lines.push_str(&format!("hint: {hint}\n"));
+            lines.push_str(&format!("hint: {}\n", visible(&hint)));
         }
         lines
     }

@@ -8,7 +8,7 @@ use grid_types::{JobId, JobStatus, Outcome, Span};
 
 use crate::cli::{Format, Global, StatusWord};
 use crate::decide::print_state;
-use crate::failure::Failure;
+use crate::failure::{Failure, UNWRITTEN};
 use crate::out::{self, tell};
 use crate::table::{Table, facts};
 use crate::text::{count, counts_line, message, one_line, progress, target};
@@ -104,8 +104,8 @@ pub async fn cancel_and_wait(global: &Global, id: &str, limit: Option<Span>) -> 
     let (client, job) = (crate::connect(global)?, job_id(id)?);
     client.cancel(global.namespace.as_str(), job).await?;
     let doc = client.job(global.namespace.as_str(), job).await?;
-    crate::run::stay(&client, global, doc, job, Until::Quiet, limit).await?;
-    Ok(0)
+    let code = crate::run::stay(&client, global, doc, job, Until::Quiet, limit).await?;
+    Ok(if code == UNWRITTEN { code } else { 0 })
 }
 
 /// What cannot be an id names no job: that is "not found", not a fault of the command line.

@@ -2,8 +2,10 @@
 //!
 //! - stdout is data; progress, hints and errors go to stderr, readable without colour.
 //! - Exit codes: 0 done, 1 the job ended other than completed, 2 usage or refused input, 3 no controller reachable,
-//!   4 not found, 5 conflict or denied, 124 the wait timed out, 130 interrupted while waiting.
+//!   4 not found, 5 conflict or denied, 74 done, but the answer could not be written, 124 the wait timed out, 130 interrupted
+//!   while waiting.
 //! - A closed stdout (`| head`) is no error: what was asked for is done, and the code says how that went.
+//! - Nothing that another machine wrote can touch the terminal (`safe`, `out`).
 //!
 //! One module a verb group (`run`, `job`, `decide`, `node`, `backend`, `cluster`, `members`, `backup`, `completion`); `watch` and `live` are also what `grid demo` shows.
 //! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes
@@ -30,6 +32,7 @@ mod out;
 mod outage;
 mod plan;
 mod run;
+mod safe;
 #[cfg(test)]
 mod samples;
 mod stall;
@@ -63,18 +66,12 @@ pub fn main(argv: Vec<OsString>) -> u8 {
     command.build();
     let matches = match Cli::command().try_get_matches_from(args::arrange(argv, &command)) {
         Ok(matches) => matches,
-        Err(error) => {
-            // Help and version come this way too, with code 0 and on stdout.
-            let _ = error.print();
-            return u8::try_from(error.exit_code()).unwrap_or(2);
-        }
+        // Help and version come this way too, with code 0 and on stdout.
+        Err(error) => return out::usage(&error).unwrap_or_else(|failure| failure.report()),
     };
     let done = match Cli::from_arg_matches(&matches) {
         Ok(cli) => begin(cli),
-        Err(error) => {
-            let _ = error.print();
-            return 2;
-        }
+        Err(error) => out::usage(&error),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

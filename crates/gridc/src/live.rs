@@ -6,11 +6,11 @@ mod frame;
 mod lines;
 mod screen;
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use grid_types::api::JobDoc;
 
+use crate::out::{self, Sink};
 use lines::Lines;
 use screen::Screen;
 
@@ -51,16 +51,16 @@ pub trait LiveView {
 
 /// Lines, also on a terminal: for when something else is printed there.
 pub fn plain_view() -> Box<dyn LiveView + Send> {
-    Box::new(Lines::new(Box::new(std::io::stderr())))
+    Box::new(Lines::new(Sink::stderr()))
 }
 
 /// The view that fits stderr.
 #[must_use]
 pub fn live_view() -> Box<dyn LiveView + Send> {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    if std::io::stderr().is_terminal() && !dumb {
+    if out::stderr_is_terminal() && !dumb {
         Box::new(Screen::on_stderr())
     } else {
-        Box::new(Lines::new(Box::new(std::io::stderr())))
+        Box::new(Lines::new(Sink::stderr()))
     }
 }

@@ -3,7 +3,6 @@
 mod grouped;
 mod printer;
 
-use std::io::IsTerminal;
 use std::time::Instant;
 
 use grid_client::{Client, LogsQuery, RawQuery};
@@ -70,7 +69,7 @@ pub async fn follow(
     outage: &Outage,
 ) -> Result<usize, Failure> {
     let format = global.output.unwrap_or(Format::Table);
-    let terminal = std::io::stdout().is_terminal();
+    let terminal = out::is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let many_steps = query.step.is_none() && doc.steps.len() > 1;
     let mut printer = Printer::new(doc.expected.as_deref().unwrap_or_default(), many_steps, terminal, colour);
@@ -100,19 +99,13 @@ pub async fn follow(
             }
         };
         let is_end = matches!(record, LogDoc::End { .. });
-        let text = match (&record, format) {
-            (_, Format::Json) => serde_json::to_string(&record).map_err(|e| Failure::Output(e.into()))? + "\n",
-            (_, Format::Yaml) => {
-                let text = serde_norway::to_string(&record).map_err(|e| Failure::Output(std::io::Error::other(e)))?;
-                format!("---\n{text}")
-            }
-            (LogDoc::Output(text), Format::Table) => printer.text(text),
-            (LogDoc::Note(_) | LogDoc::End { .. }, Format::Table) => printer.close(),
-        };
+        let is_read = out::record(format, &record, || match &record {
+            LogDoc::Output(text) => printer.text(text),
+            LogDoc::Note(_) | LogDoc::End { .. } => printer.close(),
+        })?;
         if let (LogDoc::Note(note), Format::Table) = (&record, format) {
-            out::write(text.as_bytes())?;
             tell(&format!("{}: {}", printer.place(note.step, &note.node), one_line(&note.text)));
-        } else if !out::write(text.as_bytes())? {
+        } else if !is_read {
             return Ok(count + 1);
         }
         if is_end {
@@ -124,6 +117,9 @@ pub async fn follow(
 }
 
 async fn raw(client: &Client, global: &Global, job: JobId, doc: &JobDoc, args: &LogsArgs) -> Result<u8, Failure> {
+    if out::is_terminal() && !args.force {
+        return Err(out::refuse_raw());
+    }
     let [node] = &args.nodes[..] else {
         return Err(Failure::usage("--raw prints one output: name one --node", None));
     };
@@ -143,7 +139,7 @@ async fn raw(client: &Client, global: &Global, job: JobId, doc: &JobDoc, args: &
         match output.next().await {
             Ok(Some(bytes)) => {
                 at += bytes.len() as u64;
-                if !out::write(&bytes)? {
+                if !out::raw(&bytes, args.force)? {
                     return Ok(0);
                 }
             }

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use crate::cli::{Format, Global, RunArgs};
 use crate::failure::Failure;
 use crate::live::{LiveView, Look, live_view, plain_view};
-use crate::out::{self, tell};
+use crate::out::{self, tell, warn};
+use crate::safe::Safe;
 use crate::summary::summary;
 use crate::text::{count, one_line};
 use crate::watch::{Until, is_quiet, watch_until};
@@ -39,20 +40,25 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         return follow(&client, global, doc, id, args).await;
     }
     if !args.wait {
-        out::print(format, &doc, |_| format!("{id} submitted\n"))?;
+        out::print(format, &doc, |_| format!("{id} submitted\n")).inspect_err(|_| tell(&format!("{id} submitted")))?;
         if format == Format::Table {
             tell(&format!("hint: gridc job status {id} shows how it goes; --wait stays until it has ended"));
         }
         return Ok(0);
     }
     tell(&format!("{id} submitted"));
-    let end = stay_for(&client, global, doc, id, Until::Ended, args.wait_timeout).await?;
-    Ok(exit_code(&end, args.fail_on_skipped))
+    let (end, written) = stay_for(&client, global, doc, id, Until::Ended, args.wait_timeout).await?;
+    Ok(worse(exit_code(&end, args.fail_on_skipped), written))
 }
 
 /// 1: it ended other than completed, or, if that was asked for, nodes were skipped because they were offline (J11).
 fn exit_code(end: &JobDoc, fail_on_skipped: bool) -> u8 {
     u8::from(end.status != JobStatus::Completed || (fail_on_skipped && end.skipped_offline > 0))
+}
+
+/// How the job ended counts for more than an answer that could not be written, which was told.
+fn worse(job: u8, written: u8) -> u8 {
+    if job == 0 { written } else { job }
 }
 
 /// `--name` and `--label` stand beside a file, too: they beat what it says.
@@ -83,9 +89,11 @@ pub async fn stay(
     until: Until,
     limit: Option<Span>,
 ) -> Result<u8, Failure> {
-    Ok(exit_code(&stay_for(client, global, doc, id, until, limit).await?, false))
+    let (end, written) = stay_for(client, global, doc, id, until, limit).await?;
+    Ok(worse(exit_code(&end, false), written))
 }
 
+/// The end of the job, and what its printing alone would exit with.
 async fn stay_for(
     client: &Client,
     global: &Global,
@@ -93,14 +101,15 @@ async fn stay_for(
     id: JobId,
     until: Until,
     limit: Option<Span>,
-) -> Result<JobDoc, Failure> {
+) -> Result<(JobDoc, u8), Failure> {
     let end = wait(client, global, doc, id, until, limit).await?;
     if let Ok(text) = summary(client, global.namespace.as_str(), id, &end).await {
-        tell(text.trim_end());
+        warn(&Safe::lines(&text));
     }
     let format = global.output.unwrap_or(Format::Table);
-    out::print(format, &end, |_| format!("{id} {}{}\n", end.status, offline_text(&end)))?;
-    Ok(end)
+    let printed = out::print(format, &end, |_| format!("{id} {}{}\n", end.status, offline_text(&end)));
+    let written = printed.map_or_else(|failure| failure.report(), |()| 0);
+    Ok((end, written))
 }
 
 /// Nobody is left out in silence, not even by the last line.
@@ -126,18 +135,22 @@ async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, args:
             watch_until(Until::Ended, client, namespace, job, &mut *view, &outage),
             crate::logs::follow(client, global, job, &doc, query, &outage)
         );
-        printed?;
-        Ok::<_, Failure>(end?)
+        let written = match printed {
+            Ok(_) => 0,
+            Err(unwritten @ Failure::Output(_)) => unwritten.report(),
+            Err(failure) => return Err(failure),
+        };
+        Ok::<_, Failure>((end?, written))
     };
-    let end = tokio::select! {
-        end = both => end?,
+    let (end, written) = tokio::select! {
+        both = both => both?,
         after = over(limit) => return Err(Failure::WaitTimedOut { job, after }),
         _ = tokio::signal::ctrl_c() => return Err(Failure::Interrupted { job }),
     };
     if let Ok(text) = summary(client, namespace, job, &end).await {
-        tell(text.trim_end());
+        warn(&Safe::lines(&text));
     }
-    Ok(exit_code(&end, args.fail_on_skipped))
+    Ok(worse(exit_code(&end, args.fail_on_skipped), written))
 }
 
 fn id_of(doc: &JobDoc) -> Result<JobId, Failure> {

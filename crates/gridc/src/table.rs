@@ -5,11 +5,10 @@
 //! last of all. On a pipe nothing is cut: a script wants it whole.
 //! Not `comfy-table`: it folds a cell that does not fit, and a folded list of a thousand nodes is unreadable.
 
-use std::io::IsTerminal;
-
-use terminal_size::{Height, Width, terminal_size_of};
+use grid_types::visible::visible;
 
 use crate::fit::{cut, cut_middle, pad, width};
+use crate::out;
 
 const GAP: usize = 2;
 /// A column is not cut below this, or below its header.
@@ -26,12 +25,12 @@ impl Table {
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|c| if c.is_empty() { "-".to_owned() } else { c }).collect());
+        self.rows.push(cells.into_iter().map(|text| cell(&text)).collect());
     }
 
     /// For a terminal: as wide as it is. Otherwise as wide as it has to be.
     pub fn render(&self, terminal: bool) -> String {
-        self.fitted(stdout_columns().filter(|_| terminal))
+        self.fitted(out::columns().filter(|_| terminal))
     }
 
     fn fitted(&self, room: Option<usize>) -> String {
@@ -71,18 +70,14 @@ impl Table {
     }
 }
 
-fn stdout_columns() -> Option<usize> {
-    let stdout = std::io::stdout();
-    let (Width(columns), Height(_)) = terminal_size_of(&stdout).filter(|_| stdout.is_terminal())?;
-    Some(usize::from(columns)).filter(|columns| *columns > 0)
+/// What is escaped is wider: columns are measured behind it.
+fn cell(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { visible(text).into_owned() }
 }
 
 /// Names and what they stand for, one a line.
 pub fn facts(facts: &[(&str, String)]) -> String {
-    let rows: Vec<_> = facts
-        .iter()
-        .map(|(name, value)| vec![(*name).to_owned(), if value.is_empty() { "-".to_owned() } else { value.clone() }])
-        .collect();
+    let rows: Vec<_> = facts.iter().map(|(name, value)| vec![(*name).to_owned(), cell(value)]).collect();
     columns(rows.iter())
 }
 

@@ -1,11 +1,13 @@
 //! How facts read in one line.
 //!
-//! Texts of tasks come from other machines: control characters are shown, never sent to the terminal.
+//! Texts of tasks come from other machines: control characters are shown, never sent to the terminal (`safe`); here each
+//! becomes one line of a bounded length.
 
 use std::time::Duration;
 
 use grid_types::Outcome;
 use grid_types::api::{Counts, JobDoc, ResultDoc, StepDoc, TargetDoc};
+use grid_types::visible::is_unsafe;
 
 use crate::fit::width;
 
@@ -31,7 +33,7 @@ pub fn one_line(text: &str) -> String {
             line.push('…');
             break;
         }
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        if is_unsafe(c) { line.extend(c.escape_default()) } else { line.push(c) }
     }
     line
 }

@@ -51,6 +51,7 @@ mod short_disk;
 mod silence;
 mod staging;
 mod strategies;
+mod terminals;
 mod tour;
 mod unwritable;
 mod upgrades;

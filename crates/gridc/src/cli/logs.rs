@@ -8,7 +8,8 @@ Each line has the name of its node in front, and the number of the step if there
 Without -f one output follows the other; with -f lines come as they are printed, in turns, until
 the job has ended. Whole outputs are kept on the workers; if one is away, or its output is too old,
 the stored end of it (16 KiB) is shown and stderr says so. Bytes that are no text are shown as a
-marker; --raw prints the bytes of one output as they are.
+marker. Control characters are shown as escapes on a terminal and printed as they are on a pipe; --raw
+prints the bytes of one output as they are, to a terminal only with --force.
 
 Examples:
   gridc job logs job-0c5t9v3k2m7qa
@@ -40,9 +41,12 @@ pub struct LogsArgs {
     /// Of each output only the last so many lines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "grouped")]
     pub tail: Option<u32>,
-    /// The bytes of one output as they are; needs one --node
+    /// The bytes of one output as they are, for a file or a pipe; needs one --node
     #[arg(long, conflicts_with_all = ["grouped", "tail"], requires = "nodes")]
     pub raw: bool,
+    /// With --raw: also to a terminal, which obeys the control codes in the bytes
+    #[arg(long, requires = "raw")]
+    pub force: bool,
     /// Equal outputs once, with how many nodes printed them
     #[arg(long, conflicts_with_all = ["nodes", "attempt"])]
     pub grouped: bool,

@@ -4,20 +4,21 @@
 //! told ever less often ([`FIRST`] to [`LAST`]): a log of a day's job should be read, not scrolled.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use grid_types::api::{Counts, JobDoc, StepDoc};
 use grid_types::{JobStatus, Outcome, Span};
 
 use super::{LiveView, Look, MAX_TOLD};
+use crate::out::Sink;
+use crate::safe::Safe;
 use crate::text::{count, counts_line, nodes, one_line, progress, step_name};
 
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(30);
 
 pub struct Lines {
-    to: Box<dyn Write + Send>,
+    to: Sink,
     status: Option<JobStatus>,
     steps: BTreeMap<u32, Counts>,
     pace: Pace,
@@ -32,13 +33,12 @@ struct Pace {
 }
 
 impl Lines {
-    pub fn new(to: Box<dyn Write + Send>) -> Self {
+    pub fn new(to: Sink) -> Self {
         Self { to, status: None, steps: BTreeMap::new(), pace: Pace::begin(), waits: None, failed: 0 }
     }
 
     fn tell(&mut self, line: &str) {
-        // A log that is gone takes no lines; the exit code still tells.
-        let _ = writeln!(self.to, "{line}");
+        self.to.put(&Safe::line(line));
     }
 
     fn steps(&mut self, job: &JobDoc) {
@@ -115,9 +115,7 @@ impl LiveView for Lines {
 
     fn tick(&mut self) {}
 
-    fn close(&mut self) {
-        let _ = self.to.flush();
-    }
+    fn close(&mut self) {}
 }
 
 /// Reasons that differ only in a duration ("unhealthy for 41s") are one: a log wants a line a change, not a line a second.
@@ -132,6 +130,7 @@ mod tests {
 
     use super::{Lines, timeless};
     use crate::live::{LiveView, Look};
+    use crate::out::Sink;
     use crate::samples::job;
 
     #[derive(Clone, Default)]
@@ -160,7 +159,7 @@ mod tests {
     #[test]
     fn one_line_for_each_change_and_none_without() {
         let log = Shared::default();
-        let mut view = Lines::new(Box::new(log.clone()));
+        let mut view = Lines::new(Sink::to(log.clone()));
         look(&mut view, "pending", &[("pending", 3)], None);
         for _ in 0..3 {
             look(&mut view, "running", &[("success", 1), ("running", 2)], None);
@@ -181,7 +180,7 @@ mod tests {
     #[test]
     fn progress_is_told_at_a_bounded_rate_and_the_end_always() {
         let log = Shared::default();
-        let mut view = Lines::new(Box::new(log.clone()));
+        let mut view = Lines::new(Sink::to(log.clone()));
         for done in 0..=2_000 {
             look(&mut view, "running", &[("success", done), ("running", 2_000 - done)], None);
         }
@@ -194,7 +193,7 @@ mod tests {
     #[test]
     fn a_reason_is_news_once_however_long_it_lasts() {
         let log = Shared::default();
-        let mut view = Lines::new(Box::new(log.clone()));
+        let mut view = Lines::new(Sink::to(log.clone()));
         let waits = [("success", 1), ("pending", 2)];
         look(&mut view, "running", &waits, None);
         for why in ["for web-07, unhealthy for 41s", "for web-07, unhealthy for 42s", "for web-07, dead for 1m"] {

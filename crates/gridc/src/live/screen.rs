@@ -7,15 +7,15 @@
 //! it was. After a resize the old lines may have been folded by the terminal; how many rows they take now is counted
 //! by the new width.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use grid_types::api::JobDoc;
-use terminal_size::{Height, Width, terminal_size_of};
 
 use super::frame::{Frame, Line, Size, Tone};
 use super::{LiveView, Look, MAX_TOLD, Running};
 use crate::fit::width;
+use crate::out::{self, Sink};
+use crate::safe::Safe;
 use crate::watch::is_quiet;
 
 /// Terminals that know it show the whole frame at once; others ignore it.
@@ -23,7 +23,7 @@ const BEGIN: &str = "\u{1b}[?2026h";
 const END: &str = "\u{1b}[?2026l";
 
 pub struct Screen {
-    to: Box<dyn Write + Send>,
+    to: Sink,
     size: Box<dyn Fn() -> Size + Send>,
     colour: bool,
     begun: Instant,
@@ -45,10 +45,10 @@ struct Kept {
 impl Screen {
     pub fn on_stderr() -> Self {
         let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self::new(Box::new(std::io::stderr()), Box::new(stderr_size), colour)
+        Self::new(Sink::stderr(), Box::new(stderr_size), colour)
     }
 
-    fn new(to: Box<dyn Write + Send>, size: Box<dyn Fn() -> Size + Send>, colour: bool) -> Self {
+    fn new(to: Sink, size: Box<dyn Fn() -> Size + Send>, colour: bool) -> Self {
         let now = Instant::now();
         let drawn_for = size();
         Self {
@@ -83,37 +83,40 @@ impl Screen {
         if lines == self.drawn && size == self.drawn_for {
             return;
         }
-        let mut text = format!("{BEGIN}{}", back_over(&self.drawn, size.columns));
+        let mut text = Safe::code(BEGIN);
+        text.push(&Safe::up(rows_of(&self.drawn, size.columns)));
         for line in &lines {
-            text.push_str(&format!("{}\u{1b}[K\r\n", self.painted(line)));
+            text.push(&self.painted(line));
+            text.push(&Safe::code("\u{1b}[K\r\n"));
         }
-        text.push_str(&format!("\u{1b}[J{END}"));
-        // A terminal that is gone takes no frames; the exit code still tells.
-        let _ = self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush());
+        text.push(&Safe::code("\u{1b}[J"));
+        text.push(&Safe::code(END));
+        self.to.put(&text);
         (self.drawn, self.drawn_for) = (lines, size);
     }
 
-    fn painted(&self, line: &Line) -> String {
+    fn painted(&self, line: &Line) -> Safe {
         let code = match line.tone {
-            Tone::Plain => return line.text.clone(),
-            Tone::Bold => "1",
-            Tone::Bad => "31",
-            Tone::Waits => "33",
-            Tone::Faint => "2",
+            Tone::Plain => None,
+            Tone::Bold => Some(1),
+            Tone::Bad => Some(31),
+            Tone::Waits => Some(33),
+            Tone::Faint => Some(2),
         };
-        if self.colour { format!("\u{1b}[{code}m{}\u{1b}[0m", line.text) } else { line.text.clone() }
+        match code.filter(|_| self.colour) {
+            Some(code) => Safe::painted(&line.text, code),
+            None => Safe::part(&line.text),
+        }
     }
 }
 
-/// To the first row of what was drawn.
-fn back_over(drawn: &[Line], columns: usize) -> String {
-    let rows: usize = drawn.iter().map(|line| width(&line.text).div_ceil(columns.max(1)).max(1)).sum();
-    if rows == 0 { "\r".to_owned() } else { format!("\r\u{1b}[{rows}A") }
+/// How many rows of the terminal what was drawn takes now.
+fn rows_of(drawn: &[Line], columns: usize) -> usize {
+    drawn.iter().map(|line| width(&line.text).div_ceil(columns.max(1)).max(1)).sum()
 }
 
 fn stderr_size() -> Size {
-    let (columns, rows) = terminal_size_of(std::io::stderr())
-        .map_or((80, 24), |(Width(columns), Height(rows))| (usize::from(columns), usize::from(rows)));
+    let (columns, rows) = out::stderr_size().unwrap_or((80, 24));
     // A serial line may say 0 for what it does not know.
     Size { columns: if columns == 0 { 80 } else { columns }, rows: if rows == 0 { 24 } else { rows } }
 }
@@ -159,9 +162,11 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
-    use super::{Screen, Size, back_over};
+    use super::{Screen, Size, rows_of};
     use crate::live::frame::{Line, Tone};
     use crate::live::{LiveView, Look};
+    use crate::out::Sink;
+    use crate::safe::Safe;
     use crate::samples::job;
 
     #[derive(Clone, Default)]
@@ -188,7 +193,7 @@ mod tests {
                 let (columns, rows) = *size.lock().unwrap();
                 Size { columns, rows }
             };
-            Screen::new(Box::new(self.clone()), Box::new(size), false)
+            Screen::new(Sink::to(self.clone()), Box::new(size), false)
         }
 
         fn take(&self) -> String {
@@ -219,9 +224,10 @@ mod tests {
     #[test]
     fn a_frame_goes_back_over_the_rows_that_the_old_one_takes_now() {
         let line = |n: usize| Line { text: "x".repeat(n), tone: Tone::Plain };
-        assert_eq!(back_over(&[], 80), "\r");
-        assert_eq!(back_over(&[line(79), line(0), line(10)], 80), "\r\u{1b}[3A");
-        assert_eq!(back_over(&[line(79), line(0), line(10)], 40), "\r\u{1b}[4A", "folded by a narrower terminal");
+        assert_eq!(rows_of(&[], 80), 0);
+        assert_eq!(rows_of(&[line(79), line(0), line(10)], 80), 3);
+        assert_eq!(rows_of(&[line(79), line(0), line(10)], 40), 4, "folded by a narrower terminal");
+        assert_eq!((Safe::up(0).as_str(), Safe::up(4).as_str()), ("\r", "\r\u{1b}[4A"));
     }
 
     #[test]

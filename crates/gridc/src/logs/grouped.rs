@@ -2,6 +2,7 @@
 
 use grid_client::Client;
 use grid_types::api::{JobDoc, OutputGroupDoc};
+use grid_types::visible::visible_lines;
 use grid_types::{JobId, StepIndex};
 use serde::Serialize;
 
@@ -62,16 +63,10 @@ fn step_text(doc: &JobDoc, step: &StepGroupsDoc, names: bool) -> String {
         let silent = if kept == 0 { " nothing" } else { "" };
         text.push_str(&format!("  {} {nodes}{who}{cut}:{silent}\n", thousands(group.count)));
         for line in group.output.lines() {
-            text.push_str(&format!("    {}\n", visible(line)));
+            text.push_str(&format!("    {}\n", visible_lines(line)));
         }
     }
     text
-}
-
-fn visible(line: &str) -> String {
-    line.chars()
-        .flat_map(|c| if c.is_control() && c != '\t' { c.escape_default().collect() } else { vec![c] })
-        .collect()
 }
 
 /// `4,980`

@@ -8,6 +8,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use grid_types::api::LogText;
 
+use crate::safe::Safe;
+use crate::text::one_line;
+
 /// Longer names push their own lines to the right, not everybody's.
 const WIDEST: usize = 24;
 /// Of ANSI: no black, no white, no red, which looks like an error.
@@ -31,21 +34,22 @@ impl Printer {
 
     /// `web-01`, or `web-01/2` in a job of several steps.
     pub fn place(&self, step: u32, node: &str) -> String {
-        if self.many_steps { format!("{node}/{step}") } else { node.to_owned() }
+        let node = one_line(node);
+        if self.many_steps { format!("{node}/{step}") } else { node }
     }
 
-    pub fn text(&mut self, record: &LogText) -> String {
+    pub fn text(&mut self, record: &LogText) -> Safe {
         let place = self.place(record.step, &record.node);
         let goes_on = self.open.as_ref() == Some(&place);
-        let mut text = if goes_on { String::new() } else { self.close() };
+        let mut text = if goes_on { Safe::default() } else { self.close() };
         self.open = None;
         for (i, line) in record.text.split_inclusive('\n').enumerate() {
             if i > 0 || !goes_on {
-                text.push_str(&self.prefix(&place));
+                text.push(&self.prefix(&place));
             }
-            self.line(&mut text, line.strip_suffix('\n').unwrap_or(line));
+            text.push(&self.line(line.strip_suffix('\n').unwrap_or(line)));
             if line.ends_with('\n') {
-                text.push('\n');
+                text.push(&Safe::code("\n"));
             } else {
                 self.open = Some(place.clone());
             }
@@ -54,33 +58,28 @@ impl Printer {
     }
 
     /// Ends a line that is not finished.
-    pub fn close(&mut self) -> String {
-        if self.open.take().is_some() { "\n".to_owned() } else { String::new() }
+    pub fn close(&mut self) -> Safe {
+        if self.open.take().is_some() { Safe::code("\n") } else { Safe::default() }
     }
 
-    fn prefix(&mut self, place: &str) -> String {
+    fn prefix(&mut self, place: &str) -> Safe {
         // The names of a large job, or of one that has not started, are not known before.
         self.width = self.width.max(place.chars().count().min(WIDEST));
         let padded = format!("{place:<width$}", width = self.width);
         if !self.colour {
-            return format!("{padded} | ");
+            return Safe::part(&format!("{padded} | "));
         }
         let mut hasher = DefaultHasher::new();
         place.split('/').next().hash(&mut hasher);
         let colour = COLOURS[usize::try_from(hasher.finish() % COLOURS.len() as u64).unwrap_or(0)];
-        format!("\x1b[{colour}m{padded} |\x1b[0m ")
+        let mut prefix = Safe::painted(&format!("{padded} |"), colour);
+        prefix.push(&Safe::part(" "));
+        prefix
     }
 
-    fn line(&self, text: &mut String, line: &str) {
+    fn line(&self, line: &str) -> Safe {
         // What Windows tools print at the end of each line.
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        if !self.terminal {
-            text.push_str(line);
-            return;
-        }
-        for c in line.chars() {
-            if c.is_control() && c != '\t' { text.extend(c.escape_default()) } else { text.push(c) }
-        }
+        Safe::printed(line.strip_suffix('\r').unwrap_or(line), self.terminal)
     }
 }
 
@@ -111,19 +110,20 @@ mod tests {
     fn names_are_aligned_and_lines_are_never_mixed() {
         let mut printer = Printer::new(&nodes(), false, false, false);
         let mut text = printer.text(&record("web-01", 0, "one\ntwo\nhal"));
-        text.push_str(&printer.text(&record("web-01", 0, "f\n")));
-        text.push_str(&printer.text(&record("web-01", 0, "open")));
-        text.push_str(&printer.text(&record("db-1", 0, "\nlast")));
-        text.push_str(&printer.close());
-        text.push_str(&printer.close());
+        text.push(&printer.text(&record("web-01", 0, "f\n")));
+        text.push(&printer.text(&record("web-01", 0, "open")));
+        text.push(&printer.text(&record("db-1", 0, "\nlast")));
+        text.push(&printer.close());
+        text.push(&printer.close());
         let want = "web-01 | one\nweb-01 | two\nweb-01 | half\nweb-01 | open\ndb-1   | \ndb-1   | last\n";
-        assert_eq!(text, want);
+        assert_eq!(text.as_str(), want);
     }
 
     #[test]
     fn steps_are_told_where_there_are_several_and_colours_only_if_wanted() {
         let mut printer = Printer::new(&nodes(), true, true, true);
         let text = printer.text(&record("db-1", 1, "x\n"));
+        let text = text.as_str();
         assert!(
             text.starts_with("\x1b[3") && text.contains("m") && text.ends_with("db-1/1   |\x1b[0m x\n"),
             "{text:?}"
@@ -134,7 +134,7 @@ mod tests {
     fn what_a_task_prints_cannot_touch_the_terminal() {
         let shown =
             |terminal| Printer::new(&nodes(), false, terminal, false).text(&record("db-1", 0, "a\x1b[2J\tb\r\n"));
-        assert_eq!(shown(true), "db-1   | a\\u{1b}[2J\tb\n");
-        assert_eq!(shown(false), "db-1   | a\x1b[2J\tb\n");
+        assert_eq!(shown(true).as_str(), "db-1   | a\\u{1b}[2J\tb\n");
+        assert_eq!(shown(false).as_str(), "db-1   | a\x1b[2J\tb\n");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::fake::{Fake, refusal};
 use crate::run;
 
-fn apt() -> Value {
+pub fn apt() -> Value {
     let package =
         json!({"name": "package", "help": "a package name", "type": "word", "required": true, "pattern": "[a-z]+"});
     json!({

@@ -9,11 +9,13 @@ mod backups;
 mod completion;
 mod decisions;
 mod fake;
+mod hostile;
 mod jobs;
 mod listing;
 mod names;
 mod nodes;
 mod outages;
+mod unwritten;
 mod usage;
 mod waiting;
 
