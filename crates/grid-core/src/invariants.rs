@@ -1,10 +1,14 @@
 //! The invariants of DESIGN.md as functions over the state. Tests and the simulator call [`violations`] after every
-//! apply; a state that breaks one is a bug, whatever led to it.
+//! apply; a state that breaks one is a bug, whatever led to it. What only a sequence of entries shows (I7) is in [`Starts`].
+
+mod starts;
 
 use grid_types::job::Condition;
 use grid_types::{JobStatus, Outcome, StepIndex};
 
 use crate::state::{CellState, Job, State};
+
+pub use starts::Starts;
 
 /// Everything that is wrong with a state; empty for a sound one.
 #[must_use]
@@ -91,6 +95,11 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
             && (epoch != job.head.epoch) != revoked.is_some()
         {
             report(format!("I3: lease of {} has epoch {epoch}, the job {}", node.id, job.head.epoch));
+        }
+        // W8: by itself only a definite failure is followed by another attempt; `unknown` if an operator says so.
+        let last = cell.last.filter(|_| cell.state != CellState::Idle && job.runs_once(cell));
+        if matches!(last, Some(Outcome::TimedOut | Outcome::Cancelled)) {
+            report(format!("I7: a once step of {} that ended {last:?} is tried again", node.id));
         }
     }
 }

@@ -54,7 +54,7 @@ pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{
     BadEntry, Entry, EntryHead, command_number, decode_entry, decode_entry_at, encode_command, encode_entry,
 };
-pub use invariants::violations;
+pub use invariants::{Starts, violations};
 pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
 pub use plan::{Planned, plan};
 pub use recall::Doubt;

@@ -17,7 +17,7 @@ use crate::commands::{
 use crate::effect::{Effect, pending_effects};
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
 use crate::foreign_text::texts_of;
-use crate::invariants::violations;
+use crate::invariants::{Starts, violations};
 use crate::plan::Planned;
 use crate::state::{Job, Quotas, State};
 
@@ -37,6 +37,7 @@ pub(crate) struct World {
     /// Every text that came in through an entry.
     pub foreign: BTreeSet<String>,
     retired: BTreeMap<JobId, Job>,
+    starts: Starts,
     now_ms: u64,
     next_job: u64,
     strategy: Strategy,
@@ -53,6 +54,7 @@ impl World {
             history: Vec::new(),
             foreign: BTreeSet::new(),
             retired: BTreeMap::new(),
+            starts: Starts::default(),
             now_ms: 0,
             next_job: 100,
             strategy: Strategy::FailFast,
@@ -99,7 +101,8 @@ impl World {
         for job in &applied.changes.retired {
             self.retired.insert(job.head.id, job.clone());
         }
-        let found = violations(&self.state);
+        let mut found = violations(&self.state);
+        found.extend(self.starts.violations(&self.state, &entry, &applied));
         assert!(found.is_empty(), "{found:#?}");
         applied
     }
@@ -216,7 +219,7 @@ impl World {
         self.apply(vec![Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job })]).effects
     }
 
-    fn register_command(id: &str, journal: &[u8], boot: u64, nonce: &[u8], lives: bool, slots: u32) -> Command {
+    pub fn register_command(id: &str, journal: &[u8], boot: u64, nonce: &[u8], lives: bool, slots: u32) -> Command {
         let backends = builtin().iter().map(|b| {
             let actions = b.actions.iter().map(|a| a.name.to_owned()).collect();
             (b.name.to_owned(), actions)

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_core::{
-    Applied, BeginTerm, CellState, Command, Effect, EntryHead, History, Job, RegisterNode, Reply, ResultRow, State,
-    apply, decode_entry, encode_command, encode_entry, pending_effects, violations,
+    Applied, BeginTerm, CellState, Command, Effect, EntryHead, History, Job, RegisterNode, Reply, ResultRow, Starts,
+    State, apply, decode_entry, encode_command, encode_entry, pending_effects, violations,
 };
 use grid_types::node::{Capacity, NodeFacts};
 use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
@@ -30,6 +30,7 @@ pub struct Rig {
     pub retired: BTreeMap<JobId, Job>,
     /// Jobs that were looked at after they had left: nothing moves them any more but a resume.
     closed: BTreeSet<JobId>,
+    starts: Starts,
     entries: u64,
     pub boots: BTreeMap<u32, u64>,
     pub journals: BTreeMap<u32, u64>,
@@ -65,6 +66,7 @@ impl Rig {
             sent: BTreeSet::new(),
             retired: BTreeMap::new(),
             closed: BTreeSet::new(),
+            starts: Starts::default(),
             entries: 0,
             boots: BTreeMap::new(),
             journals: BTreeMap::new(),
@@ -94,6 +96,8 @@ impl Rig {
         let before = self.offered();
         let applied = apply(&mut self.state, &entry);
         self.keep(&applied);
+        let started = self.starts.violations(&self.state, &entry, &applied);
+        assert!(started.is_empty(), "{started:#?}");
         let sent: Vec<Lease> = applied.effects.iter().filter_map(offer_of).collect();
         let after = self.offered();
         for lease in after.difference(&before) {
