@@ -82,7 +82,11 @@ fn close(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term
     raft.open_reads(0);
     term.send_replace(None);
     info!("standby: {why}");
-    shared.sessions().end_all(closing::NOT_LEADER);
+    {
+        let mut sessions = shared.sessions();
+        sessions.end_all(closing::NOT_LEADER);
+        sessions.forget_heard();
+    }
     shared.agents.forget_all();
 }
 

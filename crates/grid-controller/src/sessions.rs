@@ -102,7 +102,10 @@ impl Sessions {
         for id in self.by_id.keys().copied().collect::<Vec<_>>() {
             self.end(id, reason);
         }
-        // Somebody else hears them from now on.
+    }
+
+    /// Another leader receives the heartbeats from now on.
+    pub fn forget_heard(&mut self) {
         self.heard_wall_ms.clear();
     }
 

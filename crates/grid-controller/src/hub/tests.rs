@@ -63,3 +63,15 @@ async fn e2_a_registration_without_a_valid_node_id_supersedes_nothing() {
     }
     bench.controller.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e2_when_a_node_was_last_heard_stays_known_after_the_cluster_was_superseded() {
+    let bench = Bench::start().await;
+    let shared = &bench.controller.shared;
+    let node = grid_types::NodeOrd(7);
+    shared.sessions().begin(grid_types::SessionId(1), node, 1, 0, 1_234);
+    bench.register("web-01", 2).await;
+    assert_eq!(bench.superseded(), Some(2));
+    assert_eq!(shared.sessions().heard_wall_ms(node), Some(1_234), "nobody else of this cluster hears it");
+    bench.controller.shutdown().await;
+}
