@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use grid_types::Code;
@@ -37,17 +37,30 @@ pub struct Reached {
 
 /// Before everything else: a page that may not ask learns nothing about the role or the path either.
 pub async fn admit(request: Request, next: Next) -> Response {
-    let reached = request.extensions().get::<Reached>().cloned().unwrap_or_default();
-    match check(&reached, &request) {
+    let reached = request.extensions().get::<Reached>().cloned();
+    let on_a_socket = reached.is_some();
+    let reached = reached.unwrap_or_default();
+    let checked = if on_a_socket { one_host(&request) } else { Ok(()) };
+    match checked.and_then(|()| check(&reached, &request)) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
     }
 }
 
+/// RFC 9112, 3.2: a request without exactly one `Host` is 400, except that HTTP/1.0 may leave it out.
+fn one_host(request: &Request) -> Result<(), Refused> {
+    let problem = match (request.headers().get_all(HOST).iter().count(), request.version()) {
+        (1, _) | (0, Version::HTTP_09 | Version::HTTP_10) => return Ok(()),
+        (0, _) => "is missing: HTTP/1.1 requires it",
+        _ => "must be given once",
+    };
+    Err(Refused::of_field(Code::BadRequest, "Host", problem))
+}
+
 fn check(reached: &Reached, request: &Request) -> Result<(), Refused> {
     let headers = request.headers();
     let mut asked = None;
-    // An absolute address in the request line counts as the host, too. Without any (HTTP/1.0) it is no browser.
+    // An absolute address in the request line counts as the host, too. Without any (HTTP/1.0) the client is no browser.
     let in_line = request.uri().authority().map(|authority| authority.as_str().to_owned());
     for host in in_line.into_iter().chain(headers.get_all(HOST).iter().map(text)) {
         if !reached.hosts.answer_for(&host, reached.local) {

@@ -345,3 +345,25 @@ async fn issue13_16_bodies_that_stop_do_not_delay_others() {
     }
     server.stop().await;
 }
+
+/// RFC 9112, 3.2: exactly one, unless it speaks HTTP/1.0.
+#[tokio::test]
+async fn issue13_a_request_without_one_host_is_400() {
+    let server = start(&Fake::leader(), Patience::default()).await;
+    for (head, status) in [
+        ("GET /healthz HTTP/1.1\r\n", "400"),
+        ("POST /job HTTP/1.1\r\ncontent-length: 0\r\n", "400"),
+        ("GET /healthz HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n", "400"),
+        ("GET http://localhost/healthz HTTP/1.1\r\n", "400"),
+        ("GET http://localhost/healthz HTTP/1.1\r\nhost: localhost\r\n", "200"),
+        ("GET /healthz HTTP/1.1\r\nhost: localhost\r\n", "200"),
+        ("GET /healthz HTTP/1.0\r\n", "200"),
+    ] {
+        let mut client = server.connect().await;
+        client.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let answer = rest(&mut client).await;
+        assert!(answer.split(' ').nth(1) == Some(status), "{head:?}: {answer}");
+        assert!(status == "200" || answer.contains("\"BAD_REQUEST\"") && answer.contains("Host"), "{head:?}: {answer}");
+    }
+    server.stop().await;
+}
