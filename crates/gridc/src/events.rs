@@ -46,7 +46,7 @@ pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
         if format == Format::Table && page.items.is_empty() {
             tell("hint: no such event yet; gridc events -f waits for one");
         } else if format == Format::Table && page.next.is_some() {
-            tell(&format!("hint: there are more; --limit {} shows them", limit.saturating_mul(2).min(1_000)));
+            out::tell_more(page.items.len());
         }
         return Ok(0);
     }

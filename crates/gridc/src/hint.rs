@@ -71,7 +71,7 @@ async fn near(client: &Client, namespace: &str, named: &Named) -> Option<String>
         }
         Named::Node(id) => {
             let nodes = client.nodes(None, Some(NODES)).await.ok()?.items;
-            nearest(id, nodes.iter().map(|node| node.id.as_str())).map(str::to_owned)
+            nearest(id, nodes.iter().map(|node| node.id.as_str())).filter(|near| near != id).map(str::to_owned)
         }
         Named::Target(target) => nearest_target(target, &client.nodes(None, Some(NODES)).await.ok()?.items),
     }
@@ -80,7 +80,8 @@ async fn near(client: &Client, namespace: &str, named: &Named) -> Option<String>
 /// Ids of one day begin alike, so that likeness says little: what differs in more than two places is another job.
 fn nearest_job<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let off = known.map(|known| (strsim::damerau_levenshtein(id, known), known));
-    off.filter(|(off, _)| *off <= 2).min().map(|(_, known)| known.to_owned())
+    // The job itself is there: what was not found is something of it.
+    off.filter(|(off, _)| *off <= 2).min().filter(|(off, _)| *off > 0).map(|(_, known)| known.to_owned())
 }
 
 fn nearest_target(target: &Target, nodes: &[NodeDoc]) -> Option<String> {

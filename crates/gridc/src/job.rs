@@ -65,6 +65,7 @@ pub async fn list(
     labels: &[String],
 ) -> Result<u8, Failure> {
     let label = (!labels.is_empty()).then(|| labels.join(","));
+    let is_filtered = status.is_some() || name.is_some() || label.is_some();
     let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
     let mut jobs: ListDoc<JobDoc> = ListDoc { items: Vec::new(), next: None };
     loop {
@@ -86,10 +87,14 @@ pub async fn list(
     }
     let format = global.output.unwrap_or(Format::Table);
     out::print(format, &jobs, |terminal| list_text(&jobs.items, terminal))?;
-    if format == Format::Table && jobs.items.is_empty() {
+    if format == Format::Table && jobs.items.is_empty() && is_filtered {
+        tell(&format!(
+            "hint: no job in namespace {namespace} matches; gridc job list without filters shows all of them"
+        ));
+    } else if format == Format::Table && jobs.items.is_empty() {
         tell(&format!("hint: no jobs in namespace {namespace}; gridc job run submits one"));
     } else if format == Format::Table && jobs.next.is_some() {
-        tell(&format!("hint: there are more; --limit {} shows them", limit.saturating_mul(2)));
+        out::tell_more(jobs.items.len());
     }
     Ok(0)
 }

@@ -46,6 +46,7 @@ mod yaml;
 
 use std::ffi::OsString;
 
+use clap::builder::Resettable::Reset;
 use clap::{CommandFactory, FromArgMatches};
 use grid_client::{Client, Options};
 use grid_types::StepIndex;
@@ -64,16 +65,28 @@ pub use yaml::read_yaml;
 pub fn main(argv: Vec<OsString>) -> u8 {
     let mut command = Cli::command();
     command.build();
-    let matches = match Cli::command().try_get_matches_from(args::arrange(argv, &command)) {
+    let argv = args::arrange(argv, &command);
+    let matches = match Cli::command().try_get_matches_from(&argv) {
         Ok(matches) => matches,
         // Help and version come this way too, with code 0 and on stdout.
-        Err(error) => return out::usage(&error).unwrap_or_else(|failure| failure.report()),
+        Err(error) => return out::usage(&without_environment(error, &argv)).unwrap_or_else(|failure| failure.report()),
     };
     let done = match Cli::from_arg_matches(&matches) {
         Ok(cli) => begin(cli),
         Err(error) => out::usage(&error),
     };
     done.unwrap_or_else(|failure| failure.report())
+}
+
+/// The same fault of the command line as it is without the environment: clap's usage lines show options that were found there
+/// as if the command needed them.
+fn without_environment(error: clap::Error, argv: &[OsString]) -> clap::Error {
+    let options = ["server", "token", "patience"];
+    let bare = options.into_iter().fold(Cli::command(), |command, id| command.mut_arg(id, |arg| arg.env(Reset)));
+    match bare.try_get_matches_from(argv) {
+        Err(again) if error.use_stderr() && again.kind() == error.kind() => again,
+        _ => error,
+    }
 }
 
 fn begin(cli: Cli) -> Result<u8, Failure> {

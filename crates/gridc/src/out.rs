@@ -122,6 +122,11 @@ pub fn tell(line: &str) {
     warn(&Safe::line(line));
 }
 
+/// Of a list that was cut at its limit.
+pub fn tell_more(shown: usize) {
+    tell(&format!("hint: only the newest {shown} are shown; --limit N shows more"));
+}
+
 /// Whole lines for the person at the terminal.
 pub fn warn(lines: &Safe) {
     Sink::stderr().put(lines);

@@ -64,11 +64,12 @@ pub fn step_name(step: &StepDoc) -> String {
     format!("step {} {}/{}", step.step, one_line(&step.backend), one_line(&step.action))
 }
 
-/// `web-02 step 1 test/fail: failed: boom (attempt 1)`
+/// `web-02 step 1 test/fail: failed: boom (attempt 1)`; a step that never began, on a node that is offline, has no attempt.
 pub fn failure_line(job: &JobDoc, step: u32, node: &str, result: &ResultDoc) -> String {
     let name = job.steps.iter().find(|s| s.step == step).map_or_else(|| format!("step {step}"), step_name);
     let why = message(result).map(|why| format!(": {why}")).unwrap_or_default();
-    format!("{} {name}: {}{why} (attempt {})", one_line(node), result.status, result.attempts)
+    let attempt = if result.attempts > 0 { format!(" (attempt {})", result.attempts) } else { String::new() };
+    format!("{} {name}: {}{why}{attempt}", one_line(node), result.status)
 }
 
 /// What there is to say about a result: its error, else its reason.

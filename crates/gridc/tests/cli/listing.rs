@@ -107,9 +107,10 @@ async fn job_list_asks_for_pages_until_the_limit() {
     assert_eq!(lines.len(), 1_501);
     assert_eq!(lines[0], "ID                 STATUS  TARGET     NODES  STEPS  CREATED               OUTCOMES");
     assert_eq!(lines[1], format!("{JOB}  failed  group:web  2      1      2026-02-12T10:30:00Z  2 failed"));
-    assert_eq!(ran.stderr, "hint: there are more; --limit 3000 shows them\n");
+    assert_eq!(ran.stderr, "hint: only the newest 1500 are shown; --limit N shows more\n");
     let ran = run(&server.url(), "job list --status pending").await.exits(0);
-    assert_eq!((ran.stdout.lines().count(), ran.stderr.starts_with("hint: no jobs in namespace default")), (1, true));
+    let hint = "hint: no job in namespace default matches; gridc job list without filters shows all of them\n";
+    assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, hint));
     assert_eq!(
         run(&server.url(), "job list --status pending -o json").await.exits(0).json(),
         json!({"items": [], "next": null})
@@ -187,4 +188,13 @@ leader epoch  3
     assert!(ran.stdout.starts_with("cluster        k-1\nversion        0.1.0\ncontroller     c2\n"), "{ran:?}");
     assert!(ran.stdout.ends_with("nodes          3 ready\njobs           none\napplied index  42\n"), "{ran:?}");
     assert_eq!(run(&server.url(), "status -o json").await.exits(0).json()["applied_index"], 42);
+}
+
+#[tokio::test]
+async fn issue13_a_hint_about_more_events_names_no_limit_that_is_wrong() {
+    let event =
+        |id: u64| json!({"id": id, "at": "t", "kind": "NodeDead", "subject": "web-01", "text": "", "leader_epoch": 1});
+    let server = Fake::start(move |_, _| (200, json!({"items": [event(9), event(8)], "next": "8"}))).await;
+    let ran = run(&server.url(), "events --limit 2").await.exits(0);
+    assert_eq!(ran.stderr, "hint: only the newest 2 are shown; --limit N shows more\n");
 }

@@ -103,3 +103,18 @@ async fn empty_lists_say_so_on_stderr_and_exit_0() {
         assert_eq!(none, json!({"items": [], "next": null}), "{line}");
     }
 }
+
+#[tokio::test]
+async fn issue13_a_run_that_is_missing_suggests_no_job() {
+    let server = Fake::start(|_, seen| match seen.line.split('?').next() {
+        Some("GET /api/v1/namespaces/default/jobs") => {
+            (200, json!({"items": [job("running", &[("running", 2)], None)], "next": null}))
+        }
+        _ => refusal(404, "NOT_FOUND", &format!("{JOB} has no run 3; it has 2 runs")),
+    })
+    .await;
+    for verb in ["status", "get"] {
+        let ran = run(&server.url(), &format!("job {verb} {JOB} --run 3")).await.exits(4);
+        assert_eq!(ran.stderr, format!("error: {JOB} has no run 3; it has 2 runs (NOT_FOUND)\n"));
+    }
+}

@@ -144,3 +144,23 @@ async fn what_cannot_be_an_id_is_not_found() {
         assert!(ran.stderr.starts_with("error: no such "), "{line}: {ran:?}");
     }
 }
+
+#[tokio::test]
+async fn issue13_a_label_that_is_given_twice_is_refused() {
+    for line in ["--label a=b --label a=c", "--label a=b --label x=y --label a=b"] {
+        let ran = run("", &format!("job run -t all ping echo {line}")).await.exits(2);
+        assert_eq!(ran.stderr, "error: the label \"a\" is given twice\n", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn issue13_options_from_the_environment_are_not_shown_as_required() {
+    for line in ["job run ping echo", "job status", "node lst"] {
+        let plain = run("", line).await.exits(2);
+        let mut command = crate::gridc("http://127.0.0.1:9", line);
+        let ran = crate::end(command.env("GRID_TOKEN", "s3cret").env("GRID_PATIENCE", "1s")).await.exits(2);
+        assert_eq!(ran.stderr, plain.stderr, "{line}");
+    }
+    let bad = crate::end(&mut crate::gridc("ftp://x", "status")).await.exits(2);
+    assert!(bad.stderr.contains("use http://HOST:PORT"), "{bad:?}");
+}

@@ -244,3 +244,12 @@ async fn ctrl_c_leaves_the_job_alone_and_says_how_to_stop_it() {
     assert!(text.contains(&format!("gridc job cancel {JOB}")), "{text}");
     assert!(server.seen().iter().all(|s| !s.line.contains("cancel")));
 }
+
+#[tokio::test]
+async fn issue13_a_step_that_never_began_has_no_attempt() {
+    let away = json!({"status": "failed", "attempts": 0, "reason": "web-02 is offline (dead)"});
+    let results = json!({"0": {"web-01": {"status": "success", "attempts": 1}, "web-02": away}});
+    let server = Fake::job(vec![job("failed", &[("success", 1), ("failed", 1)], Some(results))]).await;
+    let ran = run(&server.url(), "job run -t group:web test fail --message boom --wait").await.exits(1);
+    assert!(ran.stderr.contains("web-02 step 0 test/fail: failed: web-02 is offline (dead)\n"), "{ran:?}");
+}
