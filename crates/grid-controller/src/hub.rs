@@ -232,7 +232,9 @@ impl FabricHub {
         if !is_ours || shown <= self.shared.generation() {
             return Ok(());
         }
-        superseded::commit(&self.shared, shown, format!("worker {id}")).await;
+        if superseded::is_believed(&self.shared, Port::Grpc, shown) {
+            superseded::commit(&self.shared, shown, format!("worker {id}")).await;
+        }
         let (own, is_lifted) = {
             let state = self.shared.state();
             (state.meta.leadership.epoch.generation, shown <= state.meta.lifted_generation)

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use grid_core::{Command, Shown, Supersede};
+use grid_proto::refusals::{Kind, Port, refuse};
 use grid_types::LeaderEpoch;
 use grid_types::api::SupersededDoc;
 use tracing::{error, warn};
@@ -37,6 +38,17 @@ pub async fn commit(shared: &Arc<Shared>, generation: u32, by: String) {
     }
 }
 
+/// Whether restores can explain the generation that somebody shows on `port`; one that is too far above the newest known one
+/// is counted, and supersedes nothing.
+pub fn is_believed(shared: &Shared, port: Port, generation: u32) -> bool {
+    let newest = shared.state().meta.newest_generation();
+    let is_believed = generation <= newest.saturating_add(grid_raft::GENERATION_STEP);
+    if !is_believed {
+        refuse(port, Kind::GenerationTooHigh, format_args!("generation {generation} is shown, {newest} is known"));
+    }
+    is_believed
+}
+
 /// Tells other controllers which generation this one is of, and commits a higher one that they show. Runs until the member
 /// ends.
 pub async fn follow_peers(shared: Arc<Shared>) {
@@ -59,6 +71,9 @@ pub async fn lift(shared: &Arc<Shared>) -> Result<(), Refusal> {
 pub fn claimed(shared: &Arc<Shared>, epoch: u64) {
     let generation = LeaderEpoch::from_wire(epoch).generation;
     if generation <= shared.generation() || shared.open_term().is_none() {
+        return;
+    }
+    if !is_believed(shared, Port::Api, generation) {
         return;
     }
     let now = shared.clock.mono_ms().max(1);

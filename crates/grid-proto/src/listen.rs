@@ -1,19 +1,21 @@
 //! Listeners with a bound: no number of clients may take the open files that the rest of the process needs.
 //!
 //! ```text
-//!   accept --place left?--yes--> preface within 10 s --> calls … --no call for a while--> closed
+//!   accept --place left?--yes--> valid call within 15 s --> calls … --no call for a while--> closed
+//!                       |                            \\--none--> closed, counted
 //!                        \--no--> closed at once, counted (`refusals`)
 //! ```
 //!
 //! A failure to accept (most likely too many open files) is logged and tried again; it never ends the listener.
 //! HTTP/2 pings find a peer that falls silent, but they begin only after its preface, and a peer that answers them without ever
-//! asking for anything would keep its connection for good: so a connection counts as used only while a call is open on it.
+//! asking for anything would keep its connection for good: so a connection counts as used only while a call is open on it, and
+//! before its first valid call ([`Caller::prove`], said by whoever can tell) not even then.
 //! Not here: how many places a listener has (`grid::open_files`).
 
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -26,12 +28,12 @@ use tonic::body::Body;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::{BoxFuture, Bytes, Service, http};
 use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::{Code, Status};
 
 use crate::refusals::{Kind, Port, refuse};
 
-/// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n`
-const PREFACE_BYTES: usize = 24;
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
+/// From the connection to its first valid call.
+const FIRST_CALL_LIMIT: Duration = Duration::from_secs(15);
 /// After a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// The same trouble of one listener is logged once in this time.
@@ -139,29 +141,40 @@ impl Stream for Incoming {
 /// A socket that has a place, until it is idle for too long.
 pub struct Connection {
     stream: TcpStream,
-    /// How much of the preface lacks.
-    preface_lacks: usize,
+    /// Runs until a call was accepted.
+    unproven: Option<Pin<Box<Sleep>>>,
     /// Runs while nothing is asked for.
     timer: Option<Pin<Box<Sleep>>>,
     idle: Duration,
-    calls: Arc<AtomicUsize>,
-    _place: Place,
+    caller: Caller,
+    place: Place,
 }
 
 impl Connection {
     fn new(stream: TcpStream, place: Place, idle: Duration) -> Self {
-        let timer = Some(Box::pin(sleep(GREETING_LIMIT)));
-        Self { stream, preface_lacks: PREFACE_BYTES, timer, idle, calls: Arc::default(), _place: place }
+        let unproven = Some(Box::pin(sleep(FIRST_CALL_LIMIT)));
+        let caller = Caller { tcp: stream.connect_info(), calls: Arc::default(), is_proven: Arc::default() };
+        Self { stream, unproven, timer: None, idle, caller, place }
     }
 
     /// Whether nothing was asked for long enough.
-    fn poll_idle(&mut self, cx: &mut Context<'_>, read: usize) -> bool {
-        let greets = self.preface_lacks > 0;
-        self.preface_lacks = self.preface_lacks.saturating_sub(read);
-        if greets && self.preface_lacks == 0 {
-            self.timer = None;
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.caller.is_proven.load(Ordering::Acquire) {
+            self.unproven = None;
         }
-        if self.calls.load(Ordering::Acquire) > 0 {
+        if let Some(limit) = &mut self.unproven {
+            let is_over = limit.as_mut().poll(cx).is_ready();
+            if is_over {
+                let limit = FIRST_CALL_LIMIT.as_secs();
+                refuse(
+                    self.place.0.port,
+                    Kind::Silent,
+                    format_args!("a connection without a valid call for {limit} s"),
+                );
+            }
+            return is_over;
+        }
+        if self.caller.calls.load(Ordering::Acquire) > 0 {
             self.timer = None;
             return false;
         }
@@ -175,21 +188,28 @@ impl Connection {
 pub struct Caller {
     tcp: TcpConnectInfo,
     calls: Arc<AtomicUsize>,
+    is_proven: Arc<AtomicBool>,
+}
+
+impl Caller {
+    /// It has made a valid call: from now on its connection may stay for as long as it is used.
+    pub fn prove(&self) {
+        self.is_proven.store(true, Ordering::Release);
+    }
 }
 
 impl Connected for Connection {
     type ConnectInfo = Caller;
 
     fn connect_info(&self) -> Caller {
-        Caller { tcp: self.stream.connect_info(), calls: Arc::clone(&self.calls) }
+        self.caller.clone()
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if self.poll_idle(cx, buffer.filled().len() - before) {
+        if self.poll_idle(cx) {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer asks for nothing")));
         }
         read
@@ -222,9 +242,18 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// A service that tells its connections while a call is open.
+/// A service that tells its connections while a call is open, and counts calls that could not be read.
 #[derive(Debug, Clone)]
-pub struct Counted<S>(pub S);
+pub struct Counted<S> {
+    port: Port,
+    service: S,
+}
+
+impl<S> Counted<S> {
+    pub fn new(port: Port, service: S) -> Self {
+        Self { port, service }
+    }
+}
 
 impl<S> Service<http::Request<Body>> for Counted<S>
 where
@@ -236,21 +265,39 @@ where
     type Future = BoxFuture<Self::Response, Infallible>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(cx)
+        self.service.poll_ready(cx)
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let caller = request.extensions().get::<Caller>().cloned();
-        let open = caller.map(|Caller { tcp, calls }| {
+        let open = caller.map(|Caller { tcp, calls, .. }| {
             // Where tonic looks for the caller's address.
             request.extensions_mut().insert(tcp);
             Open::new(calls)
         });
-        let answered = self.0.call(request);
+        let port = self.port;
+        let answered = self.service.call(request);
         Box::pin(async move {
             let response = answered.await?;
+            count_unreadable(port, response.headers());
             Ok(response.map(|body| Body::new(OpenBody { body, _open: open })))
         })
+    }
+}
+
+/// Refusals of a handler have it; see `grid-fabric`.
+const HANDLERS_CODE: &str = "grid-code";
+
+/// What tonic itself refuses, before any handler sees it.
+fn count_unreadable(port: Port, headers: &http::HeaderMap) {
+    let Some(code) = headers.get(Status::GRPC_STATUS).filter(|_| !headers.contains_key(HANDLERS_CODE)) else { return };
+    match Code::from_bytes(code.as_bytes()) {
+        Code::OutOfRange => refuse(port, Kind::TooLarge, format_args!("a message is larger than its call allows")),
+        Code::Internal => refuse(port, Kind::Malformed, format_args!("a message cannot be read")),
+        Code::Unimplemented => {
+            refuse(port, Kind::Malformed, format_args!("an unknown call, or one in an unknown encoding"));
+        }
+        _ => {}
     }
 }
 

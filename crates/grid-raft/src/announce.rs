@@ -63,9 +63,8 @@ impl Started {
         let Ok(record) = serde_json::to_vec(&self.record) else { return };
         let record = Bytes::from(record);
         for (id, member) in self.others() {
-            let Ok(mut client) = self.peers.client(id, &member.address, Lane::Log) else { continue };
-            let request =
-                peer::AnnounceRequest { sender: Some(self.peers.sender(id)), member: record.clone(), wants_vote };
+            let Ok(mut client) = self.peers.client(id, &member, Lane::Log) else { continue };
+            let request = peer::AnnounceRequest { member: record.clone(), wants_vote };
             let sent = Instant::now();
             let Ok(answer) = tokio::time::timeout(CALL_LIMIT, client.announce(request)).await else { continue };
             self.peers.note(id, sent, &answer);

@@ -102,12 +102,14 @@ impl Started {
         for (id, member) in members.iter().cloned() {
             let peers = self.peers.clone();
             asked.spawn(async move {
-                let mut client = peers.client(id, &member.address, crate::peers::Lane::Log).ok()?;
+                let mut client = peers.client(id, &member, crate::peers::Lane::Log).ok()?;
                 let sent = Instant::now();
-                let request = peer::ProbeRequest { sender: Some(peers.sender(id)) };
+                let request = peer::ProbeRequest {};
                 let answer = tokio::time::timeout(PROBE_LIMIT, client.probe(request)).await.ok()?;
                 peers.note(id, sent, &answer);
-                Some((id, answer.ok()?.into_inner()))
+                let reply = answer.ok()?.into_inner();
+                peers.known().probe_reply(&reply).map_err(crate::peers::refused).ok()?;
+                Some((id, reply))
             });
         }
         let mut replies = Vec::new();

@@ -162,3 +162,49 @@ fn open_log(
 fn not_initialised(folder: &Folder) -> OpenError {
     OpenError::NotInitialised { folder: folder.root().to_path_buf() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use openraft::Vote;
+    use openraft::storage::RaftLogStorage;
+
+    use crate::config::Start;
+    use crate::file_machine::{Home, block_on, propose};
+    use crate::folder::Folder;
+    use crate::log_store::LogStore;
+    use crate::machine::LogPosition;
+    use crate::mark::Mark;
+
+    /// A member's folder after `change` to its log.
+    fn changed(change: impl AsyncFnOnce(&mut LogStore)) -> Home {
+        let home = Home::new();
+        home.run(Start::Bootstrap, async |raft| {
+            propose(&raft, "a").await;
+            raft.shutdown().await;
+        });
+        let folder = Folder::new(home.path());
+        block_on(async {
+            let lock = Arc::new(folder.lock().expect("free"));
+            let mark = Mark::open(&folder.mark()).expect("opened");
+            let mut log = LogStore::open(&home.config, 1, &folder.log(), lock, mark).expect("opened");
+            change(&mut log).await;
+        });
+        home
+    }
+
+    #[test]
+    fn issue14_1_a_term_on_the_disk_that_would_overflow_is_refused_by_name() {
+        let vote = changed(async |log| log.save_vote(&Vote::new(u64::MAX, 2)).await.expect("saved"));
+        let error = vote.refusal(Start::Existing).to_string();
+        assert!(error.contains("a vote: the term 18446744073709551615") && error.contains(".wal"), "{error}");
+        assert!(error.contains(&vote.path().display().to_string()), "{error}");
+        let purged = changed(async |log| {
+            let position = LogPosition { term: 7, index: u64::MAX - 1 };
+            log.begin_after(position, Vote::new(7, 2)).await.expect("saved");
+        });
+        let error = purged.refusal(Start::Existing).to_string();
+        assert!(error.contains(".wal") && error.contains("the index 18446744073709551614"), "{error}");
+    }
+}

@@ -70,8 +70,8 @@ impl Started {
                 return changed.map(drop).map_err(|_| HandOverError::NotLeader);
             }
             pause = ASK_AGAIN;
-            let Ok(mut client) = self.peers.client(target, &member.address, Lane::Log) else { continue };
-            let request = peer::ElectRequest { sender: Some(self.peers.sender(target)) };
+            let Ok(mut client) = self.peers.client(target, member, Lane::Log) else { continue };
+            let request = peer::ElectRequest {};
             if let Ok(Err(status)) = tokio::time::timeout(CALL_LIMIT, client.elect(request)).await {
                 tracing::debug!(member = target, "does not stand for election: {}", status.message());
             }

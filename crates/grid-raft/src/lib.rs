@@ -18,6 +18,7 @@
 
 mod announce;
 mod applier;
+mod bounds;
 mod candidacy;
 mod card;
 mod config;
@@ -25,6 +26,7 @@ mod contact;
 mod error;
 mod folder;
 mod founding;
+mod gate;
 mod ground;
 mod group;
 mod hand_over;
@@ -42,6 +44,7 @@ mod read;
 mod record;
 mod removal;
 mod rolled_back;
+mod sender;
 mod service;
 mod snapshots;
 mod start;
@@ -57,6 +60,7 @@ extern crate self as grid_raft;
 #[path = "../tests/file_machine/mod.rs"]
 mod file_machine;
 
+pub use bounds::GENERATION_STEP;
 pub use card::{Card, new_member_id};
 pub use config::{Config, MAX_PAYLOAD_BYTES, Start};
 pub use error::{ChangeError, HandOverError, OpenError, PeerPortError, ProposeError, ReadError, Stopped};

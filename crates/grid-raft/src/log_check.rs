@@ -21,7 +21,8 @@ use raft_log::chunked_wal::Config as WalConfig;
 use raft_log::codeq::Decode;
 use raft_log::{RaftLogAction, RaftLogRecord, WALRecord};
 
-use crate::record::LogTypes;
+use crate::bounds;
+use crate::record::{LogTypes, StoredVote};
 
 /// What the files say.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ pub fn survey(dir: &Path, flushed_to: Option<u64>) -> Result<Survey, String> {
         };
     };
     let scan = scan(tail)?;
-    let readable_to = tail.start + scan.readable_bytes;
+    let readable_to = tail.start.saturating_add(scan.readable_bytes);
     if let Some(flushed) = flushed_to.filter(|flushed| *flushed > readable_to) {
         let (path, at) = (shown(&tail.path), scan.readable_bytes);
         let missing = flushed - readable_to;
@@ -126,6 +127,7 @@ fn scan(chunk: &Chunk) -> Result<Scan, String> {
     while scan.readable_bytes < chunk.bytes {
         let Ok(record) = RaftLogRecord::<LogTypes>::decode(&mut from) else { break };
         scan.readable_bytes = from.bytes;
+        check_bounds(&record).map_err(|why| format!("{}: {why}", shown(&chunk.path)))?;
         match record {
             WALRecord::Checkpoint(state) => scan.last_index = state.last().map(|id| id.1),
             WALRecord::Action(RaftLogAction::Append(id, _)) => scan.last_index = Some(id.1),
@@ -135,6 +137,22 @@ fn scan(chunk: &Chunk) -> Result<Scan, String> {
         }
     }
     Ok(scan)
+}
+
+/// Refuses what would overflow as soon as something is added to it.
+fn check_bounds(record: &RaftLogRecord<LogTypes>) -> Result<(), String> {
+    let vote = |vote: &StoredVote| bounds::stored(vote.0.leader_id.term, 0).map_err(|why| format!("a vote: {why}"));
+    let id = |id: Option<&(u64, u64)>| id.map_or(Ok(()), |id| bounds::stored(id.0, id.1));
+    match record {
+        WALRecord::Checkpoint(state) => {
+            state.vote().map_or(Ok(()), vote)?;
+            [state.last(), state.committed(), state.purged()].into_iter().try_for_each(id)
+        }
+        WALRecord::Action(RaftLogAction::SaveVote(saved)) => vote(saved),
+        WALRecord::Action(RaftLogAction::Append(at, _)) => id(Some(at)),
+        WALRecord::Action(RaftLogAction::Commit(at) | RaftLogAction::PurgeUpto(at)) => id(Some(at)),
+        WALRecord::Action(RaftLogAction::TruncateAfter(at)) => id(at.as_ref()),
+    }
 }
 
 struct Counting<R> {

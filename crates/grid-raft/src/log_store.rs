@@ -117,9 +117,9 @@ impl LogStore {
         readable: impl Fn(&[u8]) -> Result<(), String>,
     ) -> io::Result<Option<(LogPosition, String)>> {
         let LogExtent { purged, last, .. } = self.extent();
-        let from = from.max(purged.map_or(0, |purged| purged.index + 1));
+        let from = from.max(purged.map_or(0, |purged| purged.index.saturating_add(1)));
         let Some(last) = last.filter(|last| last.index >= from) else { return Ok(None) };
-        for entry in self.read().read(from, last.index + 1) {
+        for entry in self.read().read(from, last.index.saturating_add(1)) {
             let (id, record) = entry?;
             if let openraft::EntryPayload::Normal(proposal) = record.into_payload()?
                 && let Err(reason) = readable(&proposal.payload)
@@ -133,7 +133,7 @@ impl LogStore {
     /// What the log lacks between its purge point and its first entry.
     pub fn missing_at_begin(&self) -> io::Result<Option<String>> {
         let LogExtent { purged, last, .. } = self.extent();
-        let first = purged.map_or(0, |purged| purged.index + 1);
+        let first = purged.map_or(0, |purged| purged.index.saturating_add(1));
         if last.is_none_or(|last| last.index < first) || self.term_at(first)?.is_some() {
             return Ok(None);
         }

@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use grid_proto::{causes, peer};
+use grid_proto::{Foreign, causes, peer};
 use openraft::error::{
     Fatal, InstallSnapshotError, NetworkError, RPCError, RaftError, ReplicationClosed, StreamingError, Unreachable,
 };
@@ -29,7 +29,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
 use crate::group::{Group, Member, StorageIoError};
-use crate::peers::{Lane, Peers};
+use crate::peers::{Lane, Peers, refused};
 use crate::rolled_back;
 use crate::wire;
 
@@ -50,7 +50,7 @@ impl RaftNetworkFactory<Group> for Network {
     type Network = Link;
 
     async fn new_client(&mut self, target: u64, member: &Member) -> Link {
-        Link { peers: self.0.clone(), target, address: member.address.clone() }
+        Link { peers: self.0.clone(), target, member: member.clone() }
     }
 }
 
@@ -58,7 +58,7 @@ impl RaftNetworkFactory<Group> for Network {
 pub struct Link {
     peers: Peers,
     target: u64,
-    address: String,
+    member: Member,
 }
 
 impl RaftNetwork<Group> for Link {
@@ -67,8 +67,8 @@ impl RaftNetwork<Group> for Link {
         request: AppendEntriesRequest<Group>,
         _option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
-        let message = wire::append(&request, self.peers.sender(self.target)).map_err(|e| network_error(&e))?;
-        let mut client = self.peers.client(self.target, &self.address, Lane::Log).map_err(rpc_error)?;
+        let message = wire::append(&request).map_err(|e| network_error(&e))?;
+        let mut client = self.peers.client(self.target, &self.member, Lane::Log).map_err(rpc_error)?;
         let (peers, target) = (self.peers.clone(), self.target);
         let (term, previous) = (request.vote.leader_id.term, request.prev_log_id);
         let last = request.entries.last().map(|entry| entry.log_id).or(previous);
@@ -80,14 +80,16 @@ impl RaftNetwork<Group> for Link {
             answer
         });
         let reply = asked.await.map_err(|e| network_error(&e))?.map_err(rpc_error)?;
-        let reply = wire::from_append_reply(reply.into_inner()).map_err(rpc_error)?;
+        let reply = reply.into_inner();
+        self.peers.known().append_reply(&reply).map_err(refused).map_err(rpc_error)?;
+        let reply = wire::from_append_reply(reply).map_err(rpc_error)?;
         let contact = self.peers.contact();
         match &reply {
             AppendEntriesResponse::Success => contact.acknowledged(target, term, last),
             AppendEntriesResponse::PartialSuccess(matching) => contact.acknowledged(target, term, *matching),
             // openraft takes this for a fault of its own, or replicates everything again as if nothing was lost.
             AppendEntriesResponse::Conflict if previous <= contact.acknowledged_in(target, term) => {
-                self.peers.note_refused(target, rolled_back::SAID);
+                self.peers.note_not_replicated(target, rolled_back::SAID);
                 return Err(RPCError::Unreachable(Unreachable::new(&AnyError::error(rolled_back::SAID))));
             }
             AppendEntriesResponse::Conflict | AppendEntriesResponse::HigherVote(_) => {}
@@ -109,13 +111,15 @@ impl RaftNetwork<Group> for Link {
         request: VoteRequest<u64>,
         option: RPCOption,
     ) -> Result<VoteResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
-        let message = wire::vote(&request, self.peers.sender(self.target));
-        let mut client = self.peers.client(self.target, &self.address, Lane::Log).map_err(rpc_error)?;
+        let message = wire::vote(&request);
+        let mut client = self.peers.client(self.target, &self.member, Lane::Log).map_err(rpc_error)?;
         let sent = Instant::now();
         let answer = tokio::time::timeout(option.hard_ttl(), client.vote(message)).await;
         let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
         self.peers.note(self.target, sent, &answer);
-        wire::from_vote_reply(&answer.map_err(rpc_error)?.into_inner()).map_err(rpc_error)
+        let reply = answer.map_err(rpc_error)?.into_inner();
+        self.peers.known().vote_reply(&reply).map_err(refused).map_err(rpc_error)?;
+        wire::from_vote_reply(&reply).map_err(rpc_error)
     }
 
     async fn full_snapshot(
@@ -143,19 +147,20 @@ impl Link {
         snapshot: openraft::Snapshot<Group>,
     ) -> Result<SnapshotResponse<u64>, StreamingError<Group, Fatal<u64>>> {
         let unreachable = |status: Status| StreamingError::Unreachable(unreachable(&status));
-        let header = wire::snapshot_header(&vote, &snapshot.meta, self.peers.sender(self.target));
+        let header = wire::snapshot_header(&vote, &snapshot.meta);
         let header = header
             .map_err(|e| StreamingError::StorageError(StorageIoError::read_snapshot(None, AnyError::new(&e)).into()))?;
-        let mut client = self.peers.client(self.target, &self.address, Lane::Bulk).map_err(unreachable)?;
+        let mut client = self.peers.client(self.target, &self.member, Lane::Bulk).map_err(unreachable)?;
         tracing::info!(member = self.target, snapshot = snapshot.meta.snapshot_id, "sending a snapshot");
 
         let (parts, stream) = mpsc::channel(CHUNKS_AHEAD);
         let sent = read_parts(header, *snapshot.snapshot, parts);
         let answer = carried(sent, client.snapshot(ReceiverStream::new(stream)), INSTALL_LIMIT).await;
         if let Err(status) = &answer {
-            tracing::warn!(member = self.target, "the snapshot did not arrive: {}", causes(status));
+            tracing::warn!(member = self.target, "the snapshot did not arrive: {}", Foreign(&causes(status)));
         }
         let reply = answer.map_err(unreachable)?.into_inner();
+        self.peers.known().reply(reply.ballot.as_ref()).map_err(refused).map_err(unreachable)?;
         Ok(SnapshotResponse::new(wire::from_ballot(reply.ballot).map_err(unreachable)?))
     }
 }

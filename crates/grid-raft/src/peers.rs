@@ -2,7 +2,7 @@
 //! for snapshots, kept open and dialled again when lost.
 //!
 //! E3: every request names the cluster, the sender with its folder, and whom it
-//! is meant for. A member that refuses, or is refused, is logged with the reason,
+//! is meant for (`sender`). A member that refuses is logged with the reason,
 //! not more than once in [`TELL_AGAIN`].
 //! Not here: what is said (`network`, `read`, `hand_over`), what is answered
 //! (`service`).
@@ -13,20 +13,26 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use grid_proto::peer::peer_client::PeerClient;
-use grid_proto::{causes, peer};
+use grid_proto::refusals::{Kind, Port, refuse};
+use grid_proto::{Foreign, causes, peer};
 use tokio::sync::watch;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
+use crate::bounds::{GENERATION_STEP, Known, OutOfBounds};
 use crate::card::Card;
 use crate::contact::Contact;
+use crate::gate::MAX_APPEND_BYTES;
+use crate::group::{Member, position_of};
+use crate::sender::{Show, generation_in};
 
-/// An AppendEntries request is under 4 MiB (L1); twice that is refused.
-pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
+/// The largest answer, to a probe, has a description of a program.
+const MAX_REPLY_BYTES: usize = 256 << 10;
 pub const WINDOW_BYTES: u32 = 4 << 20;
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_000);
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -52,17 +58,20 @@ struct Inner {
     contact: Contact,
     /// With the address each was dialled at.
     channels: Mutex<HashMap<(u64, Lane), (String, Channel)>>,
-    /// Who refuses this member, and whom it refuses.
+    /// Who refuses this member.
     refusing: Told,
-    refused: Told,
     lost: Mutex<HashSet<u64>>,
     /// E2: of this member's cluster, and the highest that another one of the same cluster has shown.
     generation: AtomicU32,
     shown: watch::Sender<(u32, String)>,
+    /// What is known here: term and newest membership, and the log.
+    seen: OnceLock<(watch::Receiver<ServerMetrics>, watch::Receiver<DataMetrics>)>,
 }
 
-/// In which a refusal says the generation of the member that refuses.
-const GENERATION_KEY: &str = "grid-generation";
+/// To one member, with the sender shown in every call.
+pub type Client = PeerClient<InterceptedService<Channel, Show>>;
+type ServerMetrics = openraft::metrics::RaftServerMetrics<u64, Member>;
+type DataMetrics = openraft::metrics::RaftDataMetrics<u64>;
 
 impl Peers {
     pub fn new(me: Card) -> Self {
@@ -71,10 +80,10 @@ impl Peers {
             contact: Contact::default(),
             channels: Mutex::default(),
             refusing: Told::default(),
-            refused: Told::default(),
             lost: Mutex::default(),
             generation: AtomicU32::new(0),
             shown: watch::Sender::default(),
+            seen: OnceLock::new(),
         }))
     }
 
@@ -86,16 +95,43 @@ impl Peers {
         &self.0.contact
     }
 
-    pub fn sender(&self, target: u64) -> peer::Sender {
+    /// From where this member's own term, membership and log are known; said once.
+    pub fn follow(&self, server: watch::Receiver<ServerMetrics>, data: watch::Receiver<DataMetrics>) {
+        let _ = self.0.seen.set((server, data));
+    }
+
+    /// By which the messages of others are judged.
+    pub fn known(&self) -> Known {
+        let me = self.0.me.raft_id;
+        let Some((server, data)) = self.0.seen.get() else {
+            return Known { me, term: 0, last_index: 0, applied: None };
+        };
+        let term = server.borrow().vote.leader_id.term;
+        let data = data.borrow();
+        let applied = data.last_applied.as_ref().map(position_of);
+        Known { me, term, last_index: data.last_log.map_or(0, |last| last.index), applied }
+    }
+
+    fn sender(&self, target: u64, target_folder: &str) -> peer::Sender {
         let Card { raft_id, folder_id, cluster_id, .. } = self.0.me.clone();
-        peer::Sender { cluster_id, raft_id, folder_id, target, generation: self.generation() }
+        let members_at = |server: &ServerMetrics| server.membership_config.log_id().as_ref().map(|id| id.index);
+        let members_at = self.0.seen.get().and_then(|(server, _)| members_at(&server.borrow()));
+        peer::Sender {
+            cluster_id,
+            raft_id,
+            folder_id,
+            target,
+            generation: self.generation(),
+            target_folder: target_folder.to_owned(),
+            members_at: members_at.unwrap_or(0),
+        }
     }
 
     pub fn set_generation(&self, generation: u32) {
         self.0.generation.store(generation, Ordering::Relaxed);
     }
 
-    fn generation(&self) -> u32 {
+    pub fn generation(&self) -> u32 {
         self.0.generation.load(Ordering::Relaxed)
     }
 
@@ -104,9 +140,11 @@ impl Peers {
         self.0.shown.subscribe()
     }
 
-    /// A member of the same cluster says which generation it is of.
+    /// A member of the same cluster says which generation it is of. One that no chain of restores explains is not believed.
     pub fn note_generation(&self, generation: u32, member: u64) {
-        if generation > self.generation() {
+        if generation > self.generation().saturating_add(GENERATION_STEP) {
+            refuse(Port::Raft, Kind::GenerationTooHigh, format_args!("member {member} shows generation {generation}"));
+        } else if generation > self.generation() {
             self.0.shown.send_if_modified(|shown| {
                 let is_news = generation > shown.0;
                 if is_news {
@@ -117,17 +155,9 @@ impl Peers {
         }
     }
 
-    /// A refusal that also says the generation, so that a superseded member learns of it.
-    pub fn refusal(&self, reason: String) -> Status {
-        let mut status = Status::failed_precondition(reason);
-        if let Ok(generation) = self.generation().to_string().parse() {
-            status.metadata_mut().insert(GENERATION_KEY, generation);
-        }
-        status
-    }
-
     /// Connected when it is first used.
-    pub fn client(&self, target: u64, address: &str, lane: Lane) -> Result<PeerClient<Channel>, Status> {
+    pub fn client(&self, target: u64, member: &Member, lane: Lane) -> Result<Client, Status> {
+        let address = &member.address;
         let mut channels = self.0.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let known = channels.get(&(target, lane)).filter(|(dialled, _)| dialled == address);
         let channel = match known {
@@ -138,9 +168,10 @@ impl Peers {
                 channel
             }
         };
-        Ok(PeerClient::new(channel)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+        let show = Show::new(&self.sender(target, &member.folder_id));
+        Ok(PeerClient::with_interceptor(channel, show)
+            .max_decoding_message_size(MAX_REPLY_BYTES)
+            .max_encoding_message_size(MAX_APPEND_BYTES))
     }
 
     /// Notes that `target` answered a request sent at `sent`, or why it did not.
@@ -153,18 +184,19 @@ impl Peers {
                 }
             }
             Err(status) if status.code() == Code::FailedPrecondition => {
-                let shown = status.metadata().get(GENERATION_KEY).and_then(|value| value.to_str().ok()?.parse().ok());
+                let shown = generation_in(status, &self.0.me.cluster_id, self.0.me.raft_id);
                 self.note_generation(shown.unwrap_or(0), target);
-                if self.0.refusing.is_news(target, status.message()) {
-                    tracing::warn!("member {target} refuses this one: {}", status.message());
+                let reason = Foreign(status.message()).to_string();
+                if self.0.refusing.is_news(target, &reason) {
+                    tracing::warn!("member {target} refuses this one: {reason}");
                 }
             }
             Err(status) if self.0.contact.hears(target, LOST_AFTER) => {
-                tracing::debug!("member {target} did not answer: {}", causes(status));
+                tracing::debug!("member {target} did not answer: {}", Foreign(&causes(status)));
             }
             Err(status) => {
                 if self.lost().insert(target) {
-                    tracing::warn!("member {target} does not answer: {}", causes(status));
+                    tracing::warn!("member {target} does not answer: {}", Foreign(&causes(status)));
                 }
             }
         }
@@ -174,10 +206,10 @@ impl Peers {
         self.0.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells that this member refuses another one's requests.
-    pub fn note_refused(&self, sender: u64, reason: &str) {
-        if self.0.refused.is_news(sender, reason) {
-            tracing::warn!(sender, "refused a member's request: {reason}");
+    /// Logs, now and then, that nothing is replicated to a member.
+    pub fn note_not_replicated(&self, target: u64, reason: &str) {
+        if self.0.refusing.is_news(target, reason) {
+            tracing::warn!("member {target}: {reason}");
         }
     }
 }
@@ -198,6 +230,12 @@ impl Told {
         told.insert(member, (reason.to_owned(), Instant::now()));
         true
     }
+}
+
+/// Counts a message of another member that is out of bounds.
+pub fn refused((kind, what): OutOfBounds) -> Status {
+    refuse(Port::Raft, kind, format_args!("a member's message: {what}"));
+    Status::invalid_argument(what)
 }
 
 fn endpoint(address: &str) -> Result<Endpoint, Status> {

@@ -68,12 +68,14 @@ impl Started {
             return self.own_read_index().await;
         }
         let membership = leadership.membership_config.membership();
-        let address = &membership.get_node(&leader).ok_or("the leader is not known")?.address;
-        let mut client = self.peers.client(leader, address, Lane::Log).map_err(|status| causes(&status))?;
-        let request = peer::ReadIndexRequest { sender: Some(self.peers.sender(leader)) };
+        let member = membership.get_node(&leader).ok_or("the leader is not known")?;
+        let mut client = self.peers.client(leader, member, Lane::Log).map_err(|status| causes(&status))?;
+        let request = peer::ReadIndexRequest {};
         let answer = tokio::time::timeout(CALL_LIMIT, client.read_index(request)).await;
         let answer = answer.map_err(|_| "the leader does not answer")?.map_err(|status| causes(&status))?;
-        Ok(answer.into_inner().at.map(wire::from_log_id))
+        let reply = answer.into_inner();
+        self.peers.known().read_index_reply(&reply).map_err(|(_, what)| what)?;
+        Ok(reply.at.map(wire::from_log_id))
     }
 
     /// As the leader.

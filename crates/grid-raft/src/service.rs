@@ -1,9 +1,6 @@
 //! The peer port: answers what other members ask.
 //!
-//! E3: a request of another cluster, for another member, or from a folder that
-//! is not the one membership knows under that id is refused, and logged. A sender
-//! that membership does not know is heard all the same: this member may lag
-//! behind the entry that added it, and its vote may be the one that is needed.
+//! Every request comes from a member (`gate`, `sender`), and is within its bounds (`bounds`) before openraft sees it.
 //! Not here: calls of this member (`network`, `read`, `hand_over`).
 
 use std::sync::Arc;
@@ -12,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use grid_proto::listen::{Counted, Incoming, Places};
 use grid_proto::peer;
-use grid_proto::peer::peer_server::{Peer, PeerServer};
+use grid_proto::peer::peer_server::Peer;
 use grid_proto::refusals::{Kind, Port};
 use openraft::raft::AppendEntriesResponse;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
@@ -20,8 +17,11 @@ use tokio::net::TcpListener;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::group::{Member, Metrics};
-use crate::peers::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, MAX_MESSAGE_BYTES, WINDOW_BYTES};
+use crate::bounds;
+use crate::gate::Gate;
+use crate::group::{Member, Metrics, position_of};
+use crate::peers::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES, refused};
+use crate::sender::Caller;
 use crate::start::Started;
 use crate::wire;
 
@@ -31,17 +31,23 @@ const STALLED: Duration = Duration::from_secs(15);
 /// Members that do not lead ask each other for little; whoever is let go here connects again when it asks.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
 
+/// Appends that are late, probes, and reads that ask the leader; more wait at the member that calls.
+const STREAMS_PER_CONNECTION: u32 = 128;
+const MAX_HEADER_BYTES: u32 = 8 << 10;
+
 /// Serves until the member ends, at most `most` connections at once.
 pub async fn serve(listener: TcpListener, most: usize, member: Arc<Started>) -> Result<(), tonic::transport::Error> {
     let mut closing = member.closing.subscribe();
-    let service = PeerServer::new(Desk { member }).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let service = Counted::new(Port::Raft, Gate::new(member));
     let places = Places::new(Port::Raft, Kind::TooManyConnections, most);
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .serve_with_incoming(Counted(service), Incoming::new(listener, places, IDLE_LIMIT));
+        .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
+        .serve_with_incoming(service, Incoming::new(listener, places, IDLE_LIMIT));
     tokio::select! {
         ended = server => ended,
         // Requests under way are cut off: whoever asked treats this member as down, which it is.
@@ -49,50 +55,13 @@ pub async fn serve(listener: TcpListener, most: usize, member: Arc<Started>) -> 
     }
 }
 
-struct Desk {
-    member: Arc<Started>,
+pub struct Desk {
+    pub member: Arc<Started>,
 }
 
 impl Desk {
     fn metrics(&self) -> Metrics {
         self.member.raft.metrics().borrow().clone()
-    }
-
-    /// Returns who asks.
-    fn check(&self, sender: Option<&peer::Sender>) -> Result<u64, Status> {
-        let sender = sender.ok_or_else(|| wire::missing("sender"))?;
-        let me = self.member.peers.me();
-        let refuse = |reason: String| {
-            self.member.peers.note_refused(sender.raft_id, &reason);
-            Err(Status::failed_precondition(reason))
-        };
-        let refuse_here = |reason: String| {
-            self.member.peers.note_refused(sender.raft_id, &reason);
-            Err(self.member.peers.refusal(reason))
-        };
-        if sender.cluster_id != me.cluster_id {
-            return refuse(format!(
-                "member {} is of cluster {}, this is cluster {}; correct its addresses, or give it an empty folder",
-                sender.raft_id, sender.cluster_id, me.cluster_id
-            ));
-        }
-        self.member.peers.note_generation(sender.generation, sender.raft_id);
-        if sender.target != me.raft_id {
-            // Of the same cluster: it may be a member from before a restore, which is to learn that.
-            return refuse_here(format!(
-                "member {} looks for member {} here, this is member {}; two members may have been given one address",
-                sender.raft_id, sender.target, me.raft_id
-            ));
-        }
-        let membership = self.member.membership();
-        let known = membership.get_node(&sender.raft_id).map(|member| member.folder_id.as_str());
-        match known {
-            Some(folder) if !folder.is_empty() && folder != sender.folder_id => refuse(format!(
-                "member {} has the folder {}, membership knows it with {folder}; put its own folder back",
-                sender.raft_id, sender.folder_id
-            )),
-            _ => Ok(sender.raft_id),
-        }
     }
 
     /// Of a leader: up to where the member's log matched its own.
@@ -105,13 +74,20 @@ impl Desk {
         acknowledged.as_ref().map(wire::log_id)
     }
 
-    async fn receive(&self, mut parts: Streaming<peer::SnapshotPart>) -> Result<peer::SnapshotReply, Status> {
+    async fn receive(
+        &self,
+        from: u64,
+        mut parts: Streaming<peer::SnapshotPart>,
+    ) -> Result<peer::SnapshotReply, Status> {
         use peer::snapshot_part::Part;
         let Some(Part::Header(header)) = next(&mut parts).await? else {
             return Err(wire::missing("header"));
         };
-        self.check(header.sender.as_ref())?;
+        let known = self.member.peers.known();
+        known.snapshot(from, &header).map_err(refused)?;
         let (vote, meta) = wire::from_snapshot_header(&header)?;
+        bounds::membership(meta.last_membership.membership()).map_err(refused)?;
+        known.membership_at(meta.last_membership.log_id().as_ref().map(position_of), header.last).map_err(refused)?;
         let _turn = self.member.receiving.try_lock().map_err(|_| Status::resource_exhausted("one at a time"))?;
         let mine = self.member.raft.with_raft_state(|state| *state.vote_ref()).await.map_err(ended)?;
         if vote < mine {
@@ -124,10 +100,15 @@ impl Desk {
         let failed = |e: std::io::Error| Status::internal(format!("cannot keep the snapshot: {e}"));
         let mut file = Box::new(tokio::fs::File::from_std(received.map_err(failed)?));
         let mut hasher = blake3::Hasher::new();
+        let mut bytes: u64 = 0;
         while let Some(part) = next(&mut parts).await? {
             let Part::Chunk(chunk) = part else {
                 return Err(Status::invalid_argument("a snapshot has one header"));
             };
+            bytes = bytes.saturating_add(chunk.len() as u64);
+            if bytes > bounds::MAX_SNAPSHOT_BYTES {
+                return Err(refused((Kind::TooLarge, "a snapshot is too large")));
+            }
             hasher.update(&chunk);
             file.write_all(&chunk).await.map_err(failed)?;
         }
@@ -146,9 +127,16 @@ impl Desk {
 #[tonic::async_trait]
 impl Peer for Desk {
     async fn append(&self, request: Request<peer::AppendRequest>) -> Result<Response<peer::AppendReply>, Status> {
+        let from = caller(&request)?;
         let request = request.into_inner();
-        self.check(request.sender.as_ref())?;
-        let response = self.member.raft.append_entries(wire::from_append(request)?).await.map_err(ended)?;
+        self.member.peers.known().append(from, &request).map_err(refused)?;
+        let request = wire::from_append(request)?;
+        for entry in &request.entries {
+            if let openraft::EntryPayload::Membership(membership) = &entry.payload {
+                bounds::membership(membership).map_err(refused)?;
+            }
+        }
+        let response = self.member.raft.append_entries(request).await.map_err(ended)?;
         if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
             self.member.peers.contact().followed_a_leader();
         }
@@ -156,8 +144,9 @@ impl Peer for Desk {
     }
 
     async fn vote(&self, request: Request<peer::VoteRequest>) -> Result<Response<peer::VoteReply>, Status> {
+        let from = caller(&request)?;
         let request = request.into_inner();
-        self.check(request.sender.as_ref())?;
+        self.member.peers.known().vote(from, &request).map_err(refused)?;
         if !self.member.may_vote() {
             return Err(Status::unavailable(
                 "it has just started, and compares its log with the others' before it votes",
@@ -171,11 +160,12 @@ impl Peer for Desk {
         &self,
         request: Request<Streaming<peer::SnapshotPart>>,
     ) -> Result<Response<peer::SnapshotReply>, Status> {
-        self.receive(request.into_inner()).await.map(Response::new)
+        let from = caller(&request)?;
+        self.receive(from, request.into_inner()).await.map(Response::new)
     }
 
     async fn probe(&self, request: Request<peer::ProbeRequest>) -> Result<Response<peer::ProbeReply>, Status> {
-        let sender = self.check(request.into_inner().sender.as_ref())?;
+        let sender = caller(&request)?;
         let unlisted_at = self.member.unlisted_at(sender).await.map_err(ended)?;
         let metrics = self.metrics();
         let last = self.member.raft.data_metrics().borrow().last_log;
@@ -198,13 +188,13 @@ impl Peer for Desk {
         &self,
         request: Request<peer::ReadIndexRequest>,
     ) -> Result<Response<peer::ReadIndexReply>, Status> {
-        self.check(request.into_inner().sender.as_ref())?;
+        caller(&request)?;
         let at = self.member.own_read_index().await.map_err(Status::unavailable)?;
         Ok(Response::new(peer::ReadIndexReply { at: at.as_ref().map(wire::log_id) }))
     }
 
     async fn elect(&self, request: Request<peer::ElectRequest>) -> Result<Response<peer::Empty>, Status> {
-        let sender = self.check(request.into_inner().sender.as_ref())?;
+        let sender = caller(&request)?;
         if self.metrics().current_leader != Some(sender) {
             return Err(Status::aborted("only its leader may ask a member to stand for election"));
         }
@@ -213,13 +203,20 @@ impl Peer for Desk {
     }
 
     async fn announce(&self, request: Request<peer::AnnounceRequest>) -> Result<Response<peer::Empty>, Status> {
+        let sender = caller(&request)?;
         let request = request.into_inner();
-        let sender = self.check(request.sender.as_ref())?;
         let member: Member = serde_json::from_slice(&request.member)
-            .map_err(|e| Status::invalid_argument(format!("the member's record: {e}")))?;
+            .map_err(|_| refused((Kind::Malformed, "the record of a member cannot be read")))?;
+        bounds::member(&member).map_err(refused)?;
         self.member.announced(sender, member, request.wants_vote).await.map_err(|e| Status::aborted(e.to_string()))?;
         Ok(Response::new(peer::Empty {}))
     }
+}
+
+/// The member that calls, as the gate has found it.
+fn caller<T>(request: &Request<T>) -> Result<u64, Status> {
+    let caller = request.extensions().get::<Caller>().map(|caller| caller.0);
+    caller.ok_or_else(|| Status::internal("a call that did not pass the gate"))
 }
 
 async fn next(parts: &mut Streaming<peer::SnapshotPart>) -> Result<Option<peer::snapshot_part::Part>, Status> {

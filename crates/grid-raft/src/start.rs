@@ -94,6 +94,7 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
     let raft = openraft::Raft::new(me.raft_id, settings, Network(peers.clone()), log, state_machine)
         .await
         .map_err(|e| OpenError::Stopped(e.to_string()))?;
+    peers.follow(raft.server_metrics(), raft.data_metrics());
     // `candidacy` decides from here on.
     raft.runtime_config().elect(false);
     let record = Member { folder_id: me.folder_id.clone(), ..config.member.clone() };

@@ -36,10 +36,9 @@ pub fn from_ballot(ballot: Option<peer::Ballot>) -> Result<Vote<u64>, Status> {
     Ok(Vote { leader_id, committed: ballot.committed })
 }
 
-pub fn append(request: &AppendEntriesRequest<Group>, sender: peer::Sender) -> std::io::Result<peer::AppendRequest> {
+pub fn append(request: &AppendEntriesRequest<Group>) -> std::io::Result<peer::AppendRequest> {
     let entries: std::io::Result<Vec<_>> = request.entries.iter().map(entry).collect();
     Ok(peer::AppendRequest {
-        sender: Some(sender),
         ballot: Some(ballot(&request.vote)),
         previous: request.prev_log_id.as_ref().map(log_id),
         entries: entries?,
@@ -101,12 +100,8 @@ pub fn from_append_reply(reply: peer::AppendReply) -> Result<AppendEntriesRespon
     })
 }
 
-pub fn vote(request: &VoteRequest<u64>, sender: peer::Sender) -> peer::VoteRequest {
-    peer::VoteRequest {
-        sender: Some(sender),
-        ballot: Some(ballot(&request.vote)),
-        last: request.last_log_id.as_ref().map(log_id),
-    }
+pub fn vote(request: &VoteRequest<u64>) -> peer::VoteRequest {
+    peer::VoteRequest { ballot: Some(ballot(&request.vote)), last: request.last_log_id.as_ref().map(log_id) }
 }
 
 pub fn from_vote(request: &peer::VoteRequest) -> Result<VoteRequest<u64>, Status> {
@@ -129,13 +124,8 @@ pub fn from_vote_reply(reply: &peer::VoteReply) -> Result<VoteResponse<u64>, Sta
     })
 }
 
-pub fn snapshot_header(
-    vote: &Vote<u64>,
-    meta: &SnapshotMeta,
-    sender: peer::Sender,
-) -> std::io::Result<peer::SnapshotHeader> {
+pub fn snapshot_header(vote: &Vote<u64>, meta: &SnapshotMeta) -> std::io::Result<peer::SnapshotHeader> {
     Ok(peer::SnapshotHeader {
-        sender: Some(sender),
         ballot: Some(ballot(vote)),
         last: meta.last_log_id.as_ref().map(log_id),
         membership: encode_stored(&meta.last_membership)?.map(Bytes::from),
@@ -187,7 +177,7 @@ mod tests {
             ],
             leader_commit: None,
         };
-        let back = from_append(append(&request, peer::Sender::default()).expect("encodes")).expect("decodes");
+        let back = from_append(append(&request).expect("encodes")).expect("decodes");
         assert_eq!((back.vote, back.prev_log_id, back.leader_commit), (request.vote, request.prev_log_id, None));
         assert!(matches!(back.entries[0].payload, EntryPayload::Blank));
         assert!(matches!(&back.entries[1].payload, EntryPayload::Normal(p) if p.payload == "abc"));

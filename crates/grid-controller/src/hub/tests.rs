@@ -75,3 +75,16 @@ async fn e2_when_a_node_was_last_heard_stays_known_after_the_cluster_was_superse
     assert_eq!(shared.sessions().heard_wall_ms(node), Some(1_234), "nobody else of this cluster hears it");
     bench.controller.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn issue14_1_a_generation_that_no_restores_explain_supersedes_nothing() {
+    let bench = Bench::start().await;
+    for generation in [u32::MAX, 1_000_000, 1 + grid_raft::GENERATION_STEP + 1] {
+        let refused = bench.register("web-01", generation).await;
+        assert_eq!((refused.code, bench.superseded()), (Code::Superseded, None), "{generation}");
+    }
+    assert!(grid_proto::refusals::counts()["grpc"]["generation_too_high"] >= 3);
+    bench.register("web-01", 2).await;
+    assert_eq!(bench.superseded(), Some(2), "a real one is still believed");
+    bench.controller.shutdown().await;
+}

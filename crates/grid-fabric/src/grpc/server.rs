@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use grid_proto::listen::{Counted, Incoming, Places};
+use grid_proto::listen::{Caller, Counted, Incoming, Places};
 use grid_proto::refusals::{Kind, Port};
 use grid_proto::v1;
 use grid_proto::v1::fabric_server::{Fabric, FabricServer};
@@ -30,6 +30,7 @@ const FIRST_MESSAGE_LIMIT: Duration = Duration::from_secs(10);
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 /// Streams of one worker: its session, its calls, and the outputs it sends.
 const STREAMS_PER_CONNECTION: u32 = 64;
+const MAX_HEADER_BYTES: u32 = 8 << 10;
 /// A worker has a session on its connection; one without any call is not a worker.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 /// The list of sessions is swept when it grew by this much.
@@ -63,7 +64,8 @@ pub async fn serve<H: Hub>(
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
-        .serve_with_incoming_shutdown(Counted(service), incoming, signal);
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
+        .serve_with_incoming_shutdown(Counted::new(Port::Grpc, service), incoming, signal);
     let patience = async {
         // The sender lives in `signal`, hence as long as `server`: an error cannot come first.
         let _ = shutting_down.wait_for(|began| *began).await;
@@ -112,14 +114,25 @@ impl<H: Hub> Desk<H> {
 
     async fn open(&self, request: Request<Streaming<v1::FromWorker>>) -> Result<Response<SessionStream<H>>, Status> {
         let peer = request.remote_addr();
+        let caller = request.extensions().get::<Caller>().cloned();
         let mut inbound = request.into_inner();
         let first = tokio::time::timeout(FIRST_MESSAGE_LIMIT, inbound.message())
             .await
             .map_err(|_| Status::deadline_exceeded("a session begins with a message"))??
             .ok_or_else(|| Status::invalid_argument("a session begins with a message"))?;
+        if let Some(caller) = caller {
+            caller.prove();
+        }
         let stream = SessionStream::new(&self.hub, first, peer, inbound);
         self.enlist(stream.outbox());
         Ok(Response::new(stream))
+    }
+}
+
+/// A message of it could be read: its connection may stay.
+fn has_called<T>(request: &Request<T>) {
+    if let Some(caller) = request.extensions().get::<Caller>() {
+        caller.prove();
     }
 }
 
@@ -135,6 +148,7 @@ impl<H: Hub> Fabric for Desk<H> {
         &self,
         request: Request<v1::RegisterNodeRequest>,
     ) -> Result<Response<v1::RegisterNodeReply>, Status> {
+        has_called(&request);
         let peer = request.remote_addr();
         Ok(Response::new(self.hub.register(request.into_inner(), peer).await?))
     }
@@ -147,18 +161,21 @@ impl<H: Hub> Fabric for Desk<H> {
     }
 
     async fn drain_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
+        has_called(&request);
         let v1::NodeSession { node_id, session, secret, .. } = request.into_inner();
         self.hub.drain(node_id, Credential::new(session, secret)).await?;
         Ok(Response::new(v1::Empty {}))
     }
 
     async fn leave_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
+        has_called(&request);
         let v1::NodeSession { node_id, session, holds_nothing, secret } = request.into_inner();
         self.hub.leave(node_id, Credential::new(session, secret), holds_nothing).await?;
         Ok(Response::new(v1::Empty {}))
     }
 
     async fn stream_logs(&self, request: Request<Streaming<v1::LogChunk>>) -> Result<Response<v1::Empty>, Status> {
+        let caller = request.extensions().get::<Caller>().cloned();
         let mut chunks = request.into_inner();
         let mut sender = None;
         while let Some(mut chunk) = chunks.message().await? {
@@ -167,6 +184,7 @@ impl<H: Hub> Fabric for Desk<H> {
                 None => self.hub.log_sender(&Credential::new(chunk.session, chunk.secret.take()))?,
             };
             sender = Some(node);
+            caller.iter().for_each(Caller::prove);
             if !self.hub.log_chunk(node, chunk).await {
                 break;
             }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
 use crate::folder::write_file;
 use crate::group::{SnapshotMeta, StoredMembership, log_id_of};
 use crate::machine::{LogPosition, MachinePosition};
@@ -112,6 +113,8 @@ impl Snapshot {
         if description.check != description.sum()? {
             return Err(damaged(path, "its checksum is wrong"));
         }
+        let LogPosition { term, index } = description.last.unwrap_or(LogPosition { term: 0, index: 0 });
+        bounds::stored(term, index).map_err(|why| damaged(path, &why))?;
         let copy = path.with_extension("snap");
         let len = fs::metadata(&copy).map_err(|e| damaged(&copy, &e.to_string()))?.len();
         if len != description.len {

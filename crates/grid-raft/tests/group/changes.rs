@@ -164,3 +164,38 @@ fn e7_alone_there_is_nobody_to_hand_over_to() {
     assert!(matches!(node.block_on(node.raft().hand_over(None)), Err(HandOverError::Refused(_))));
     trio.propose("still leads");
 }
+
+#[test]
+fn issue14_1_a_member_that_was_away_accepts_members_that_it_does_not_know() {
+    let mut trio = Trio::start(&["a", "b", "c"]);
+    trio.propose("three");
+    trio.wait_equal();
+    trio.node("c").kill();
+    // Everybody that `c` knows leaves.
+    for name in ["d", "e"] {
+        let node = Node::new(name);
+        trio.join_without(node, &["c"]);
+    }
+    for name in ["a", "b"] {
+        let (gone, to) = (id(&trio, name), id(&trio, "d"));
+        trio.wait("removed", |trio| {
+            let leader = trio.leader().ok_or("no leader")?;
+            if leader.name == name {
+                leader.block_on(leader.raft().hand_over(Some(to))).map_err(|e| e.to_string())?;
+            }
+            let leader = trio.leader().ok_or("no leader")?;
+            leader.block_on(leader.raft().remove(gone)).map_err(|e| e.to_string())
+        });
+        trio.node(name).kill();
+        trio.nodes.remove(name);
+    }
+    trio.propose("others");
+    trio.node("c").start(Start::Existing);
+    let payloads = trio.wait_equal().payloads;
+    assert_eq!(payloads, ["three", "others"]);
+    // Its vote counts: without it there is no majority.
+    let leader = trio.wait_leader();
+    let follower = ["d", "e"].into_iter().find(|name| *name != leader).unwrap_or("d");
+    trio.node(follower).kill();
+    trio.propose("with its vote");
+}

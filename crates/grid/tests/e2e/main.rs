@@ -37,6 +37,7 @@ mod openapi;
 mod order;
 mod outputs;
 mod pruning;
+mod raft_port;
 mod real_apt;
 mod refusals;
 mod restarts;
