@@ -1,14 +1,18 @@
 //! What the API asks of a running controller: mutations become commands, reads are SQL off the async threads.
 //!
-//! A mutation answers when its command is applied and stored (L3); why it was refused is looked up in one table.
+//! A mutation answers when its command is applied and stored (L3, `proposals`); why it was refused is looked up in one table
+//! (`refused`).
 //! Not here: who may ask, and the shape of bodies (`grid-api`).
 
+mod proposals;
+mod refused;
+
 use std::future::Future;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use grid_core::{
-    CancelJob, Command, ConfirmJob, Fenced, OrderDrain, Planned, Rejection, RemoveNode, Reply, RequestHash,
-    ResolveStep, SubmitJob, Verdict,
+    CancelJob, Command, ConfirmJob, OrderDrain, Planned, RemoveNode, Reply, RequestHash, ResolveStep, SubmitJob,
+    Verdict,
 };
 use grid_store::{Reader, ResultFilter, StoreError};
 use grid_types::api::{
@@ -18,7 +22,7 @@ use grid_types::api::{
 };
 use grid_types::job::JobSpec;
 use grid_types::node::NodeStatus;
-use grid_types::{Code, Faults, JobId, Name, NodeId, NodeOrd, SessionId, StepIndex};
+use grid_types::{Code, JobId, Name, NodeId, NodeOrd, SessionId, StepIndex};
 use tokio::sync::mpsc;
 
 use crate::agents::{AgentPoll, AgentResult};
@@ -29,30 +33,14 @@ use crate::control::{
 use crate::controller::Controller;
 use crate::logs;
 use crate::plan::declarations;
-use crate::proposer::NoReply;
+
+use refused::no_job;
+pub(crate) use refused::{no_node, refused};
 
 /// Steps that are named to an operator; more would not be read.
 const MOST_DOUBTS: usize = 1_000;
 
 impl Controller {
-    fn mint_job_id(&self) -> Result<JobId, Refusal> {
-        let mut random = [0u8; 4];
-        let no_randomness = |e| Refusal::new(Code::Internal, format!("no randomness: {e}"));
-        getrandom::fill(&mut random).map_err(no_randomness)?;
-        let (newest, from_ms) = {
-            let state = self.shared.state();
-            let live = state.jobs.last_key_value().map(|(id, _)| *id);
-            let ended = state.stubs.last_key_value().map(|(id, _)| *id);
-            (live.max(ended), state.meta.job_ids_from_ms)
-        };
-        // E2: never an id that was granted after a backup that was restored.
-        let wall_ms = self.shared.clock.wall_ms().max(from_ms);
-        let mut last = self.shared.last_job.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = JobId::mint(wall_ms, u32::from_le_bytes(random), newest.max(*last));
-        *last = Some(id);
-        Ok(id)
-    }
-
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
@@ -93,96 +81,11 @@ impl Controller {
         doc
     }
 
-    /// Under the leader epoch that the request names, if it names one (E9).
-    pub(crate) async fn propose(&self, command: &Command) -> Result<Reply, NoReply> {
-        match self.fence {
-            None => self.shared.proposer.propose(command).await,
-            Some(_) => self.shared.proposer.propose(&self.fence_in(command.clone())).await,
-        }
-    }
-
-    pub(crate) fn fence_in(&self, command: Command) -> Command {
-        match self.fence {
-            None => command,
-            Some(epoch) => Command::Fenced(Fenced { epoch, command: Box::new(command) }),
-        }
-    }
-
-    /// E9, for changes of membership and leadership, which are no commands: as late as it can be asked.
-    fn check_fence(&self) -> Result<(), Refusal> {
-        let epoch = self.shared.state().meta.leadership.epoch;
-        match self.fence.filter(|given| *given != epoch.wire()) {
-            None => Ok(()),
-            Some(given) => Err(refused(NoReply::Rejected(Rejection::StaleRequest { given, epoch }))),
-        }
-    }
-
     fn known_node(&self, id: &NodeId) -> Result<(NodeOrd, SessionId), Refusal> {
         let state = self.shared.state();
         let node = state.node_by_id(id).filter(|node| node.status != NodeStatus::Removed);
         node.map(|node| (node.ord, node.session)).ok_or_else(|| no_node(id))
     }
-
-    /// Proposes what moves a job and answers how it stands then.
-    async fn moved(&self, namespace: &str, job: JobId, command: Command) -> Result<JobStateDoc, Refusal> {
-        let replied = self.propose(&command).await;
-        if let Err(NoReply::Rejected(Rejection::Ended { .. })) = &replied {
-            // A stub knows no namespace, and whoever asks in another one must not learn that the job exists.
-            self.job(namespace, job, None).await?;
-        }
-        match replied.map_err(refused)? {
-            Reply::Cancelled { job, status } | Reply::Moved { job, status } => {
-                Ok(JobStateDoc { id: job.to_string(), status, note: None, may_have_run: Vec::new() })
-            }
-            _ => Err(Refusal::new(Code::Internal, "unexpected reply to a change of a job")),
-        }
-    }
-}
-
-pub(crate) fn refused(no_reply: NoReply) -> Refusal {
-    let rejection = match no_reply {
-        NoReply::NotLeader => return Refusal::new(Code::NotLeader, no_reply.to_string()),
-        NoReply::TooLarge(why) => return Refusal::new(Code::TooLarge, why),
-        NoReply::OutcomeUnknown(why) => return Refusal::new(Code::OutcomeUnknown, why),
-        NoReply::Rejected(rejection) => rejection,
-    };
-    let message = rejection.to_string();
-    let on_field = |field: &str| {
-        let mut faults = Faults::default();
-        faults.add(field, message.clone());
-        Refusal::invalid(faults)
-    };
-    match rejection {
-        Rejection::NoTarget(_) => on_field("target"),
-        Rejection::TooLarge(_) => on_field("tasks"),
-        Rejection::QueueFull { .. }
-        | Rejection::TooManyWaiting { .. }
-        | Rejection::TooManyAgents { .. }
-        | Rejection::TooManyKeys { .. } => Refusal::new(Code::QueueFull, message),
-        Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
-        Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),
-        Rejection::StaleRequest { .. } => Refusal { stale: Some("leader"), ..Refusal::new(Code::StaleEpoch, message) },
-        Rejection::DuplicateNode(_) => Refusal::new(Code::DuplicateNode, message),
-        Rejection::Superseded { .. } => Refusal::new(Code::Superseded, message),
-        Rejection::IdTaken(_) => Refusal::new(Code::OutcomeUnknown, message),
-        Rejection::PlanChanged
-        | Rejection::KeyConflict { .. }
-        | Rejection::Forgotten(_)
-        | Rejection::NotWaiting(_)
-        | Rejection::NodeStands(_)
-        | Rejection::NotSuperseded
-        | Rejection::Ended { .. }
-        | Rejection::StaleSession { .. }
-        | Rejection::StatusMoved { .. } => Refusal::new(Code::Conflict, message),
-    }
-}
-
-pub(crate) fn no_node(id: &NodeId) -> Refusal {
-    Refusal::new(Code::NotFound, format!("node {id} is not known"))
-}
-
-fn no_job(job: JobId) -> Refusal {
-    Refusal::new(Code::NotFound, format!("{job} is not known"))
 }
 
 impl Control for Controller {
