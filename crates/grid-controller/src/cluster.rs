@@ -23,6 +23,9 @@ struct About {
     leader_epoch: Option<u64>,
     #[serde(default)]
     version: Option<String>,
+    /// Why its snapshots fail.
+    #[serde(default)]
+    snapshot_problem: Option<String>,
 }
 
 /// Lets other controllers ask how this one stands.
@@ -31,9 +34,15 @@ pub fn describe(shared: &Arc<Shared>) {
     shared.raft.set_about(move || {
         let Some(shared) = weak.upgrade() else { return Vec::new() };
         let RoleDoc { role, leader_epoch, .. } = shared.role();
-        let about = About { role, leader_epoch, version: Some(env!("CARGO_PKG_VERSION").to_owned()) };
+        let (version, snapshot_problem) = (Some(env!("CARGO_PKG_VERSION").to_owned()), shared.raft.snapshot_trouble());
+        let about = About { role, leader_epoch, version, snapshot_problem };
         serde_json::to_vec(&about).unwrap_or_default()
     });
+}
+
+/// Why the snapshots of a controller fail, if they do; `None` if it did not say how it stands.
+pub fn snapshot_problem(state: &PeerState) -> Option<Option<String>> {
+    serde_json::from_slice(&state.about).ok().map(|about: About| about.snapshot_problem)
 }
 
 impl Controller {

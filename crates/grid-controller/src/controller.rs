@@ -181,6 +181,7 @@ impl Controller {
         tokio::spawn(crate::superseded::follow_peers(Arc::clone(&shared)));
         tokio::spawn(announce::announce(Arc::clone(&shared)));
         tokio::spawn(levels::raise(Arc::clone(&shared)));
+        tokio::spawn(crate::snapshots::follow(Arc::clone(&shared)));
         tokio::spawn(pruner::prune(Arc::clone(&shared)));
         tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
         Ok(Self { shared, fence: None })

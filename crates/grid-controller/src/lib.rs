@@ -43,6 +43,7 @@ mod restore;
 mod resume;
 mod sessions;
 mod shared;
+mod snapshots;
 mod status;
 mod superseded;
 mod term;

@@ -23,6 +23,7 @@ mod record_result;
 mod register_node;
 mod remove_node;
 mod report_journal;
+mod report_snapshots;
 mod resolve_step;
 mod resume_job;
 mod submit_job;
@@ -52,6 +53,7 @@ pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
 pub use remove_node::RemoveNode;
 pub use report_journal::{JournalOfJob, ReportJournal};
+pub use report_snapshots::ReportSnapshots;
 pub use resolve_step::{ResolveStep, Verdict};
 pub use resume_job::ResumeJob;
 pub use submit_job::{RequestHash, SubmitJob};
@@ -109,10 +111,12 @@ pub enum Command {
     Fenced(#[n(0)] Fenced),
     #[n(23)]
     Supersede(#[n(0)] Supersede),
+    #[n(24)]
+    ReportSnapshots(#[n(0)] ReportSnapshots),
 }
 
 /// Commands are numbered from 0 without a gap.
-pub const LAST_COMMAND: u32 = 23;
+pub const LAST_COMMAND: u32 = 24;
 
 /// The feature level that brought a command; `None`: this program does not know it.
 #[must_use]
@@ -155,6 +159,7 @@ impl Command {
             Self::ReportJournal(command) => command.handle(turn),
             Self::BeginLease(command) => command.handle(turn),
             Self::Supersede(command) => command.handle(turn),
+            Self::ReportSnapshots(command) => command.handle(turn),
         }
     }
 }

@@ -47,8 +47,8 @@ pub use commands::{
     Answer, BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, Fenced,
     FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain,
     PruneHistory, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
-    ReportJournal, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, Stale, SubmitJob, Supersede, Verdict,
-    level_of_command,
+    ReportJournal, ReportSnapshots, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, Stale, SubmitJob,
+    Supersede, Verdict, level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{

@@ -87,6 +87,10 @@ pub struct Meta {
     #[n(11)]
     #[cbor(default)]
     pub lifted_generation: u32,
+    /// Controllers whose snapshots fail, as far as it was recorded.
+    #[n(12)]
+    #[cbor(default)]
+    pub failing_snapshots: BTreeSet<Name>,
 }
 
 impl Meta {

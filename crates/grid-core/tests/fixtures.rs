@@ -13,8 +13,8 @@ use grid_core::{
     BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, Entry, EntryHead, ExpireLease,
     FEATURE_LEVEL, Fenced, FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MarkNode, OLDEST_LEVEL,
     OrderDrain, PruneHistory, Quotas, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, RemoveNode,
-    ReportJournal, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, State, SubmitJob, Supersede, Verdict,
-    apply, command_number, decode_entry, encode_command, encode_entry, violations,
+    ReportJournal, ReportSnapshots, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, State, SubmitJob,
+    Supersede, Verdict, apply, command_number, decode_entry, encode_command, encode_entry, violations,
 };
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{JobEpoch, JobId, LeaseKey, Name, NodeCause, NodeOrd, Outcome, SessionId, StepIndex};
@@ -289,6 +289,9 @@ impl Log {
         let shown = Some(Shown { generation: 2, by: Some("worker n1".to_owned()) });
         self.put(&Command::Supersede(Supersede { shown }));
         self.put(&Command::Supersede(Supersede { shown: None }));
+        let failing = |problem| ReportSnapshots { controller: name("c1"), problem };
+        self.put(&Command::ReportSnapshots(failing(Some("no space left on device".to_owned()))));
+        self.put(&Command::ReportSnapshots(failing(None)));
     }
 }
 

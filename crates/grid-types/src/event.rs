@@ -75,6 +75,9 @@ coded! {
         43 SupersessionLifted => "an operator lifted it; writes are accepted";
         44 HigherGenerationClaimed { 0 generation: u32 } =>
             format!("a client sent an epoch of generation {generation}");
+        45 SnapshotsFailed { 0 controller: Name, 1 problem: String } =>
+            format!("its snapshots fail and are tried again: {problem}");
+        46 SnapshotsRecovered { 0 controller: Name } => "its snapshots work again";
     }
 }
 
@@ -124,6 +127,9 @@ impl Event {
             (_, Some(job), _) => job.to_string(),
             (_, None, Some(node)) => node.to_owned(),
             (Self::TermBegun { leader, .. }, None, None) => leader.to_string(),
+            (Self::SnapshotsFailed { controller, .. } | Self::SnapshotsRecovered { controller }, None, None) => {
+                controller.to_string()
+            }
             (Self::ClusterSuperseded { .. } | Self::SupersessionLifted | Self::HigherGenerationClaimed { .. }, ..) => {
                 "cluster".to_owned()
             }

@@ -15,6 +15,7 @@ Kinds:
   NodeRegistered NodeReturned NodeWarning NodeUnhealthy NodeReady NodeDead
   NodeDraining NodeDrained NodeLeft NodeRemoved TermBegun HistoryPruned
   ClusterSuperseded SupersessionLifted HigherGenerationClaimed
+  SnapshotsFailed SnapshotsRecovered
 
 Examples:
   gridc events
