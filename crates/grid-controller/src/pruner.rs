@@ -94,3 +94,37 @@ async fn drop_unused_nodes(shared: &Shared) {
         debug!("removed nodes are not reclaimed now: {no_reply}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use grid_core::{Command, RemoveNode};
+    use grid_types::{JobId, NodeOrd};
+    use tempfile::TempDir;
+
+    use crate::ground::life::{opening, propose, register, started, submit};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn issue13_19_a_removed_node_is_reclaimed_unless_a_job_names_it() {
+        let home = TempDir::new().unwrap();
+        let mut opening = opening(home.path(), "c1", true);
+        opening.settings.history_ms = 1_000_000;
+        let controller = started(opening).await.unwrap();
+        propose(&controller, register("n1")).await;
+        propose(&controller, submit(JobId(1))).await;
+        propose(&controller, register("n2")).await;
+        for node in [1, 2] {
+            propose(&controller, Command::RemoveNode(RemoveNode { node: NodeOrd(node), force: true, lapsed: false }))
+                .await;
+        }
+        let known = || controller.shared.state().nodes.keys().map(|node| node.0).collect::<Vec<_>>();
+        let reclaimed = async {
+            while known() != [1] {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(60), reclaimed).await.is_ok(), "{:?}", known());
+        controller.shutdown().await;
+    }
+}

@@ -60,9 +60,12 @@ pub fn unused_nodes(state: &State, now_ms: u64) -> Unused {
 
 #[cfg(test)]
 mod tests {
-    use super::{old_history, too_many};
+    use super::{Unused, old_history, too_many, unused_nodes};
+    use crate::liveness::tests::state;
     use grid_core::{MAX_PRUNED, Parts, State, Stub};
-    use grid_types::{JobEpoch, JobId, JobStatus};
+    use grid_types::limits::AGENT_SILENT_MS;
+    use grid_types::node::NodeStatus;
+    use grid_types::{JobEpoch, JobId, JobStatus, NodeOrd, SessionId};
 
     #[test]
     fn l6_the_oldest_go_first_and_only_so_many_at_once() {
@@ -85,5 +88,18 @@ mod tests {
         assert_eq!(too_many(&state, 10), None);
         let surplus = too_many(&state, 8).unwrap();
         assert_eq!((surplus.ended_before_ms, surplus.jobs), (100, vec![JobId(1), JobId(2)]));
+    }
+
+    #[test]
+    fn issue13_19_removed_nodes_and_agents_that_were_silent_for_a_day_are_unused() {
+        let mut state = state(&[NodeStatus::Removed, NodeStatus::Dead, NodeStatus::Dead, NodeStatus::Ready]);
+        for ord in [3, 4] {
+            state.nodes.get_mut(&NodeOrd(ord)).unwrap().agent = true;
+        }
+        let tombstones = [(NodeOrd(1), SessionId(1))].into();
+        let unused = Unused { tombstones, ..Unused::default() };
+        assert_eq!(unused_nodes(&state, AGENT_SILENT_MS - 1), unused, "the agent may come back");
+        let unused = Unused { silent_agents: [NodeOrd(3)].into(), ..unused };
+        assert_eq!(unused_nodes(&state, AGENT_SILENT_MS), unused, "a worker stays, and whoever is there");
     }
 }

@@ -131,13 +131,13 @@ fn is_watched(status: NodeStatus) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::{Liveness, Thresholds};
     use grid_core::{Command, Node, Parts, State};
     use grid_types::node::{NodeFacts, NodeStatus};
     use grid_types::{LeaderEpoch, NodeOrd, SessionId};
 
-    fn state(statuses: &[NodeStatus]) -> State {
+    pub(crate) fn state(statuses: &[NodeStatus]) -> State {
         let nodes = (1u32..).zip(statuses).map(|(i, status)| Node {
             ord: NodeOrd(i),
             id: format!("n{i}").parse().unwrap(),

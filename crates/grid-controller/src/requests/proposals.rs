@@ -69,3 +69,29 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use grid_types::{Code, JobId};
+    use tempfile::TempDir;
+
+    use crate::control::Control;
+    use crate::ground::life::{opening, propose, register, started, submit};
+
+    /// As if the leader had changed after the API had compared the epoch and before the entry was applied.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn e9_a_request_takes_effect_only_under_the_epoch_that_it_names() {
+        let home = TempDir::new().unwrap();
+        let controller = started(opening(home.path(), "c1", true)).await.unwrap();
+        propose(&controller, register("n1")).await;
+        propose(&controller, submit(JobId(1))).await;
+        let epoch = controller.shared.state().meta.leadership.epoch.wire();
+        let stale = controller.fenced(epoch - 1);
+        let refused = stale.cancel("default", JobId(1)).await.unwrap_err();
+        assert_eq!((refused.code, refused.stale), (Code::StaleEpoch, Some("leader")));
+        let refused = stale.step_down(None).await.unwrap_err();
+        assert_eq!((refused.code, refused.stale), (Code::StaleEpoch, Some("leader")), "no command, and yet");
+        controller.fenced(epoch).cancel("default", JobId(1)).await.unwrap();
+        controller.shutdown().await;
+    }
+}

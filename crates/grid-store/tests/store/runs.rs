@@ -11,10 +11,15 @@ fn cleanup() -> Phase {
     Phase { condition: Condition::OnFailure, ..leaf("ping", "echo") }
 }
 
-/// As a leader does it; the run before must be stored unless `head` is of the state.
+/// As a leader does it; the run before must be stored.
 fn rerun(world: &mut World, job: JobId, failed_only: bool) {
+    let command = resume_command(world, job, failed_only);
+    world.one(Command::ResumeJob(command)).unwrap();
+}
+
+fn resume_command(world: &World, job: JobId, failed_only: bool) -> ResumeJob {
     let found = world.reader().resumable("default", job, failed_only, 0).unwrap().unwrap();
-    let command = ResumeJob {
+    ResumeJob {
         namespace: found.head.namespace,
         job,
         epoch: found.head.epoch,
@@ -25,8 +30,7 @@ fn rerun(world: &mut World, job: JobId, failed_only: bool) {
         only: found.only,
         restored: None,
         run: found.head.run,
-    };
-    world.one(Command::ResumeJob(command)).unwrap();
+    }
 }
 
 /// Run 1 fails on node-2 and cleans up there; run 2 retries it and succeeds.
@@ -163,4 +167,22 @@ fn j8_runs_are_kept_however_entries_are_batched_and_go_with_the_job() {
         runs
     });
     assert_eq!(lists[0], lists[1]);
+}
+
+#[test]
+fn j8_a_run_that_begins_and_ends_in_one_batch_with_the_next_one_is_on_record() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![retrying(0)]);
+    world.report(world.offered()[0], Outcome::Failed);
+    world.store();
+    let first = resume_command(&world, job, false);
+    // A replica that catches up applies what a leader did over minutes.
+    for run in 1..=3 {
+        let epoch = world.state.stubs[&job].epoch;
+        world.one(Command::ResumeJob(ResumeJob { epoch, run, ..first.clone() })).unwrap();
+        world.report(world.offered()[0], Outcome::Failed);
+    }
+    world.store();
+    let runs: Vec<u32> = world.doc(job).runs.unwrap().iter().map(|run| run.run).collect();
+    assert_eq!(runs, [4, 3, 2, 1]);
 }

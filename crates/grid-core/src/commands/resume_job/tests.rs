@@ -281,3 +281,22 @@ fn j8_runs_are_numbered_may_span_epochs_and_are_bounded() {
     let refused = world.resume(job).unwrap_err().to_string();
     assert!(refused.contains("has had 100 runs") && refused.contains("submit it as a new job"), "{refused}");
 }
+
+/// The head is written with every batch, so it must not hold what is as large as steps and nodes.
+#[test]
+fn issue13_19_the_head_of_a_resumed_job_does_not_grow_with_what_its_nodes_have_done() {
+    let head_bytes = |nodes: u32| {
+        let mut world = World::with_nodes(nodes);
+        world.next_job(|spec| spec.strategy = grid_types::job::Strategy::Continue);
+        let job = world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+        let first = world.offered()[0];
+        world.report(first, Outcome::Failed).unwrap();
+        world.finish_all();
+        world.resume(job).unwrap();
+        let job = &world.state.jobs[&job];
+        assert_eq!(job.scope.done.values().map(crate::state::Bits::count).collect::<Vec<_>>(), [nodes - 1; 2]);
+        minicbor::to_vec(&job.head).unwrap().len()
+    };
+    let (few, many) = (head_bytes(8), head_bytes(300));
+    assert!(many < few + 32, "{few} bytes for 8 nodes, {many} for 300");
+}
