@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use grid_core::{Answer, Effect, Offer, Stale};
+use grid_core::{Answer, Effect, Offer, Stale, State};
 use grid_fabric::Outbox;
 use grid_proto::v1;
-use grid_types::{JobEpoch, JobId, NodeOrd};
+use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -155,15 +155,20 @@ fn answer_messages(shared: &Shared, answers: &[Answered]) -> Messages {
     let state = shared.state();
     for answered in answers {
         let message = messages.entry(answered.node).or_default();
-        let (lease, job) = (answered.lease, answered.lease.job);
-        message.answers.push(v1::Answer { lease: Some(lease.into()), kind: kind_of(answered.answer).into() });
-        // The job has ended, and its own Forget may have gone out before this answer.
-        if !state.jobs.contains_key(&job) && message.forgets.last().is_none_or(|forget| forget.job_id != job.0) {
-            let epoch = state.stubs.get(&job).map_or(lease.job_epoch, |stub| stub.epoch);
-            message.forgets.push(forget(job, epoch));
-        }
+        final_answer(&state, message, answered.lease, answered.answer);
     }
     messages
+}
+
+/// Adds a final answer (W4) to a message.
+pub fn final_answer(state: &State, message: &mut v1::ToWorker, lease: LeaseKey, answer: Answer) {
+    let job = lease.job;
+    message.answers.push(v1::Answer { lease: Some(lease.into()), kind: kind_of(answer).into() });
+    // The job has ended, and its own Forget may have gone out before this answer.
+    if !state.jobs.contains_key(&job) && message.forgets.last().is_none_or(|forget| forget.job_id != job.0) {
+        let epoch = state.stubs.get(&job).map_or(lease.job_epoch, |stub| stub.epoch);
+        message.forgets.push(forget(job, epoch));
+    }
 }
 
 /// Names the epoch in which the job ended: if it is resumed before this arrives, its new leases are not meant.

@@ -2,6 +2,7 @@
 
 mod begins;
 mod credentials;
+mod registration;
 mod reports;
 
 use std::collections::BTreeSet;
@@ -13,21 +14,20 @@ use grid_fabric::{Credential, FabricRefusal, Hub, Outbox, closing};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
-use grid_types::node::{NodeFacts, NodeStatus};
-use grid_types::{Code, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeId, NodeOrd, SessionId};
+use grid_types::node::NodeStatus;
+use grid_types::{Code, JobEpoch, JobId, LeaseKey, NodeId, NodeOrd, SessionId};
 
 use crate::dispatch::forget;
 use crate::journals;
-use crate::machine::reported;
 use crate::proposer::{NoReply, TOGETHER};
 use crate::reconcile::{agrees, reconcile};
 use crate::shared::Shared;
-use crate::superseded;
-pub(crate) use reports::end_of;
-use reports::{result_command, revoke_command};
+pub(crate) use reports::{end_of, error_of};
 
-/// Leases of one registration.
+/// Leases of one held list. A worker has at most its slots, as many again that wait, and what it still reports.
 const MAX_HELD: usize = 20_000;
+/// Jobs of which a journal still has settled leases; it keeps at most so many leases (W2).
+const MAX_SETTLED_JOBS: usize = 50_000;
 
 pub struct FabricHub {
     shared: Arc<Shared>,
@@ -63,53 +63,6 @@ impl FabricHub {
                 FabricRefusal { passes_within_ms, ..FabricRefusal::new(code, message) }
             }
         }
-    }
-
-    fn registration(
-        &self,
-        id: NodeId,
-        request: v1::RegisterNodeRequest,
-        peer: Option<SocketAddr>,
-    ) -> Result<RegisterNode, FabricRefusal> {
-        let bad = |why: String| FabricRefusal::new(Code::Invalid, why);
-        let facts = request.facts.ok_or_else(|| bad("the registration has no facts".to_owned()))?;
-        let mut facts = NodeFacts::try_from(facts).map_err(|e| bad(e.to_string()))?;
-        if facts.address.is_empty() {
-            facts.address = peer.map(|peer| peer.ip().to_string()).unwrap_or_default();
-        }
-        if request.journal_id.len() != 16 || request.nonce.len() != 16 {
-            return Err(bad("journal id and nonce have 16 bytes".to_owned()));
-        }
-        let state = self.shared.state();
-        let cluster = &state.meta.cluster_id;
-        if !request.cluster_id.is_empty() && request.cluster_id != *cluster {
-            let why = format!(
-                "worker {id} belongs to cluster {}, this is {cluster}; give it another data folder to join this one",
-                request.cluster_id
-            );
-            return Err(FabricRefusal::new(Code::Conflict, why));
-        }
-        let node = state.node_by_id(&id).map(|node| node.ord);
-        drop(state);
-        let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
-        let lives = |node| self.shared.sessions().lives(node, now, limit) || self.shared.agents.lives(node, now, limit);
-        let known_session_lives = node.is_some_and(lives);
-        // What is beyond the bound counts as not held, which is safe: a worker has at most its slots and what it reports.
-        let leases = |listed: Vec<v1::Lease>| listed.into_iter().take(MAX_HELD).map(LeaseKey::from).collect();
-        let (held, unstarted) = (leases(request.held), leases(request.unstarted));
-        let (journal_id, boot, nonce) = (request.journal_id, request.boot, request.nonce);
-        Ok(RegisterNode {
-            id,
-            facts,
-            journal_id,
-            boot,
-            nonce,
-            known_session_lives,
-            agent: false,
-            held,
-            unstarted,
-            secret: None,
-        })
     }
 
     /// The node that speaks in a session, if the session is the current one of its node and may still speak: a node that
@@ -149,24 +102,6 @@ impl FabricHub {
         }
     }
 
-    fn accepted(&self, node: NodeOrd, leases: &[v1::Lease]) {
-        if leases.is_empty() {
-            return;
-        }
-        let now = self.shared.clock.mono_ms();
-        let state = self.shared.state();
-        let mut soft = self.shared.soft();
-        for lease in leases.iter().copied().map(LeaseKey::from) {
-            let timeout_ms = state.jobs.get(&lease.job).and_then(|job| {
-                let step = usize::try_from(lease.step.0).ok()?;
-                job.spec.steps().nth(step).map(|(_, task)| task.timeout_ms)
-            });
-            if let Some(timeout_ms) = timeout_ms {
-                soft.backstop.accepted(node, lease, timeout_ms, now);
-            }
-        }
-    }
-
     /// Whether something waits for a worker that may well be the reason why its list would differ; the next beat tells.
     fn is_told_more(&self, session: SessionId) -> bool {
         let mut sessions = self.shared.sessions();
@@ -177,7 +112,8 @@ impl FabricHub {
     /// A `Forget` may have been sent while the worker was away.
     fn forget_ended(&self, session: SessionId, jobs: &[u64]) {
         let state = self.shared.state();
-        let ended = jobs.iter().map(|job| JobId(*job)).filter(|job| !state.jobs.contains_key(job));
+        let ended =
+            jobs.iter().take(MAX_SETTLED_JOBS).map(|job| JobId(*job)).filter(|job| !state.jobs.contains_key(job));
         // One of which not even a stub is left cannot be resumed: all of it may go.
         let epoch = |job: &JobId| state.stubs.get(job).map_or(JobEpoch(u32::MAX), |stub| stub.epoch);
         let forgets: Vec<_> = ended.map(|job| forget(job, epoch(&job))).collect();
@@ -188,66 +124,9 @@ impl FabricHub {
             session.send(v1::ToWorker { forgets, ..v1::ToWorker::default() });
         }
     }
-
-    /// Notes what a worker reports, and leaves out what it has reported before: that is on its way into the log and will
-    /// be answered. Under load a worker may lose patience, and load must not make more of itself.
-    fn take_up(&self, session: SessionId, reports: &mut Vec<Command>) {
-        if reports.is_empty() {
-            return;
-        }
-        let mut sessions = self.shared.sessions();
-        let Some(session) = sessions.get_mut(session) else { return };
-        reports.retain(|report| session.take_up(report));
-    }
-
-    /// Proposes what a worker reported. A final answer goes out when it is stored, together with whatever else that
-    /// entry has for the worker (`dispatch`); only what is to be said again is answered from here (W4).
-    async fn record(&self, session: SessionId, reports: &[Command]) {
-        let shared = Arc::clone(&self.shared);
-        let leases: Vec<_> = reports.iter().filter_map(|report| Some(reported(report)?.1)).collect();
-        let then = move |replies: Vec<Result<Reply, NoReply>>| {
-            // A stale session, a lost leadership, a fate unknown: keep it and say it again.
-            let is_open = |reply: &Result<Reply, NoReply>| !matches!(reply, Ok(Reply::Answered(_)));
-            let open = leases.into_iter().zip(&replies).filter(|(_, reply)| is_open(reply));
-            let open: Vec<LeaseKey> = open.map(|(lease, _)| lease).collect();
-            if open.is_empty() {
-                return;
-            }
-            let mut sessions = shared.sessions();
-            let Some(session) = sessions.get_mut(session) else { return };
-            open.iter().for_each(|lease| session.put_down(*lease));
-            let retry = |lease: LeaseKey| v1::Answer { lease: Some(lease.into()), kind: v1::AnswerKind::Retry.into() };
-            let answers = open.into_iter().map(retry).collect();
-            session.send(v1::ToWorker { answers, ..v1::ToWorker::default() });
-        };
-        self.shared.proposer.propose_together(reports, then).await;
-    }
 }
 
 impl FabricHub {
-    /// E2: a worker of this cluster that has obeyed a higher generation proves that this one was superseded.
-    async fn check_generation(&self, id: &NodeId, request: &v1::RegisterNodeRequest) -> Result<(), FabricRefusal> {
-        let shown = LeaderEpoch::from_wire(request.leader_epoch).generation;
-        let is_ours = self.shared.state().meta.cluster_id == request.cluster_id;
-        if !is_ours || shown <= self.shared.generation() {
-            return Ok(());
-        }
-        if superseded::is_believed(&self.shared, Port::Grpc, shown) {
-            superseded::commit(&self.shared, shown, format!("worker {id}")).await;
-        }
-        let (own, is_lifted) = {
-            let state = self.shared.state();
-            (state.meta.leadership.epoch.generation, shown <= state.meta.lifted_generation)
-        };
-        // Only an operator who has kept this cluster wants the worker here.
-        let way_out = if is_lifted { "; start it once with --reset-journal to let it join this one" } else { "" };
-        let why = format!(
-            "SUPERSEDED: this worker follows generation {shown} of the cluster, this controller is of generation \
-             {own}{way_out}"
-        );
-        Err(FabricRefusal::new(Code::Superseded, why))
-    }
-
     /// Restored jobs about which the journal of a node is to be asked now (E2).
     fn to_ask(&self, node: NodeOrd, session: SessionId) -> Vec<u64> {
         let (state, now) = (self.shared.state(), self.shared.clock.mono_ms());
@@ -259,11 +138,12 @@ impl FabricHub {
     async fn take_journal(&self, node: NodeOrd, session: SessionId, report: Option<v1::JournalReport>) {
         if let Some(report) = report {
             let is_last = report.is_last;
+            let Some(command) = journals::command(&self.shared.state(), node, session, report) else { return };
             let takes_page = |session| journals::takes_page(session, is_last);
             if !self.shared.sessions().get_mut(session).is_some_and(takes_page) {
                 return;
             }
-            let command = Command::ReportJournal(journals::command(node, session, report));
+            let command = Command::ReportJournal(command);
             if let Err(no_reply) = self.shared.proposer.propose(&command).await {
                 tracing::warn!(%node, "the answer of a journal was not recorded and is asked for again: {no_reply}");
                 if let Some(session) = self.shared.sessions().get_mut(session) {
@@ -369,18 +249,15 @@ impl Hub for FabricHub {
         // First: it says which of the leases that follow are to be adopted.
         self.take_journal(node, session, message.journal).await;
         self.accepted(node, &message.accepted);
-        let results = message.results.into_iter().filter_map(|result| result_command(node, session, result));
-        let revokes = message.revokes_done.into_iter().filter_map(|done| revoke_command(node, session, done));
-        let reports = results.map(Command::RecordResult).chain(revokes.map(Command::ConfirmRevoke));
-        let mut reports: Vec<Command> = reports.collect();
-        self.take_up(session, &mut reports);
+        let reports = self.take_up(node, session, message.results, message.revokes_done);
         for some in reports.chunks(TOGETHER) {
             self.record(session, some).await;
         }
         self.begin(node, session, message.begins).await;
         if let Some(held) = message.held {
             self.forget_ended(session, &held.settled_jobs);
-            let held = held.leases.into_iter().map(LeaseKey::from).collect();
+            // What is beyond the bound counts as not held: it is offered again, and the worker answers from its journal.
+            let held = held.leases.into_iter().take(MAX_HELD).map(LeaseKey::from).collect();
             self.compare(session, node, &held);
         } else if let Some(beat) = message.beat.filter(|_| !self.is_told_more(session)) {
             let state = self.shared.state();

@@ -6,13 +6,18 @@
 //! dropped, with the last page; the next question gets a whole answer.
 //! Not here: what the answer means (`grid-core`).
 
-use grid_core::{JournalOfJob, Node, RanEnd, ReportJournal, State};
-use grid_proto::v1;
-use grid_types::{JobEpoch, JobId, NodeOrd, Outcome, SessionId};
+use std::collections::{BTreeMap, BTreeSet};
 
+use grid_core::{Job, JournalOfJob, Node, RanEnd, ReportJournal, State};
+use grid_proto::v1;
+use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, Outcome, SessionId};
+
+use crate::hub::error_of;
 use crate::sessions::Session;
 
 const ASK_AGAIN_MS: u64 = 5_000;
+/// Pages of one session. A journal of 50,000 leases with long errors has about 200 of them.
+const MAX_PAGES: u32 = 1_000;
 
 /// The jobs to ask about now; none while an earlier question is being answered.
 pub fn to_ask(state: &State, node: &Node, session: &mut Session, now_mono_ms: u64) -> Vec<u64> {
@@ -28,10 +33,11 @@ pub fn to_ask(state: &State, node: &Node, session: &mut Session, now_mono_ms: u6
     jobs
 }
 
-/// Whether a page of an answer counts. A dropped answer ends with its last page, whatever was asked in the meantime: the
+/// Whether a page of an answer counts. A session has a bounded number of them. A dropped answer ends with its last page, whatever was asked in the meantime: the
 /// pages of one answer arrive in order.
 pub fn takes_page(session: &mut Session, is_last: bool) -> bool {
-    let is_dropped = session.journal_gap;
+    session.journal_pages = session.journal_pages.saturating_add(1);
+    let is_dropped = session.journal_gap || session.journal_pages > MAX_PAGES;
     if is_dropped && is_last {
         session.journal_gap = false;
         session.asked_journal_mono_ms = None;
@@ -44,33 +50,48 @@ pub fn lost_page(session: &mut Session, is_last: bool) {
     session.journal_gap = !is_last;
 }
 
-/// An answer as the log carries it.
-pub fn command(node: NodeOrd, session: SessionId, report: v1::JournalReport) -> ReportJournal {
-    ReportJournal {
+/// An answer as the log carries it: what concerns the jobs that this node is asked about, each lease once. None: it is not asked.
+pub fn command(state: &State, node: NodeOrd, session: SessionId, report: v1::JournalReport) -> Option<ReportJournal> {
+    let known = state.nodes.get(&node)?;
+    let asked: BTreeSet<JobId> = state.to_ask(known).into_iter().collect();
+    if known.asked >= state.meta.leadership.epoch.generation || asked.is_empty() {
+        return None;
+    }
+    let mut of_jobs: BTreeMap<JobId, JournalOfJob> = BTreeMap::new();
+    for of_job in report.jobs {
+        let job = state.jobs.get(&JobId(of_job.job_id)).filter(|job| asked.contains(&job.head.id));
+        if let Some(job) = job {
+            of_jobs.insert(job.head.id, journal_of(job, of_job));
+        }
+    }
+    Some(ReportJournal {
         node,
         session,
         dropped_to: JobId(report.dropped_to),
         newest: JobId(report.newest),
-        jobs: report.jobs.into_iter().map(of_job).collect(),
+        jobs: of_jobs.into_values().collect(),
         is_last: report.is_last,
-    }
+    })
 }
 
-fn of_job(of_job: v1::JobJournal) -> JournalOfJob {
-    let leases = of_job.leases.into_iter().filter_map(|named| {
+fn journal_of(job: &Job, of_job: v1::JobJournal) -> JournalOfJob {
+    let mut leases: BTreeMap<LeaseKey, Option<RanEnd>> = BTreeMap::new();
+    for named in of_job.leases {
+        let lease = named.lease.map(LeaseKey::from);
+        let Some(lease) = lease.filter(|lease| lease.job == job.head.id && job.is_plausible(*lease)) else { continue };
         let end = named.ended().outcome().map(|outcome: Outcome| RanEnd {
             outcome,
-            error: (!named.error.is_empty()).then(|| named.error.clone()),
             duration_ms: named.duration_ms,
             started_wall_ms: named.started_at_ms,
             output_bytes: named.output_bytes,
+            error: error_of(named.error),
         });
-        Some((named.lease?.into(), end))
-    });
+        leases.insert(lease, end);
+    }
     JournalOfJob {
-        job: JobId(of_job.job_id),
+        job: job.head.id,
         forgotten: Some(of_job.forgotten_epoch).filter(|epoch| *epoch > 0).map(JobEpoch),
-        leases: leases.collect(),
+        leases: leases.into_iter().collect(),
     }
 }
 

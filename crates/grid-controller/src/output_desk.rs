@@ -11,6 +11,8 @@ use grid_proto::v1;
 use grid_types::{LeaseKey, NodeOrd};
 use tokio::sync::oneshot;
 
+use crate::hub::error_of;
+
 /// Beyond the time that the worker was told to wait.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -114,8 +116,8 @@ fn checked(pull: Pull, chunk: v1::LogChunk) -> Result<Pulled, NotPulled> {
     if chunk.busy {
         return Err(NotPulled::Busy);
     }
-    if !chunk.error.is_empty() {
-        return Err(NotPulled::Gone(chunk.error));
+    if let Some(error) = error_of(chunk.error) {
+        return Err(NotPulled::Gone(error));
     }
     let too_long = u32::try_from(chunk.data.len()).map_or(true, |len| len > pull.limit);
     if too_long || (pull.tail_lines == 0 && chunk.offset != pull.offset) {

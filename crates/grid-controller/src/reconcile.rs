@@ -145,6 +145,7 @@ mod tests {
                 asked: None,
                 asked_journal_mono_ms: None,
                 journal_gap: false,
+                journal_pages: 0,
                 told: 0,
             };
             let mut world = Self { state: State::default(), session, gives_out: true };

@@ -17,6 +17,9 @@ use crate::machine::reported;
 /// Offers of one message, about: a message stays far below what a worker accepts.
 const OFFER_BYTES: usize = 1024 * 1024;
 
+/// Leases that were answered while a worker owes its held list.
+const MAX_ANSWERED: usize = 16_384;
+
 #[derive(Default)]
 pub struct Sessions {
     by_id: HashMap<SessionId, Session>,
@@ -47,6 +50,8 @@ pub struct Session {
     pub asked_journal_mono_ms: Option<u64>,
     /// A page of its answer was not recorded: the rest of that answer does not count either.
     pub journal_gap: bool,
+    /// How many pages of answers it has sent.
+    pub journal_pages: u32,
     /// Which list of controllers it was told; 0: none.
     pub told: u64,
 }
@@ -82,6 +87,7 @@ impl Sessions {
             asked: None,
             asked_journal_mono_ms: None,
             journal_gap: false,
+            journal_pages: 0,
             told: 0,
         };
         self.by_id.insert(id, session);
@@ -185,6 +191,13 @@ impl Session {
         }
     }
 
+    /// Whether a report says what is on its way into the log already. The end of a revoke is news even then: the result may
+    /// come too late.
+    pub fn is_repeated(&self, report: &Command) -> bool {
+        let is_known = reported(report).is_some_and(|(_, lease)| self.reported.contains(&lease));
+        is_known && !matches!(report, Command::ConfirmRevoke(_))
+    }
+
     /// A worker has reported; whether it says what is not on its way into the log already.
     pub fn take_up(&mut self, report: &Command) -> bool {
         let Some((_, lease)) = reported(report) else { return false };
@@ -199,6 +212,10 @@ impl Session {
         self.reported.remove(&lease);
         if let Some(asked) = &mut self.asked {
             asked.answered.push(lease);
+            // A worker that never answers must not be waited for with a list that grows.
+            if asked.answered.len() > MAX_ANSWERED {
+                self.asked = None;
+            }
         }
     }
 

@@ -140,7 +140,8 @@ impl Job {
     #[must_use]
     pub fn may_come(&self, node: NodeOrd, lease: LeaseKey) -> bool {
         let moved_on = self.head.restored.is_some() && lease.job_epoch > self.head.epoch;
-        if self.head.status.is_ended() || (lease.job_epoch != self.head.epoch && !moved_on) {
+        if self.head.status.is_ended() || (lease.job_epoch != self.head.epoch && !moved_on) || !self.is_plausible(lease)
+        {
             return false;
         }
         if self.head.status == JobStatus::Pending {

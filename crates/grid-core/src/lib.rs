@@ -13,6 +13,7 @@ mod apply;
 mod backoff;
 mod changes;
 mod commands;
+mod concern;
 mod effect;
 mod ending;
 mod entry;

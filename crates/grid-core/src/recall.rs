@@ -234,7 +234,7 @@ impl Turn<'_> {
     /// Takes down what a journal knows of a lease that is not the current one of its cell. Returns whether it matters.
     pub fn note_ran(&mut self, ord: NodeOrd, lease: LeaseKey, state: RanState) -> bool {
         let Some(job) = self.state.jobs.get(&lease.job) else { return false };
-        if job.head.restored.is_none() || lease.job_epoch < job.head.run_epoch {
+        if job.head.restored.is_none() || lease.job_epoch < job.head.run_epoch || !job.is_plausible(lease) {
             return false;
         }
         let Some(node) = self.state.nodes.get_mut(&ord) else { return false };

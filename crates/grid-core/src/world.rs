@@ -96,7 +96,11 @@ impl World {
         let entry = decode_entry(&encode_entry(head, &encoded)).unwrap();
         assert_eq!(entry, Entry { head, commands });
         self.foreign.extend(entry.commands.iter().flat_map(texts_of));
+        let foreseen = self.foreseen(&entry);
         let applied = apply(&mut self.state, &entry);
+        if let (Some(answer), [Ok(reply)]) = (foreseen, &applied.replies[..]) {
+            assert_eq!(*reply, answer, "the leader would have answered otherwise, without the log");
+        }
         self.history.extend(applied.changes.history.iter().cloned());
         for job in &applied.changes.retired {
             self.retired.insert(job.head.id, job.clone());

@@ -90,6 +90,8 @@ kinds! {
     BadSecret => "bad_secret",
     /// A second stream of a session closed the first.
     StreamReplaced => "stream_replaced",
+    /// A worker names a lease that nobody can have granted to it.
+    InventedLease => "invented_lease",
 }
 
 struct Counter {
@@ -121,6 +123,14 @@ pub fn refuse(port: Port, kind: Kind, what: fmt::Arguments<'_>) {
     }
 }
 
+/// The same for several of one message; none: nothing.
+pub fn refuse_many(port: Port, kind: Kind, count: u64, what: fmt::Arguments<'_>) {
+    if count > 0 {
+        TABLE.add(port, kind, count - 1);
+        refuse(port, kind, what);
+    }
+}
+
 /// How often each kind was refused on each port since the process started; what never was is left out.
 #[must_use]
 pub fn counts() -> BTreeMap<String, BTreeMap<String, u64>> {
@@ -130,6 +140,10 @@ pub fn counts() -> BTreeMap<String, BTreeMap<String, u64>> {
 impl Table {
     const fn new() -> Self {
         Self([const { [const { Counter::new() }; Kind::ALL.len()] }; Port::ALL.len()])
+    }
+
+    fn add(&self, port: Port, kind: Kind, count: u64) {
+        self.0[port as usize][kind as usize].total.fetch_add(count, Ordering::Relaxed);
     }
 
     /// If it is time for a line: how many there were since the last one, this one included.

@@ -11,7 +11,7 @@ use grid_types::{Code, Faults, Outcome};
 use super::{Admitted, AgentResult};
 use crate::control::Refusal;
 use crate::controller::Controller;
-use crate::hub::end_of;
+use crate::hub::{end_of, error_of};
 use crate::proposer::NoReply;
 use crate::requests::{no_node, refused};
 
@@ -92,7 +92,7 @@ impl Controller {
             session,
             lease: result.lease.lease,
             outcome,
-            error: result.error.clone().or(unasked),
+            error: result.error.clone().and_then(error_of).or(unasked),
             output_tail: end_of(result.output.clone().into_bytes()),
             output_bytes: u64::try_from(result.output.len()).unwrap_or(u64::MAX),
             output_truncated: false,
@@ -112,7 +112,7 @@ impl Controller {
             session,
             lease: result.lease.lease,
             ended: Some(ended),
-            error: result.error.clone(),
+            error: result.error.clone().and_then(error_of),
             duration_ms: result.duration_ms,
             started_wall_ms: self.started_wall_ms(result),
             output_tail: end_of(result.output.clone().into_bytes()),

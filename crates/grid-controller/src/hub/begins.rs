@@ -10,20 +10,14 @@ use grid_proto::v1;
 use grid_types::{LeaseKey, NodeOrd, SessionId};
 
 use super::FabricHub;
+use super::reports::count_invented;
 use crate::proposer::{NoReply, TOGETHER};
 
 impl FabricHub {
     /// Proposes the starts of `once` leases and answers when they are stored (W3). What is asked again while it is on its
     /// way is left out: the answer names the first question, so that the worker knows how old it is.
     pub(super) async fn begin(&self, node: NodeOrd, session: SessionId, begins: Vec<v1::Begin>) {
-        let mut asked: Vec<(LeaseKey, u64)> =
-            begins.into_iter().filter_map(|begin| Some((begin.lease?.into(), begin.asked_ms))).collect();
-        if asked.is_empty() {
-            return;
-        }
-        if let Some(known) = self.shared.sessions().get_mut(session) {
-            asked.retain(|(lease, _)| known.beginning.insert(*lease));
-        }
+        let asked = self.concerned(node, session, begins);
         for some in asked.chunks(TOGETHER) {
             let begin = |lease| Command::BeginLease(BeginLease { node, session, lease });
             let commands: Vec<Command> = some.iter().map(|(lease, _)| begin(*lease)).collect();
@@ -41,6 +35,36 @@ impl FabricHub {
             };
             self.shared.proposer.propose_together(&commands, then).await;
         }
+    }
+
+    /// The questions that the state has to decide. One about a lease that is not out to this node is answered here.
+    fn concerned(&self, node: NodeOrd, session: SessionId, begins: Vec<v1::Begin>) -> Vec<(LeaseKey, u64)> {
+        if begins.is_empty() {
+            return Vec::new();
+        }
+        let state = self.shared.state();
+        let mut sessions = self.shared.sessions();
+        let Some(known) = sessions.get_mut(session) else { return Vec::new() };
+        let (mut asked, mut begun, mut invented) = (Vec::new(), Vec::new(), 0);
+        for v1::Begin { lease, asked_ms } in begins {
+            let Some(lease) = lease.map(LeaseKey::from) else { continue };
+            match state.concerns_begin(&BeginLease { node, session, lease }) {
+                Ok(()) if known.beginning.insert(lease) => asked.push((lease, asked_ms)),
+                Ok(()) => {}
+                Err(reply) => {
+                    invented += u64::from(state.is_invented(node, lease));
+                    let kind = begin_kind(&Ok(reply)).into();
+                    begun.push(v1::BeginAnswer { lease: Some(lease.into()), kind, asked_ms });
+                }
+            }
+        }
+        if !begun.is_empty() {
+            known.send(v1::ToWorker { begun, ..v1::ToWorker::default() });
+        }
+        drop(sessions);
+        drop(state);
+        count_invented(node, invented);
+        asked
     }
 }
 

@@ -4,7 +4,7 @@
 //! `unknown` may be settled once by the worker's journal while the job still runs.
 
 use grid_types::limits::{MAX_ERROR_BYTES, OUTPUT_TAIL_BYTES};
-use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, Reason, SessionId};
+use grid_types::{LeaseKey, NodeOrd, Outcome, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
@@ -48,7 +48,7 @@ impl RecordResult {
         turn.node_spoke(self.node);
         let id = self.lease.job;
         let Some(job) = turn.state.jobs.get(&id) else {
-            return Ok(Reply::Answered(Answer::Superseded(self.stale_of_ended(turn, id))));
+            return Ok(Reply::Answered(Answer::Superseded(turn.state.stale_of_ended(id, self.lease))));
         };
         if job.settles_unknown(self.node, self.lease, self.outcome) {
             turn.settle_unknown(id, self.node, self.lease, self.report());
@@ -88,13 +88,6 @@ impl RecordResult {
         turn.note_ran(self.node, self.lease, RanState::Ended(end))
     }
 
-    fn stale_of_ended(&self, turn: &Turn<'_>, id: JobId) -> Stale {
-        match turn.state.stubs.get(&id) {
-            Some(stub) if stub.epoch != self.lease.job_epoch => Stale::Job,
-            _ => Stale::Settled,
-        }
-    }
-
     fn report(&self) -> Report {
         // A worker may report less than it knows, never what only the controller decides.
         let outcome = match self.outcome {
@@ -117,7 +110,7 @@ impl RecordResult {
 
 impl Job {
     /// W8: whether a report says after all how an `unknown` step ended.
-    pub(super) fn settles_unknown(&self, node: NodeOrd, lease: LeaseKey, outcome: Outcome) -> bool {
+    pub(crate) fn settles_unknown(&self, node: NodeOrd, lease: LeaseKey, outcome: Outcome) -> bool {
         let known = self.head.unknown.get(&(lease.step, node));
         // Of this run: an earlier one counted its attempts from 1, too.
         let of_this_run = lease.job_epoch >= self.head.run_epoch;

@@ -7,7 +7,8 @@ use grid_types::{JobId, JobStatus, Outcome};
 
 use super::World;
 use crate::changes::{History, ResultRow, SkipRow};
-use crate::entry::EntryHead;
+use crate::commands::{Answer, Command, Reply};
+use crate::entry::{Entry, EntryHead};
 use crate::state::Job;
 
 impl World {
@@ -103,5 +104,18 @@ impl World {
 
     pub fn effect_of(&self, job: JobId) -> EffectClass {
         self.job(job).spec.steps().next().unwrap().1.effect
+    }
+}
+
+impl World {
+    /// What the leader answers to a report that it keeps out of the log; none: it proposes it.
+    pub(super) fn foreseen(&self, entry: &Entry) -> Option<Reply> {
+        let superseded = |stale| Reply::Answered(Answer::Superseded(stale));
+        match &entry.commands[..] {
+            [Command::RecordResult(result)] => self.state.concerns_result(result).err().map(superseded),
+            [Command::ConfirmRevoke(done)] => self.state.concerns_revoke(done).err().map(superseded),
+            [Command::BeginLease(begin)] => self.state.concerns_begin(begin).err(),
+            _ => None,
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! Workers gone bad, and clients that pretend to be one: raw gRPC at the workers' port of a real server.
 
+mod lists;
 mod peer;
 mod sessions;

@@ -1,5 +1,7 @@
 //! A worker that speaks raw gRPC and says whatever a test wants it to say.
 
+use std::time::Duration;
+
 use grid_proto::v1;
 use grid_proto::v1::fabric_client::FabricClient;
 use grid_testkit::{Api, LIMIT};
@@ -57,6 +59,12 @@ impl Peer {
     pub fn next(&self, stream: &mut Stream) -> Option<v1::ToWorker> {
         let next = self.runtime.block_on(async { tokio::time::timeout(LIMIT, stream.down.message()).await });
         next.expect("the controller is silent").unwrap_or_default()
+    }
+
+    /// The next message, if one comes within `limit`.
+    pub fn next_within(&self, stream: &mut Stream, limit: Duration) -> Option<v1::ToWorker> {
+        let next = self.runtime.block_on(async { tokio::time::timeout(limit, stream.down.message()).await });
+        next.ok()?.unwrap_or_default()
     }
 
     /// Reads on until the stream is closed, and returns why.
