@@ -295,7 +295,7 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-const LABEL_PROBLEM: &str = "must be KEY=VALUE, several separated by commas, all of them names";
+const LABEL_PROBLEM: &str = "must be KEY=VALUE, several separated by commas, all of them names, and no key twice";
 
 fn name(text: &str) -> Option<String> {
     (1..=MAX_JOB_NAME_CHARS).contains(&text.chars().count()).then(|| text.to_owned())

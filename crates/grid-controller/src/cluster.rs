@@ -51,7 +51,7 @@ impl Controller {
         let role = self.shared.role();
         let roster = self.shared.raft.roster();
         let newest = states.iter().map(|state| state.last_index).max().unwrap_or(0);
-        let members: Vec<ControllerDoc> = roster
+        let mut members: Vec<ControllerDoc> = roster
             .members
             .iter()
             .map(|listed| {
@@ -59,6 +59,7 @@ impl Controller {
                 self.controller_doc(listed, state, newest)
             })
             .collect();
+        members.sort_by(|a, b| a.id.cmp(&b.id));
         let voters = u32::try_from(roster.members.iter().filter(|listed| listed.is_voter).count()).unwrap_or(u32::MAX);
         // One lock of the state after the other.
         let superseded = crate::superseded::doc(&self.shared);
@@ -144,8 +145,11 @@ impl Controller {
 
     fn raft_id_of(&self, id: &str) -> Result<u64, Refusal> {
         let roster = self.shared.raft.roster();
-        let names =
-            || roster.members.iter().map(|listed| listed.member.node_id.as_str()).collect::<Vec<_>>().join(", ");
+        let names = || {
+            let mut names: Vec<_> = roster.members.iter().map(|listed| listed.member.node_id.as_str()).collect();
+            names.sort_unstable();
+            names.join(", ")
+        };
         let none = || Refusal::new(Code::NotFound, format!("no controller {id:?}; there are {}", names()));
         roster.by_node_id(id).map(|listed| listed.raft_id).ok_or_else(none)
     }

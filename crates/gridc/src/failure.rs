@@ -8,7 +8,7 @@ use grid_types::{JobId, NodeId, Span};
 
 use crate::out;
 use crate::safe::Safe;
-use crate::text::{number, one_line};
+use crate::text::{long_line, number, one_line};
 
 /// What was asked for is done, and stdout did not take the answer: no other code may say so. EX_IOERR of sysexits.h.
 pub const UNWRITTEN: u8 = 74;
@@ -76,10 +76,10 @@ impl Failure {
             Self::Output(source) | Self::Runtime(source) => (format!("{self}: {source}"), &[][..]),
             _ => (self.to_string(), &[][..]),
         };
-        let mut lines = format!("error: {}\n", one_line(&message));
+        let mut lines = format!("error: {}\n", long_line(&message));
         for fault in faults {
             let field = if fault.field.is_empty() { String::new() } else { format!("{}: ", one_line(&fault.field)) };
-            lines.push_str(&format!("  {field}{}\n", one_line(&fault.problem)));
+            lines.push_str(&format!("  {field}{}\n", long_line(&fault.problem)));
         }
         for hint in self.hints() {
             lines.push_str(&format!("hint: {}\n", visible(&hint)));

@@ -62,9 +62,11 @@ pub async fn list(
     limit: u32,
     status: Option<StatusWord>,
     name: Option<String>,
-    labels: &[String],
+    labels: &[(String, String)],
 ) -> Result<u8, Failure> {
-    let label = (!labels.is_empty()).then(|| labels.join(","));
+    each_once(labels)?;
+    let label = labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+    let label = Some(label).filter(|label| !label.is_empty());
     let is_filtered = status.is_some() || name.is_some() || label.is_some();
     let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
     let mut jobs: ListDoc<JobDoc> = ListDoc { items: Vec::new(), next: None };
@@ -111,6 +113,15 @@ pub async fn cancel_and_wait(global: &Global, id: &str, limit: Option<Span>) -> 
     let doc = client.job(global.namespace.as_str(), job).await?;
     let code = crate::run::stay(&client, global, doc, job, Until::Quiet, limit).await?;
     Ok(if code == UNWRITTEN { code } else { 0 })
+}
+
+/// Of a label that is given twice the last one would count in silence.
+pub fn each_once(labels: &[(String, String)]) -> Result<(), Failure> {
+    let twice = labels.iter().enumerate().find(|(at, (key, _))| labels[..*at].iter().any(|(before, _)| before == key));
+    match twice {
+        Some((_, (key, _))) => Err(Failure::usage(format!("the label {key:?} is given twice"), None)),
+        None => Ok(()),
+    }
 }
 
 /// What cannot be an id names no job: that is "not found", not a fault of the command line.

@@ -91,7 +91,9 @@ fn table(members: &[ControllerDoc]) -> Table {
         ["ID", "ROLE", "VOTER", "EPOCH", "VERSION", "LOG", "APPLIED", "LAG", "LAST CONTACT", "API", "WORKERS", "RAFT"];
     let mut table = Table::new(&header);
     let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
-    for member in members {
+    let mut by_name: Vec<_> = members.iter().collect();
+    by_name.sort_by(|a, b| a.id.cmp(&b.id));
+    for member in by_name {
         table.row([
             one_line(&member.id),
             member.role.map_or("no-answer".to_owned(), |role| role.word().to_owned()),

@@ -63,10 +63,7 @@ fn worse(job: u8, written: u8) -> u8 {
 
 /// `--name` and `--label` stand beside a file, too: they beat what it says.
 fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
-    let twice = (1..args.labels.len()).find(|at| args.labels[..*at].iter().any(|(key, _)| *key == args.labels[*at].0));
-    if let Some(at) = twice {
-        return Err(Failure::usage(format!("the label {:?} is given twice", args.labels[at].0), None));
-    }
+    crate::job::each_once(&args.labels)?;
     let Some(job) = body.as_object_mut() else { return Ok(()) };
     if args.name.is_none() && args.labels.is_empty() {
         return Ok(());

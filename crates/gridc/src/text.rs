@@ -24,12 +24,22 @@ const TOLD: [Outcome; 8] = [
 ];
 
 const LONGEST_CHARS: usize = 300;
+const LONGEST_MESSAGE_CHARS: usize = 2_000;
 
 /// Text from outside as one bounded line without control characters.
 pub fn one_line(text: &str) -> String {
+    bounded(text, LONGEST_CHARS)
+}
+
+/// The same for a message that may list everything that would have been right.
+pub fn long_line(text: &str) -> String {
+    bounded(text, LONGEST_MESSAGE_CHARS)
+}
+
+fn bounded(text: &str, most: usize) -> String {
     let mut line = String::new();
     for (i, c) in text.trim_end().chars().enumerate() {
-        if i == LONGEST_CHARS {
+        if i == most {
             line.push('…');
             break;
         }

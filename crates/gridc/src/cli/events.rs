@@ -39,9 +39,9 @@ pub struct EventsArgs {
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
     pub kinds: Vec<String>,
     /// How many of the past at most [default: 100; with --follow 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub limit: Option<u32>,
     /// With --follow: everything behind the event with this number
-    #[arg(long, value_name = "NUMBER", requires = "follow", conflicts_with = "limit")]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, requires = "follow", conflicts_with = "limit")]
     pub after: Option<u64>,
 }

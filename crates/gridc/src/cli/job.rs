@@ -28,7 +28,7 @@ Examples:
         /// Id of the job
         id: String,
         /// Show this run instead of the newest
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
         run: Option<u32>,
     },
     /// Print the whole document of a job, every result included, as JSON
@@ -43,7 +43,7 @@ Examples:
         /// Id of the job
         id: String,
         /// Show this run instead of the newest
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
         run: Option<u32>,
     },
     /// Print what a job's steps printed
@@ -58,7 +58,7 @@ Examples:
   gridc job list -o json | jq -r '.items[].id'")]
     List {
         /// How many at most
-        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, default_value_t = 100, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
         /// Only jobs that stand like this
         #[arg(long, value_name = "STATUS")]
@@ -67,8 +67,8 @@ Examples:
         #[arg(long)]
         name: Option<String>,
         /// Only jobs with this label; may be given several times
-        #[arg(long = "label", value_name = "KEY=VALUE")]
-        labels: Vec<String>,
+        #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
     },
     /// Cancel a job: no new work goes out, running work is ended
     #[command(after_help = "\
@@ -86,7 +86,7 @@ Examples:
         #[arg(long)]
         wait: bool,
         /// Stop waiting after this long (exit 124); the job is cancelled nevertheless
-        #[arg(long, value_name = "DURATION", requires = "wait")]
+        #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
         wait_timeout: Option<Span>,
     },
     /// Show what a job would do, without doing it
@@ -147,7 +147,7 @@ Examples:
         #[arg(required_unless_present = "all_held")]
         id: Option<String>,
         /// The phase that is meant, counted from 0 [default: the one that waits]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
         phase: Option<u32>,
         /// Every job of the namespace that is held after a restore
         #[arg(long, conflicts_with_all = ["id", "phase"])]
@@ -172,7 +172,7 @@ Examples:
         /// Id of the job
         id: String,
         /// Number of the step, as `gridc job status` shows it
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
         step: u32,
         /// The node
         #[arg(long, value_name = "NAME")]
@@ -229,7 +229,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub confirm: bool,
     /// How long the task may take on a node, like 90s [default: the action's, or 5m]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub timeout: Option<Span>,
     /// How often a node that failed tries again [default: 0]
     #[arg(
@@ -249,7 +249,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub follow: bool,
     /// Stop waiting after this long (exit 124); the job goes on
-    #[arg(long, value_name = "DURATION", requires = "stay")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "stay")]
     pub wait_timeout: Option<Span>,
     /// Exit 1 also if nodes were skipped because they were offline
     #[arg(long, requires = "stay")]
@@ -270,12 +270,12 @@ pub struct RerunArgs {
     #[arg(long)]
     pub wait: bool,
     /// Stop waiting after this long (exit 124); the job goes on
-    #[arg(long, value_name = "DURATION", requires = "wait")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
     pub wait_timeout: Option<Span>,
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("a label is KEY=VALUE")?;
+    let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("a label is KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 

@@ -30,16 +30,16 @@ pub struct LogsArgs {
     #[arg(long = "node", value_name = "NAME", value_delimiter = ',')]
     pub nodes: Vec<NodeId>,
     /// Only this step
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub step: Option<u32>,
     /// What this run printed [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub run: Option<u32>,
     /// Only this attempt [default: the newest]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: Option<u32>,
     /// Of each output only the last so many lines
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "grouped")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "grouped")]
     pub tail: Option<u32>,
     /// The bytes of one output as they are, for a file or a pipe; needs one --node
     #[arg(long, conflicts_with_all = ["grouped", "tail"], requires = "nodes")]

@@ -65,6 +65,6 @@ pub struct DrainArgs {
     #[arg(long, conflicts_with = "undo")]
     pub wait: bool,
     /// Stop waiting after this long (exit 124); it stays drained
-    #[arg(long, value_name = "DURATION", requires = "wait")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
     pub wait_timeout: Option<Span>,
 }

@@ -198,3 +198,34 @@ async fn issue13_a_hint_about_more_events_names_no_limit_that_is_wrong() {
     let ran = run(&server.url(), "events --limit 2").await.exits(0);
     assert_eq!(ran.stderr, "hint: only the newest 2 are shown; --limit N shows more\n");
 }
+
+#[tokio::test]
+async fn issue13_no_events_by_request_need_no_hint() {
+    let server = Fake::start(|_, _| (200, json!({"items": [], "next": null}))).await;
+    assert_eq!(run(&server.url(), "events --limit 0").await.exits(0).stderr, "");
+}
+
+#[tokio::test]
+async fn issue13_a_refusal_that_lists_all_that_would_be_right_is_shown_whole() {
+    let all = (0..60).map(|n| format!("SomeKind{n}")).collect::<Vec<_>>().join(", ");
+    let message = all.clone();
+    let server = Fake::start(move |_, _| crate::fake::refusal(400, "BAD_REQUEST", &message)).await;
+    let ran = run(&server.url(), "events --kind Nope").await.exits(2);
+    assert_eq!(ran.stderr, format!("error: {all} (BAD_REQUEST)\n"));
+}
+
+#[tokio::test]
+async fn issue13_controllers_are_listed_by_name() {
+    let member = |id: &str| {
+        json!({"id": id, "role": "STANDBY", "voter": true, "leader_epoch": 1, "version": "0.1.0", "feature_level": 2, "api_url": "u",
+               "grpc_addr": "g", "raft_addr": "r", "raft_id": 1, "last_index": 1, "applied_index": 1, "lag": 0, "last_contact_ms": 1})
+    };
+    let doc = json!({"cluster_id": "k", "leader_id": "c1", "leader_epoch": 1, "voters": 3, "majority": 2, "feature_level": 2,
+                     "members": [member("c3"), member("c1"), member("c2")]});
+    let server = Fake::start(move |_, _| (200, doc.clone())).await;
+    for line in ["controllers", "cluster status"] {
+        let text = run(&server.url(), line).await.exits(0).stdout;
+        let ids: Vec<_> = text.lines().filter(|l| l.contains("STANDBY")).map(|l| &l[..2]).collect();
+        assert_eq!(ids, ["c1", "c2", "c3"], "{line}");
+    }
+}

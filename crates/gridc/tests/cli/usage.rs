@@ -164,3 +164,32 @@ async fn issue13_options_from_the_environment_are_not_shown_as_required() {
     let bad = crate::end(&mut crate::gridc("ftp://x", "status")).await.exits(2);
     assert!(bad.stderr.contains("use http://HOST:PORT"), "{bad:?}");
 }
+
+#[tokio::test]
+async fn issue13_a_negative_value_is_refused_as_a_value() {
+    for line in [
+        "job list --limit -1",
+        "events --limit -1",
+        "job run -t all ping echo --timeout -1s",
+        "job run -t all ping echo --wait --wait-timeout -1s",
+        "job status x --run -1",
+        "job logs x --step -1",
+        "job logs x --tail -1",
+        "node drain x --wait --wait-timeout -1s",
+    ] {
+        let ran = run("", line).await.exits(2);
+        assert!(ran.stderr.starts_with("error: invalid value '-1"), "{line}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn issue13_labels_without_a_key_or_given_twice_are_refused_by_their_option() {
+    for (line, want) in [
+        ("job run -t all ping echo --label =b", "invalid value '=b' for '--label <KEY=VALUE>'"),
+        ("job list --label a", "invalid value 'a' for '--label <KEY=VALUE>'"),
+        ("job list --label a=b --label a=c", "error: the label \"a\" is given twice\n"),
+    ] {
+        let ran = run("", line).await.exits(2);
+        assert!(ran.stderr.contains(want), "{line}: {ran:?}");
+    }
+}
