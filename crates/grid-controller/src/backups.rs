@@ -70,7 +70,7 @@ fn make(
         _ => {}
     }
     let written = reader.write_backup(path, current_wall_ms)?;
-    let file = File::open(path)?;
+    let file = grid_folder::open(path)?;
     std::fs::remove_file(path)?;
     Ok((file, written))
 }

@@ -2,7 +2,6 @@
 //!
 //! Not here: what the API asks of it (`requests`).
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
@@ -104,8 +103,7 @@ impl Controller {
     pub async fn open(opening: Opening) -> Result<Self, OpenError> {
         let dir = &opening.data_dir;
         // Parameters of jobs are nobody else's to read.
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|source| OpenError::Folder { path: dir.clone(), source })?;
+        folder::enter(dir)?;
         folder::check(dir, &opening.settings.node_id, opening.start != Start::Existing)?;
         let (ground, store, stored) = ground::take(dir, raft_config(&opening), opening.start)?;
         let reader = store.reader();

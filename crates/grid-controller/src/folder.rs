@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use grid_folder::{Kind, Refused};
 use grid_raft::{Card, Member};
 use grid_types::Name;
 
@@ -33,7 +34,7 @@ pub(crate) fn state_path(dir: &Path) -> PathBuf {
 
 /// What an empty folder tells a cluster that it wants to join; the folder is this node's from now on.
 pub fn prepare_join(dir: &Path, node: &Name) -> Result<Card, OpenError> {
-    std::fs::create_dir_all(dir).map_err(|e| unreadable(dir, e))?;
+    enter(dir)?;
     check(dir, node, true)?;
     Ok(Card::prepare(&raft_dir(dir), node.as_str())?)
 }
@@ -64,6 +65,14 @@ pub(crate) fn raft_config(dir: PathBuf, node: &Name, raft_addr: &str, feature_le
     grid_raft::Config::of_folder(member, dir)
 }
 
+/// Makes the folder, or refuses one that other users could have changed.
+pub(crate) fn enter(dir: &Path) -> Result<(), OpenError> {
+    grid_folder::enter(dir, Kind::CONTROLLER).map_err(|refused| match refused {
+        Refused::Io(source) => unreadable(dir, source),
+        Refused::Unsafe(problem) => not_ours(dir, problem),
+    })
+}
+
 /// A folder is this node's own, or empty; anything else is left alone.
 pub(crate) fn check(dir: &Path, node: &Name, may_begin: bool) -> Result<(), OpenError> {
     if owned_by(dir, node)? {
@@ -81,11 +90,8 @@ pub(crate) fn check(dir: &Path, node: &Name, may_begin: bool) -> Result<(), Open
 /// Whether the folder is this node's own; another's is an error. `node-id` is for people: where it was lost or damaged,
 /// the member's card knows better, and it is written again.
 pub(crate) fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
-    let owner = match std::fs::read(dir.join(OWNER_FILE)) {
-        Ok(owner) => Some(String::from_utf8_lossy(&owner).trim().to_owned()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-        Err(e) => return Err(unreadable(dir, e)),
-    };
+    let read = grid_folder::read_if_there(&dir.join(OWNER_FILE)).map_err(|e| unreadable(dir, e))?;
+    let owner = read.map(|owner| String::from_utf8_lossy(&owner).trim().to_owned());
     if owner.as_deref() == Some(node.as_str()) {
         return Ok(true);
     }
@@ -120,7 +126,7 @@ pub(crate) fn refuse_content(dir: &Path, allowed: &[&str]) -> Result<(), OpenErr
 /// Whole or not at all, whatever happens in between.
 pub(crate) fn write_owner(dir: &Path, node: &Name) -> std::io::Result<()> {
     let fresh = dir.join(OWNER_UNFINISHED);
-    let mut file = File::create(&fresh)?;
+    let mut file = grid_folder::create(&fresh)?;
     writeln!(file, "{node}")?;
     file.sync_all()?;
     std::fs::rename(&fresh, dir.join(OWNER_FILE))?;

@@ -48,7 +48,7 @@ pub struct RestoredFolder {
 pub async fn restore(restoring: &Restoring) -> Result<Option<RestoredFolder>, OpenError> {
     let dir = &restoring.data_dir;
     let is_new = !dir.exists();
-    fs::create_dir_all(dir).map_err(|e| unreadable(dir, e))?;
+    folder::enter(dir)?;
     let made = make(restoring).await;
     if made.is_err() && is_new {
         // Only if it is empty: the error is the one to tell.
@@ -72,7 +72,7 @@ async fn make(restoring: &Restoring) -> Result<Option<RestoredFolder>, OpenError
     folder::refuse_content(dir, &["node-id", "node-id.new", UNFINISHED])?;
     let unfinished = dir.join(UNFINISHED);
     remove(&unfinished).map_err(io)?;
-    fs::create_dir(&unfinished).map_err(io)?;
+    grid_folder::make_dir(&unfinished).map_err(io)?;
     let founded = found(restoring, &unfinished).await;
     let Ok(founded) = founded else {
         remove(&unfinished).map_err(io)?;

@@ -9,7 +9,6 @@
 //! Member ids have 53 bits, not 64: they appear in JSON, and many readers of
 //! JSON know only floats.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -54,7 +53,7 @@ impl Card {
         if let Some(card) = Self::read(data_dir)? {
             return Ok(card);
         }
-        fs::create_dir_all(data_dir).map_err(OpenError::io(data_dir, "cannot create"))?;
+        grid_folder::make_dir(data_dir).map_err(OpenError::io(data_dir, "cannot create"))?;
         let card = Self { node_id: node_id.to_owned(), ..Self::fresh(None, None)? };
         card.save(data_dir)?;
         Ok(card)
@@ -107,11 +106,8 @@ impl Card {
     /// What is in the folder, if anything is.
     pub fn read(data_dir: &Path) -> Result<Option<Self>, OpenError> {
         let path = data_dir.join(FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(OpenError::io(&path, "cannot read")(e)),
-        };
+        let read = grid_folder::read_if_there(&path).map_err(OpenError::io(&path, "cannot read"))?;
+        let Some(text) = read else { return Ok(None) };
         let damaged = |e: &dyn std::fmt::Display| OpenError::damaged(data_dir, format!("{FILE}: {e}"));
         let Stored { card, check } = serde_json::from_slice(&text).map_err(|e| damaged(&e))?;
         // A number for the format that only damage can have put there is caught by the checksum.

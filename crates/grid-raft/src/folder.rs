@@ -15,10 +15,11 @@
 //! that was cut short leaves a folder that can be bootstrapped again, and one
 //! whose log is already there is adopted.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use grid_folder::LockError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -99,25 +100,19 @@ impl Folder {
 
     pub fn create(&self) -> Result<(), OpenError> {
         for dir in [self.log(), self.snapshots()] {
-            fs::create_dir_all(&dir).map_err(OpenError::io(&dir, "cannot create"))?;
+            grid_folder::make_dir(&dir).map_err(OpenError::io(&dir, "cannot create"))?;
         }
         sync_dir(&self.root).map_err(OpenError::io(&self.root, "cannot fsync"))
     }
 
     /// Takes the folder for this process.
     pub fn lock(&self) -> Result<FolderLock, OpenError> {
-        fs::create_dir_all(&self.root).map_err(OpenError::io(&self.root, "cannot create"))?;
+        grid_folder::make_dir(&self.root).map_err(OpenError::io(&self.root, "cannot create"))?;
         let path = self.root.join(LOCK);
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(OpenError::io(&path, "cannot open"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(FolderLock { _file: file, released: watch::Sender::new(()) }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder: self.root.clone() }),
-            Err(TryLockError::Error(source)) => Err(OpenError::io(&path, "cannot lock")(source)),
+        match grid_folder::lock(&path) {
+            Ok(file) => Ok(FolderLock { _file: file, released: watch::Sender::new(()) }),
+            Err(LockError::Held { .. }) => Err(OpenError::Locked { folder: self.root.clone() }),
+            Err(LockError::Io(source)) => Err(OpenError::io(&path, "cannot lock")(source)),
         }
     }
 
@@ -133,11 +128,8 @@ impl Folder {
 
     fn identity(&self) -> Result<Option<Identity>, OpenError> {
         let path = self.root.join(IDENTITY);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(OpenError::io(&path, "cannot read")(e)),
-        };
+        let read = grid_folder::read_if_there(&path).map_err(OpenError::io(&path, "cannot read"))?;
+        let Some(text) = read else { return Ok(None) };
         let damaged = |reason: String| OpenError::damaged(&self.root, format!("raft.json: {reason}"));
         let format: Format = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
         let marked = match serde_json::from_slice::<Marked>(&text) {
@@ -212,7 +204,7 @@ impl FolderLock {
 /// Writes `path` so that after a crash it is whole or as before.
 pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let tmp = path.with_extension("tmp");
-    let mut file = File::create(&tmp)?;
+    let mut file = grid_folder::create(&tmp)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&tmp, path)?;

@@ -85,7 +85,7 @@ impl Survey {
             fs::remove_file(&tail.path)?;
             return File::open(tail.path.parent().unwrap_or(Path::new(".")))?.sync_all();
         }
-        let file = File::options().write(true).open(&tail.path)?;
+        let file = grid_folder::append(&tail.path)?;
         file.set_len(at)?;
         file.sync_all()
     }
@@ -121,7 +121,7 @@ struct Scan {
 }
 
 fn scan(chunk: &Chunk) -> Result<Scan, String> {
-    let file = File::open(&chunk.path).map_err(|e| format!("{}: {e}", shown(&chunk.path)))?;
+    let file = grid_folder::open(&chunk.path).map_err(|e| format!("{}: {e}", shown(&chunk.path)))?;
     let mut from = Counting { from: BufReader::with_capacity(1 << 20, file), bytes: 0 };
     let mut scan = Scan { readable_bytes: 0, last_index: None };
     while scan.readable_bytes < chunk.bytes {

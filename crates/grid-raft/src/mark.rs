@@ -12,7 +12,7 @@
 //! A mark that cannot be read proves nothing and is not an error: the log may be whole. One that cannot be written is
 //! only logged: everything it would say is in the log.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub struct Mark(File);
 impl Mark {
     /// Opens the mark at `path`, or makes one that says nothing yet.
     pub fn open(path: &Path) -> io::Result<Self> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map(Self)
+        grid_folder::update(path).map(Self)
     }
 
     pub fn set(&self, flushed_to: u64) {
@@ -37,7 +37,7 @@ impl Mark {
 
 /// `None` if there is none, or none that can be believed.
 pub fn read(path: &Path) -> Option<u64> {
-    let bytes = std::fs::read(path).ok()?;
+    let bytes = grid_folder::read(path).ok()?;
     let offset = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
     (bytes == encode(offset)).then_some(offset)
 }

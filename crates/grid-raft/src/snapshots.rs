@@ -117,7 +117,7 @@ impl Snapshots {
     pub fn receiving(&self) -> io::Result<File> {
         let path = self.dir.join("receiving.tmp");
         remove_if_there(&path)?;
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let file = grid_folder::create_new(&path)?;
         fs::remove_file(&path)?;
         Ok(file)
     }
@@ -129,7 +129,7 @@ impl Snapshots {
         last: Option<LogPosition>,
         membership: StoredMembership,
     ) -> io::Result<(Snapshot, File)> {
-        let mut file = File::options().read(true).write(true).open(unfinished)?;
+        let mut file = grid_folder::append(unfinished)?;
         let content = digest(&mut file, &mut io::sink())?;
         file.sync_all()?;
         file.rewind()?;
@@ -143,7 +143,7 @@ impl Snapshots {
         received.rewind()?;
         // Not `unfinished`: a build may be under way.
         let unfinished = self.dir.join("adopting.tmp");
-        let mut file = File::create(&unfinished)?;
+        let mut file = grid_folder::create(&unfinished)?;
         let content = digest(&mut received, &mut file)?;
         file.sync_all()?;
         let last = meta.last_log_id.as_ref().map(position_of);
@@ -159,7 +159,7 @@ impl Snapshots {
     pub fn newest(&self) -> io::Result<Option<(Snapshot, File)>> {
         let _names = self.names();
         let Some(newest) = self.described()?.into_iter().next() else { return Ok(None) };
-        let file = File::open(&newest.path)?;
+        let file = grid_folder::open(&newest.path)?;
         Ok(Some((newest, file)))
     }
 

@@ -163,7 +163,7 @@ fn frame(state: &Path, path: &Path, info: BackupInfo) -> Result<Written, Fault> 
     front.extend_from_slice(blake3::hash(&front).as_bytes());
 
     state.seek(SeekFrom::Start(0))?;
-    let mut out = Hashing { file: File::create_new(path)?, hasher: blake3::Hasher::new() };
+    let mut out = Hashing { file: grid_folder::create_new(path)?, hasher: blake3::Hasher::new() };
     out.write_all(&front)?;
     let copied = io::copy(&mut state, &mut out)?;
     out.file.sync_all()?;

@@ -21,7 +21,7 @@ const APPLICATION_ID_AT: usize = 68;
 /// Whether there is a store at `path`. A file that is not one, or is one of another version, is an error, and stays untouched.
 pub(crate) fn recognise(path: &Path) -> Result<bool, StoreError> {
     let failed = |e: std::io::Error| Fault::from(e).at(path, "read");
-    let file = match File::open(path) {
+    let file = match grid_folder::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(failed(e)),

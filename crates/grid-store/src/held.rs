@@ -36,7 +36,8 @@ impl HeldStore {
     }
 
     pub(crate) fn copy_to(self, path: &Path) -> Result<(), Fault> {
-        drop(File::create_new(path)?);
+        // SQLite gives its companions the mode of the file.
+        drop(grid_folder::create_new(path)?);
         let mut copy = Connection::open(path)?;
         // It is fsynced as a whole below; until then nobody relies on it.
         copy.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;

@@ -59,14 +59,15 @@ fn bring(source: &Path, to: &Path) -> Result<Option<BackupInfo>, StoreError> {
     if magic == backup::MAGIC {
         file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
         let (info, state) = backup::read_front(source, &mut file)?;
-        let mut out = File::create_new(to).map_err(|e| Fault::from(e).at(to, "create"))?;
+        let mut out = grid_folder::create_new(to).map_err(|e| Fault::from(e).at(to, "create"))?;
         state.copy(source, &mut file, &mut out)?;
         return Ok(Some(info));
     }
-    recognise(source, source)?;
-    fs::copy(source, to).map_err(|e| Fault::from(e).at(source, "copy"))?;
+    // The operator may name a link; what it leads to is looked at.
+    recognise(&source.canonicalize().map_err(unreadable)?, source)?;
+    grid_folder::copy(source, to).map_err(|e| Fault::from(e).at(source, "copy"))?;
     let wal: PathBuf = files::beside(source, "-wal");
-    match fs::copy(&wal, files::beside(to, "-wal")) {
+    match grid_folder::copy(&wal, &files::beside(to, "-wal")) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(Fault::from(e).at(&wal, "copy")),
         _ => Ok(None),
     }

@@ -166,6 +166,8 @@ CREATE INDEX events_of_no_job ON events (now_ms) WHERE job IS NULL;
 
 /// Fills an empty file. Called under a temporary name, so that a crash leaves no half of it behind.
 pub(crate) fn create(path: &Path, meta: &[u8]) -> Result<(), Fault> {
+    // Its companions get the mode of the file.
+    drop(grid_folder::create_new(path)?);
     let conn = Connection::open(path)?;
     conn.execute_batch(&format!("PRAGMA page_size = 4096; BEGIN; {TABLES}"))?;
     conn.execute("INSERT INTO meta (one, state) VALUES (1, ?1)", [meta])?;

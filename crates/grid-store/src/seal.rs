@@ -25,7 +25,7 @@ pub fn is_sealed(path: &Path) -> Result<bool, StoreError> {
     if has_wal(path) || files::is_older(path) {
         return Ok(false);
     }
-    let seal = match fs::read(seal_of(path)) {
+    let seal = match grid_folder::read(&seal_of(path)) {
         Ok(seal) => seal,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
         Err(e) => return Err(failed(e)),
@@ -44,7 +44,7 @@ pub(crate) fn put(path: &Path) -> Result<(), Fault> {
     }
     File::open(path)?.sync_all()?;
     let unfinished = files::beside(path, ".seal.new");
-    let mut file = File::create(&unfinished)?;
+    let mut file = grid_folder::create(&unfinished)?;
     file.write_all(text(path)?.as_bytes())?;
     drop(file);
     files::publish(&unfinished, &seal_of(path))
@@ -70,6 +70,6 @@ fn seal_of(path: &Path) -> PathBuf {
 
 fn text(path: &Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    let bytes = io::copy(&mut File::open(path)?, &mut hasher)?;
+    let bytes = io::copy(&mut grid_folder::open(path)?, &mut hasher)?;
     Ok(format!("grid store, {bytes} bytes, blake3 {}\n", hasher.finalize().to_hex()))
 }

@@ -211,7 +211,7 @@ pub fn check_level(path: &Path, meta: &Meta, known: u32) -> Result<(), StoreErro
 
 fn bring(path: &Path, incoming: &Path) -> Result<Meta, Fault> {
     files::remove_with_companions(incoming)?;
-    fs::copy(path, incoming)?;
+    grid_folder::copy(path, incoming)?;
     let copy = schema::writer(incoming)?;
     let stored = load::load(&copy)?;
     copy.close().map_err(|(_, e)| e)?;

@@ -48,6 +48,25 @@ pub fn clean(mut command: Command) -> Command {
     command
 }
 
+/// The same command, started by a shell after `prelude`: with another umask, ignored signals, open descriptors.
+pub(crate) fn after(prelude: &str, command: Command) -> Command {
+    if prelude.is_empty() {
+        return command;
+    }
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(format!("{prelude}\nexec \"$0\" \"$@\"")).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    if let Some(dir) = command.get_current_dir() {
+        shell.current_dir(dir);
+    }
+    shell
+}
+
 fn beside_the_test() -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     let mut dir = test.parent().expect("an executable is in a folder");

@@ -19,7 +19,7 @@ impl Dev {
         Self::start_in(workers, None)
     }
 
-    /// The same with another `PATH`, such as that of [`crate::Stubs`].
+    /// The same with another `PATH`, such as that of [`crate::Stubs`]; its tasks have it, too.
     pub fn start_with_path(workers: usize, path: &std::ffi::OsStr) -> Self {
         Self::start_in(workers, Some(path))
     }
@@ -34,6 +34,9 @@ impl Dev {
             .args(["--api", "127.0.0.1:0"])
             .current_dir(dir.path())
             .envs(path.map(|path| ("PATH", path)));
+        if path.is_some() {
+            command.env("GRID_PASS_ENV", "PATH");
+        }
         let mut process = Process::spawn("grid dev", command, &dir.path().join("dev.log"));
         let line = process.wait_line("grid ready ");
         let url = field(&line, "api");

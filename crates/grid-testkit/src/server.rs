@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::api::Api;
-use crate::bin::{command, command_in};
+use crate::bin::{after, command, command_in};
 use crate::netns::Lan;
 use crate::ports::free_port;
 use crate::process::{Process, field};
@@ -30,6 +30,8 @@ pub struct ServerOptions {
     pub join: Option<String>,
     /// The namespace it runs in, and its address there; none: beside the test, on loopback.
     pub machine: Option<(String, String)>,
+    /// What a shell does before it becomes the server.
+    pub prelude: String,
 }
 
 impl ServerOptions {
@@ -42,12 +44,19 @@ impl ServerOptions {
             join: None,
             restore: None,
             machine: None,
+            prelude: String::new(),
         }
     }
 
     /// Under `grid node`.
     pub fn supervised(mut self) -> Self {
         self.verb = "node";
+        self
+    }
+
+    /// A shell runs this first: `"umask 000"`.
+    pub fn prelude(mut self, script: &str) -> Self {
+        script.clone_into(&mut self.prelude);
         self
     }
 
@@ -220,5 +229,5 @@ fn spawn(options: &ServerOptions, ports: Ports) -> Process {
         (None, None) => command.arg("--bootstrap"),
     };
     let name = format!("grid {} {}", options.verb, options.node_id);
-    Process::spawn(&name, command, &options.dir.join("server.log"))
+    Process::spawn(&name, after(&options.prelude, command), &options.dir.join("server.log"))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::bin::command;
+use crate::bin::{after, command};
 use crate::process::{Process, field};
 
 /// How a worker is started.
@@ -18,6 +18,8 @@ pub struct WorkerOptions {
     pub flags: Vec<String>,
     /// Where its programs are found; without it, as in the test itself.
     pub path: Option<std::ffi::OsString>,
+    /// What a shell does before it becomes the worker.
+    pub prelude: String,
 }
 
 impl WorkerOptions {
@@ -28,6 +30,7 @@ impl WorkerOptions {
             dir: dir.into(),
             flags: Vec::new(),
             path: None,
+            prelude: String::new(),
         }
     }
 
@@ -38,7 +41,13 @@ impl WorkerOptions {
         self
     }
 
-    /// With another `PATH`, such as that of [`crate::Stubs`].
+    /// A shell runs this first: `"umask 000"`.
+    pub fn prelude(mut self, script: &str) -> Self {
+        script.clone_into(&mut self.prelude);
+        self
+    }
+
+    /// With another `PATH`, such as that of [`crate::Stubs`]; its tasks have it, too.
     pub fn path(mut self, path: impl Into<std::ffi::OsString>) -> Self {
         self.path = Some(path.into());
         self
@@ -128,6 +137,9 @@ fn spawn(options: &WorkerOptions) -> Process {
         .args(&options.flags)
         .current_dir(&options.dir)
         .envs(options.path.iter().map(|path| ("PATH", path)));
+    if options.path.is_some() {
+        command.env("GRID_PASS_ENV", "PATH");
+    }
     let name = format!("grid worker {}", options.node_id);
-    Process::spawn(&name, command, &options.dir.join("worker.log"))
+    Process::spawn(&name, after(&options.prelude, command), &options.dir.join("worker.log"))
 }

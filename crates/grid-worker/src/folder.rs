@@ -6,10 +6,10 @@
 //! unknown. The new id comes first and names the old one until the old journal is out of the way: a crash between the
 //! two must not replay the old journal under the new id.
 
-use std::fs::{File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use grid_folder::{Kind, LockError};
 use grid_types::NodeId;
 use serde::{Deserialize, Serialize};
 
@@ -59,17 +59,9 @@ impl Folder {
     /// Locks the folder and raises the boot counter, on disk.
     pub(crate) fn open(path: &Path, given: Option<&NodeId>, reset: bool) -> Result<Self, WorkerError> {
         let fault = |problem: String| WorkerError::Folder { path: path.to_owned(), problem };
-        let io = |error: std::io::Error| fault(error.to_string());
         // Outputs and errors of leases are nobody else's business.
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
-        let lock = File::create(path.join("lock")).map_err(io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(fault("another worker process uses it; stop that one or name another folder".to_owned()));
-            }
-            Err(TryLockError::Error(error)) => return Err(io(error)),
-        }
+        grid_folder::enter(path, Kind::WORKER).map_err(|refused| fault(refused.to_string()))?;
+        let lock = lock(path)?;
         // Whoever names the node needs nothing of a damaged identity.
         let start_over = reset && given.is_some();
         let known = match read_identity(path) {
@@ -147,6 +139,20 @@ impl Folder {
     }
 }
 
+/// Takes the folder for this process.
+pub(crate) fn lock(folder: &Path) -> Result<File, WorkerError> {
+    grid_folder::lock(&folder.join("lock")).map_err(|error| {
+        let problem = match error {
+            LockError::Held { holder } => {
+                let who = holder.map(|pid| format!(" ({pid})")).unwrap_or_default();
+                format!("another worker process{who} uses it; stop that one or name another folder")
+            }
+            LockError::Io(error) => error.to_string(),
+        };
+        WorkerError::Folder { path: folder.to_owned(), problem }
+    })
+}
+
 fn journal_path(folder: &Path) -> PathBuf {
     folder.join("journal")
 }
@@ -163,11 +169,7 @@ enum Unreadable {
 }
 
 fn read_identity(folder: &Path) -> Result<Option<Identity>, Unreadable> {
-    let bytes = match std::fs::read(folder.join("identity")) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(bytes) = grid_folder::read_if_there(&folder.join("identity"))? else { return Ok(None) };
     let damaged = |e: serde_json::Error| Unreadable::Damaged(e.to_string());
     let stored: Stored = serde_json::from_slice(&bytes).map_err(damaged)?;
     let check = stored.identity.check().map_err(damaged)?;

@@ -4,9 +4,10 @@
 //! `grid node` there may be no next one for a long time, and the machine must be quiet before its controller gives out work.
 //! Not here: ending a worker that lives.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
+
+use grid_folder::{Kind, LockError};
 
 use crate::book::Book;
 use crate::config::WorkerError;
@@ -31,11 +32,13 @@ pub async fn end_left_over(data_dir: &Path) -> Result<LeftOver, WorkerError> {
     if !data_dir.join("identity").exists() {
         return Ok(LeftOver::Gone { holds_nothing: true });
     }
-    let fault = |error: std::io::Error| WorkerError::Folder { path: data_dir.to_owned(), problem: error.to_string() };
-    match File::create(data_dir.join("lock")).map_err(fault)?.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(LeftOver::InUse),
-        Err(TryLockError::Error(error)) => return Err(fault(error)),
+    let fault = |problem: String| WorkerError::Folder { path: data_dir.to_owned(), problem };
+    grid_folder::enter(data_dir, Kind::WORKER).map_err(|refused| fault(refused.to_string()))?;
+    match grid_folder::lock(&data_dir.join("lock")) {
+        // Taken again, for good, below.
+        Ok(_) => {}
+        Err(LockError::Held { .. }) => return Ok(LeftOver::InUse),
+        Err(LockError::Io(error)) => return Err(fault(error.to_string())),
     }
     let mut folder = Folder::open(data_dir, None, false)?;
     let is_given_up = |folder: &Folder| folder.replaced_journal_id().is_some();

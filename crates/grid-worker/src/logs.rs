@@ -112,7 +112,7 @@ impl LogDesk {
 }
 
 fn look(path: &Path, request: &v1::LogRequest, waits: bool) -> io::Result<Look> {
-    let mut file = File::open(path)?;
+    let mut file = grid_folder::open(path)?;
     let metadata = file.metadata()?;
     let len = metadata.len();
     // Not every file system knows; then only a file that became shorter is seen to be another.

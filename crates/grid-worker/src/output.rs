@@ -88,7 +88,7 @@ impl Outputs {
     pub fn tail(&self, lease: &LeaseKey) -> Vec<u8> {
         let tail_bytes = self.lock().tail_bytes as u64;
         let read = || -> io::Result<Vec<u8>> {
-            let mut file = File::open(self.path(lease))?;
+            let mut file = grid_folder::open(&self.path(lease))?;
             let len = file.metadata()?.len();
             file.seek(SeekFrom::Start(len.saturating_sub(tail_bytes)))?;
             let mut bytes = Vec::new();
@@ -180,9 +180,9 @@ impl Outputs {
     fn create(&self, path: &Path) -> io::Result<File> {
         let _shared = self.lock();
         if let Some(job_dir) = path.parent() {
-            fs::create_dir_all(job_dir)?;
+            grid_folder::make_dir(job_dir)?;
         }
-        File::create(path)
+        grid_folder::create(path)
     }
 
     fn files(&self) -> io::Result<Vec<Kept>> {

@@ -8,7 +8,7 @@
 //! others write to the disk is met by the reserve. The reserve is made again when there is room for it.
 //! Both are small beside the disk: an eighth of it at most.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ impl Space {
         if path.exists() || room.free_bytes < floor(room).saturating_add(bytes) {
             return Ok(());
         }
-        let made = File::create(&path).and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, bytes)?));
+        let made = grid_folder::create(&path).and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, bytes)?));
         if made.is_err() {
             // A part of it protects nothing, and would keep a whole one from being made.
             let _ = fs::remove_file(&path);

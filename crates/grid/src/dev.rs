@@ -33,6 +33,8 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         (None, Some(dir)) => dir.path().to_path_buf(),
         (None, None) => anyhow::bail!("no data folder"),
     };
+    grid_folder::enter(&data_dir, grid_folder::Kind::DEV)
+        .with_context(|| format!("--data-dir {} cannot be used", data_dir.display()))?;
     let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, tuned).await?;
     say::out(format_args!("grid ready api={}", dev.api_url));
     say::err(format_args!("hint: try it in another terminal:"));

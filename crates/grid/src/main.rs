@@ -8,6 +8,7 @@ mod cli;
 mod config;
 mod demo;
 mod dev;
+mod inherited;
 mod join;
 mod net;
 mod node;
@@ -31,6 +32,8 @@ use config::BadStart;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // First: what is opened later must not be taken for inherited.
+    inherited::close_descriptors();
     say::catch_panics();
     let code = run();
     say::flush();
@@ -46,6 +49,9 @@ fn run() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if !matches!(cli.verb, Verb::Bench(_)) {
+        inherited::close_new_files();
+    }
     let quiet = matches!(cli.verb, Verb::Demo(_));
     start_log(quiet);
     if matches!(cli.verb, Verb::Dev(_) | Verb::Server(_) | Verb::Bench(_)) {

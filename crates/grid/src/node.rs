@@ -41,7 +41,7 @@ pub async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
     let name = format!("{}-worker", args.server.node_id);
     let node_id: NodeId = name.parse().with_context(|| format!("--node-id: the worker would be named {name:?}"))?;
     let (controller_dir, worker_dir) = (args.server.data_dir.join("controller"), args.server.data_dir.join("worker"));
-    std::fs::create_dir_all(&args.server.data_dir)
+    grid_folder::enter(&args.server.data_dir, grid_folder::Kind::NODE)
         .with_context(|| format!("--data-dir {} cannot be used", args.server.data_dir.display()))?;
 
     let (word, words) = watch::channel(Word { number: 1, saying: Saying::Hold });

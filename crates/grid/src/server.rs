@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use grid_api::{Audience, Hosts};
 use grid_controller::{BackupInfo, Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
+use grid_folder::Kind;
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -31,6 +32,10 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)], args.insecure)?;
     for (flag, addr) in [("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)] {
         net::check_reachable(flag, addr, args.advertise.as_deref())?;
+    }
+    if let Err(refused) = grid_folder::check(&args.data_dir, Kind::CONTROLLER) {
+        say::err(format_args!("error: {}: {refused}", args.data_dir.display()));
+        return Ok(ExitCode::from(2));
     }
     let (words, orphaned) = args.supervised.then(supervised::controller_words).unzip();
     let signals = signals::asked_to_end(orphaned)?;

@@ -5,11 +5,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use grid_client::{BackupHead, BackupStream};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::cli::{BackupArgs, Format, Global};
@@ -100,6 +102,8 @@ async fn receive(stream: &mut BackupStream, part: &Path) -> Result<(), Failure> 
     let unwritable = |e: io::Error| Failure::usage(format!("cannot write {}: {e}", part.display()), None);
     // A backup holds the parameters of every job.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map_err(unwritable)?;
+    // Whatever the umask.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(unwritable)?;
     let (mut told, mut received, all) = (Instant::now(), 0u64, stream.head.bytes);
     while let Some(piece) = stream.next().await? {
         file.write_all(&piece).map_err(unwritable)?;
@@ -113,11 +117,34 @@ async fn receive(stream: &mut BackupStream, part: &Path) -> Result<(), Failure> 
 }
 
 fn publish(part: &Path, to: &Path, force: bool) -> Result<(), Failure> {
+    let failed = |e: io::Error| Failure::usage(format!("cannot write {}: {e}", to.display()), None);
     // Somebody else may have been quicker.
     check(to, force)?;
+    let replaces = to.symlink_metadata().is_ok();
+    if force {
+        // A link is replaced, not what it leads to.
+        std::fs::rename(part, to).map_err(failed)?;
+    } else {
+        name_new(part, to).map_err(failed)?;
+    }
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named = std::fs::rename(part, to).and_then(|()| File::open(folder)?.sync_all());
-    named.map_err(|e| Failure::usage(format!("cannot write {}: {e}", to.display()), None))
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    if replaces {
+        tell(&format!("{} was there and is replaced", one_line(&to.display().to_string())));
+    }
+    Ok(())
+}
+
+/// Fails if `to` is there by now.
+fn name_new(part: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, part, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can; a second name for a moment does the same.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            std::fs::hard_link(part, to)?;
+            std::fs::remove_file(part)
+        }
+        named => Ok(named?),
+    }
 }
 
 fn size(bytes: u64) -> String {

@@ -4,7 +4,7 @@
 //! checks what the sender wrote, and of the name, which shows a description that was changed.
 //! Not here: which snapshots there are, and for how long (`snapshots`).
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,7 @@ impl Snapshot {
 
     /// Reads the whole file and compares.
     pub fn verify(&self) -> io::Result<()> {
-        let (len, hash) = digest(&mut File::open(&self.path)?, &mut io::sink())?;
+        let (len, hash) = digest(&mut grid_folder::open(&self.path)?, &mut io::sink())?;
         if len != self.len || hash != self.hash {
             return Err(damaged(&self.path, "content does not match its description"));
         }
@@ -98,7 +98,7 @@ impl Snapshot {
 
     /// By its description; its content is not looked at but for its length.
     pub fn read(path: &Path) -> io::Result<Self> {
-        let description: Description = serde_json::from_slice(&fs::read(path)?)
+        let description: Description = serde_json::from_slice(&grid_folder::read(path)?)
             .map_err(|e| damaged(path, &format!("unreadable description: {e}")))?;
         if description.format != FORMAT {
             return Err(damaged(path, &format!("unknown format {}", description.format)));

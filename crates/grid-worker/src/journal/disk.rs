@@ -1,6 +1,6 @@
 //! The files under the journal, as a seam: a simulator puts a disk here that loses what was not synced.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut file = match OpenOptions::new().read(true).append(true).open(&self.path) {
+        let mut file = match grid_folder::append(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -102,7 +102,7 @@ impl Disk for FileDisk {
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         write_whole(&self.path, bytes)?;
-        self.file = Some(Arc::new(OpenOptions::new().read(true).append(true).open(&self.path)?));
+        self.file = Some(Arc::new(grid_folder::append(&self.path)?));
         Ok(())
     }
 
@@ -111,17 +111,14 @@ impl Disk for FileDisk {
     }
 
     fn read_extent(&mut self) -> io::Result<Vec<u8>> {
-        match std::fs::read(self.extent_path()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            read => read,
-        }
+        Ok(grid_folder::read_if_there(&self.extent_path())?.unwrap_or_default())
     }
 
     fn write_extent(&mut self, bytes: &[u8], durable: bool) -> io::Result<()> {
         let path = self.extent_path();
         let file = match &mut self.extent {
             Some(file) => file,
-            none => none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&path)?),
+            none => none.insert(grid_folder::update(&path)?),
         };
         with_reserve(folder_of(&path), || file.write_all_at(bytes, 0))?;
         if durable {
@@ -138,7 +135,7 @@ impl Disk for FileDisk {
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = with_reserve(folder_of(path), || {
-        let mut file = File::create(&temporary)?;
+        let mut file = grid_folder::create(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()
     });

@@ -21,6 +21,7 @@ mod crowd;
 mod damage;
 mod endings;
 mod events;
+mod folders;
 mod ha_conformance;
 mod ha_failover;
 mod ha_members;

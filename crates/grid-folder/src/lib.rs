@@ -1,0 +1,23 @@
+//! Data folders on a machine with other users: whom a folder belongs to, who may write to it, and how files in it are opened.
+//!
+//! ```text
+//!   start: enter(folder) --refused: another owner, writable by others, a link or a foreign file in it
+//!             |
+//!             '--> folders 0700, files 0600 --> files are opened by this crate: O_NOFOLLOW, mode 0600, regular files only
+//! ```
+//!
+//! After [`enter`] no other user can reach anything in the folder, so nothing can be planted while the process runs. The
+//! flags at each open are the second line: they hold when a caller forgot to enter, and against whatever runs as the same user.
+//! Not here: what the files contain; locks between processes of one folder are, because they were a way to truncate files.
+//! Modes are set explicitly at creation (`open` with a mode, then `fchmod`), so that they do not depend on the umask. Files that
+//! libraries create (the log, SQLite's companions) do depend on it: `grid` sets 077 for itself at its start.
+
+mod files;
+mod guard;
+mod lock;
+#[cfg(test)]
+mod tests;
+
+pub use files::{append, copy, create, create_new, make_dir, open, read, read_if_there, update};
+pub use guard::{Kind, Refused, TASKS, check, enter};
+pub use lock::{LockError, lock};

@@ -1,0 +1,217 @@
+//! Real folders. What needs a second user is shown as root only, which is how tests usually run.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use super::{Kind, LockError, Refused};
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("data");
+    super::enter(&folder, Kind::WORKER).unwrap();
+    (dir, folder)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+fn refusal(folder: &Path) -> String {
+    match super::enter(folder, Kind::WORKER) {
+        Err(Refused::Unsafe(problem)) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn issue14_6_a_folder_that_others_may_write_is_refused_and_left_as_it_is() {
+    let (_dir, folder) = folder();
+    for bad in [0o777, 0o770, 0o702] {
+        set_mode(&folder, bad);
+        let told = refusal(&folder);
+        assert!(told.contains(&format!("chmod -R go-rwx {}", folder.display())), "{told}");
+        assert_eq!(mode(&folder), bad, "nothing is changed");
+    }
+}
+
+#[test]
+fn issue14_6_what_others_may_read_is_closed_to_them() {
+    let (_dir, folder) = folder();
+    let file = folder.join("journal");
+    fs::write(&file, "x").unwrap();
+    set_mode(&file, 0o644);
+    set_mode(&folder, 0o755);
+    super::enter(&folder, Kind::WORKER).unwrap();
+    assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+}
+
+#[test]
+fn issue14_6_a_file_that_others_may_write_is_refused_if_they_could_reach_it() {
+    let (_dir, folder) = folder();
+    let file = folder.join("journal");
+    fs::write(&file, "x").unwrap();
+    set_mode(&file, 0o666);
+    set_mode(&folder, 0o755);
+    let told = refusal(&folder);
+    assert!(told.contains(&format!("chmod go-rwx {}", file.display())), "{told}");
+    set_mode(&folder, 0o700);
+    super::enter(&folder, Kind::WORKER).unwrap();
+    assert_eq!(mode(&file), 0o600);
+}
+
+#[test]
+fn issue14_6_links_second_names_and_pipes_are_refused_by_name() {
+    let (dir, folder) = folder();
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let planted = folder.join("output/planted");
+    super::make_dir(&folder.join("output")).unwrap();
+    symlink(&victim, &planted).unwrap();
+    assert!(refusal(&folder).contains(&format!("rm {}", planted.display())));
+    fs::remove_file(&planted).unwrap();
+    fs::hard_link(&victim, &planted).unwrap();
+    assert!(refusal(&folder).contains("hard link"));
+    fs::remove_file(&planted).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(&planted).unwrap();
+    assert!(refusal(&folder).contains("neither a file nor a folder"));
+    fs::remove_file(&planted).unwrap();
+    super::enter(&folder, Kind::WORKER).unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}
+
+#[test]
+fn issue14_6_a_folder_that_was_named_by_mistake_is_left_as_it_is() {
+    let (_dir, folder) = folder();
+    let file = folder.join("thesis.txt");
+    fs::write(&file, "x").unwrap();
+    for path in [&file, &folder] {
+        set_mode(path, 0o755);
+    }
+    let told = refusal(&folder);
+    assert!(told.contains("thesis.txt") && told.contains("not a worker's folder"), "{told}");
+    assert_eq!((mode(&folder), mode(&file)), (0o755, 0o755));
+    // A worker's own may have more in it.
+    fs::write(folder.join("identity"), "x").unwrap();
+    super::enter(&folder, Kind::WORKER).unwrap();
+}
+
+#[test]
+fn what_tasks_leave_in_their_working_folders_is_not_looked_at() {
+    let (dir, folder) = folder();
+    let work = folder.join(super::TASKS);
+    super::make_dir(&work.join("job")).unwrap();
+    symlink(dir.path(), work.join("job/link")).unwrap();
+    super::enter(&folder, Kind::WORKER).unwrap();
+    fs::remove_dir_all(&work).unwrap();
+    symlink(dir.path(), &work).unwrap();
+    assert!(refusal(&folder).contains("symbolic link"));
+}
+
+#[test]
+fn issue14_6_the_way_to_the_folder_is_closed_to_others() {
+    let (dir, folder) = folder();
+    set_mode(dir.path(), 0o777);
+    assert!(refusal(&folder).contains(&format!("chmod +t {}", dir.path().display())));
+    assert!(refusal(&dir.path().join("new/data")).contains("chmod +t"));
+    assert!(!dir.path().join("new").exists());
+    set_mode(dir.path(), 0o1777);
+    super::enter(&folder, Kind::WORKER).unwrap();
+    // The operator's own link.
+    let link = dir.path().join("link");
+    symlink(&folder, &link).unwrap();
+    super::enter(&link, Kind::WORKER).unwrap();
+}
+
+#[test]
+fn issue14_6_a_folder_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: only root can give files away");
+        return;
+    }
+    let (dir, folder) = folder();
+    let inner = folder.join("journal o'clock");
+    fs::write(&inner, "").unwrap();
+    chown(&inner, Some(1000), None).unwrap();
+    let told = refusal(&folder);
+    assert!(told.contains("belongs to user 1000") && told.contains(r"o'\''clock'"), "{told}");
+    chown(&inner, Some(0), None).unwrap();
+    chown(&folder, Some(1000), None).unwrap();
+    let told = refusal(&folder);
+    assert!(told.contains(&format!("chown -hR 0 {}", folder.display())), "{told}");
+    chown(&folder, Some(0), None).unwrap();
+    let link = dir.path().join("link");
+    symlink(&folder, &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(1000), None).unwrap();
+    assert!(refusal(&link).contains("symbolic link of user 1000"));
+}
+
+#[test]
+fn issue14_6_no_open_follows_a_link_or_waits_for_a_pipe() {
+    let (dir, folder) = folder();
+    let (victim, planted) = (dir.path().join("victim"), folder.join("file"));
+    fs::write(&victim, "precious").unwrap();
+    let all: [fn(&Path) -> std::io::Result<fs::File>; 5] =
+        [super::open, super::create, super::create_new, super::update, super::append];
+    symlink(&victim, &planted).unwrap();
+    for open in all {
+        assert!(open(&planted).is_err());
+    }
+    assert!(matches!(super::lock(&planted), Err(LockError::Io(_))));
+    assert!(super::create(&planted).unwrap_err().to_string().contains("file is a symbolic link"));
+    fs::remove_file(&planted).unwrap();
+    fs::hard_link(&victim, &planted).unwrap();
+    for open in &all[1..] {
+        assert!(open(&planted).is_err());
+    }
+    fs::remove_file(&planted).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &planted,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    for open in all {
+        assert!(open(&planted).is_err());
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    symlink(dir.path(), folder.join("sub")).unwrap();
+    assert!(super::make_dir(&folder.join("sub")).is_err());
+}
+
+#[test]
+fn issue14_6_a_lock_is_not_cut_and_names_its_holder() {
+    let (_dir, folder) = folder();
+    let path = folder.join("lock");
+    fs::write(&path, "x".repeat(40)).unwrap();
+    let held = super::lock(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 40);
+    match super::lock(&path) {
+        Err(LockError::Held { holder }) => assert_eq!(holder, Some(std::process::id())),
+        other => panic!("{other:?}"),
+    }
+    drop(held);
+    super::lock(&path).unwrap();
+}
+
+#[test]
+fn issue14_6_modes_do_not_depend_on_what_was_there() {
+    let (_dir, folder) = folder();
+    let path = folder.join("file");
+    fs::write(&path, "old").unwrap();
+    set_mode(&path, 0o666);
+    super::create(&path).unwrap().write_all(b"new").unwrap();
+    assert_eq!((mode(&path), fs::read_to_string(&path).unwrap().as_str()), (0o600, "new"));
+    super::make_dir(&folder.join("a/b")).unwrap();
+    assert_eq!((mode(&folder.join("a")), mode(&folder.join("a/b"))), (0o700, 0o700));
+    super::copy(&path, &folder.join("copy")).unwrap();
+    assert_eq!(super::read_if_there(&folder.join("copy")).unwrap().as_deref(), Some(b"new".as_slice()));
+    assert_eq!(super::read_if_there(&folder.join("none")).unwrap(), None);
+}
