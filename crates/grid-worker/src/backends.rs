@@ -22,7 +22,9 @@ use std::sync::Arc;
 use grid_proto::v1;
 use grid_types::decl::{self, ActionDecl, BackendDecl, Params};
 
+use crate::environment::Environment;
 use crate::exec::LeaseContext;
+pub(crate) use programs::locate;
 
 /// What a run comes to: `Err` is the result's `error`.
 pub type Run = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
@@ -61,7 +63,12 @@ impl Backends {
     ///
     /// # Errors
     /// There is no backend of that name, or it is both enabled and disabled.
-    pub fn new(enable: &[String], disable: &[String], folder: &Path) -> Result<Self, String> {
+    pub fn new(
+        enable: &[String],
+        disable: &[String],
+        folder: &Path,
+        environment: &Environment,
+    ) -> Result<Self, String> {
         let asked = |names: &[String], backend: &BackendDecl| names.iter().any(|name| name == backend.name);
         for name in enable.iter().chain(disable) {
             let Some(backend) = decl::backend(name) else {
@@ -73,7 +80,8 @@ impl Backends {
             }
         }
         let wanted = decl::builtin().iter().filter(|backend| {
-            asked(enable, backend) || (backend.on_by_default && !asked(disable, backend) && can_run(backend))
+            asked(enable, backend)
+                || (backend.on_by_default && !asked(disable, backend) && can_run(backend, environment))
         });
         let enabled =
             wanted.filter_map(|backend| Some((backend.name, (backend, implementation(backend.name, folder)?))));
@@ -109,8 +117,8 @@ impl Backends {
     }
 }
 
-fn can_run(backend: &BackendDecl) -> bool {
-    let missing: Vec<_> = backend.needs.iter().filter(|program| programs::locate(program, &[]).is_none()).collect();
+fn can_run(backend: &BackendDecl, environment: &Environment) -> bool {
+    let missing: Vec<_> = backend.needs.iter().filter(|program| environment.locate(program, &[]).is_none()).collect();
     if !missing.is_empty() {
         tracing::info!(backend = backend.name, ?missing, "not offered: its programs are not on this machine");
     }
@@ -133,11 +141,12 @@ mod tests {
     use std::path::Path;
 
     use super::Backends;
+    use crate::environment::Environment;
     use grid_types::decl;
 
     fn offered(enable: &[&str], disable: &[&str]) -> Result<Vec<String>, String> {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let backends = Backends::new(&owned(enable), &owned(disable), Path::new("/nowhere"))?;
+        let backends = Backends::new(&owned(enable), &owned(disable), Path::new("/nowhere"), &Environment::new(&[])?)?;
         Ok(backends.facts().into_keys().collect())
     }
 

@@ -22,6 +22,8 @@ pub struct WorkerConfig {
     pub enable_backends: Vec<String>,
     /// Never offered, whatever is installed.
     pub disable_backends: Vec<String>,
+    /// Variables of this process that programs of leases get, too.
+    pub pass_env: Vec<String>,
     /// Leases at once.
     pub slots: u32,
     /// What others reach this machine by; without one, the address from which it reaches the controller.
@@ -43,6 +45,7 @@ impl WorkerConfig {
             data_dir,
             enable_backends: Vec::new(),
             disable_backends: Vec::new(),
+            pass_env: Vec::new(),
             slots: DEFAULT_SLOTS,
             address: None,
             heartbeat: None,

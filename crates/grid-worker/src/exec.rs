@@ -17,6 +17,7 @@ mod call;
 mod context;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +31,14 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::backends::Backends;
 use crate::book::Work;
+use crate::environment::Environment;
 use crate::journal::{Ended, Group, Status};
 use crate::output::Outputs;
 use crate::process::Processes;
 pub use blocking::blocking_places;
 pub use call::{Call, Finished};
 pub use context::LeaseContext;
+pub use work::WorkFolders;
 
 /// From SIGTERM to SIGKILL, and from the end of a lease to giving up a blocking call.
 const GRACE: Duration = Duration::from_secs(5);
@@ -64,6 +67,8 @@ pub struct Surroundings {
     /// Tells this data folder's processes from those of any other.
     pub folder_mark: String,
     pub backends: Backends,
+    pub environment: Environment,
+    pub work: WorkFolders,
     pub processes: Arc<dyn Processes>,
     pub outputs: Arc<Outputs>,
     pub clock: Arc<dyn Clock>,

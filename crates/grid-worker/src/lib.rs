@@ -8,6 +8,7 @@ pub mod book;
 mod config;
 mod connect;
 mod directory;
+mod environment;
 pub mod exec;
 mod facts;
 mod folder;
@@ -25,6 +26,7 @@ mod worker;
 
 pub use config::{Ready, WorkerConfig, WorkerError};
 pub use directory::{Directory, Found, HttpDirectory};
+pub use environment::check_name as check_variable_name;
 pub use left_over::{LeftOver, end_left_over};
 pub use shutdown::{Shutdown, ShutdownHandle};
 pub use start::{Seams, run, run_with};

@@ -2,9 +2,12 @@
 //!
 //! Every process carries a mark in its environment, which its descendants inherit: with it those are found that left
 //! the group (`setsid`), and those whose fork was not journalled before the worker was killed.
-//! Not here: when to stop (`exec`). A parent-death signal would need `unsafe` code between fork and exec, and would end
+//! A process gets nothing of the worker's but what is given to it: environment, folder and umask are its own, stdin is empty,
+//! signals are as for any new process (`launch`), and every descriptor of the worker is closed by `exec`.
+//! Not here: when to stop (`exec`), the list of variables (`environment`). A parent-death signal would need `unsafe` code between fork and exec, and would end
 //! the first process only; the next start of the worker ends them all instead (`kill_left_over`).
 
+mod launch;
 mod procfs;
 mod system;
 #[cfg(test)]
@@ -12,10 +15,12 @@ mod tests;
 
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 
 use tokio::io::AsyncRead;
 
+use crate::environment::Variable;
 pub use crate::journal::Group;
 pub(crate) use procfs::machine_boot;
 pub use system::SystemProcesses;
@@ -28,8 +33,10 @@ pub const MARK: &str = "GRID_LEASE";
 pub struct Program {
     pub program: String,
     pub args: Vec<String>,
-    /// On top of the worker's own environment without its `GRID_` variables.
-    pub env: Vec<(String, String)>,
+    /// All of its environment but the mark; the last of several values counts.
+    pub env: Vec<Variable>,
+    /// Where it works.
+    pub folder: PathBuf,
     pub mark: String,
 }
 

@@ -21,7 +21,8 @@ use crate::book::Book;
 use crate::config::{Ready, WorkerConfig, WorkerError};
 use crate::connect::Connector;
 use crate::directory::{Directory, HttpDirectory};
-use crate::exec::{Executor, Surroundings, blocking_places, read_mark};
+use crate::environment::Environment;
+use crate::exec::{Executor, Surroundings, WorkFolders, blocking_places, read_mark};
 use crate::facts;
 use crate::folder::{Folder, random_bytes};
 use crate::inbox::Inbox;
@@ -68,7 +69,8 @@ pub async fn run_with<D: Dialer, R: Directory>(
     shutdown: Shutdown,
     ready: impl FnOnce(Ready) + Send + 'static,
 ) -> Result<(), WorkerError> {
-    let backends = Backends::new(&config.enable_backends, &config.disable_backends, &config.data_dir)
+    let environment = Environment::new(&config.pass_env).map_err(WorkerError::Config)?;
+    let backends = Backends::new(&config.enable_backends, &config.disable_backends, &config.data_dir, &environment)
         .map_err(WorkerError::Config)?;
     if config.servers.is_empty() {
         return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
@@ -85,11 +87,17 @@ pub async fn run_with<D: Dialer, R: Directory>(
     .await?;
     book.recover();
 
+    let work = WorkFolders::new(&config.data_dir);
+    if let Err(error) = work.clear() {
+        tracing::warn!(%error, "working folders of an earlier process could not be removed");
+    }
     let outputs = Arc::new(Outputs::new(&config.data_dir));
     let surroundings = Arc::new(Surroundings {
         node_id: folder.node_id().clone(),
         folder_mark: folder.journal_id().to_owned(),
         backends,
+        environment,
+        work,
         processes: seams.processes,
         outputs: Arc::clone(&outputs),
         clock: Arc::clone(&seams.clock),

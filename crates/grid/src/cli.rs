@@ -40,7 +40,7 @@ pub enum Verb {
     /// Run the worker of this machine
     Worker(WorkerArgs),
     /// Run a controller and, while it does not lead, a worker: two processes and their supervisor
-    Node(NodeArgs),
+    Node(Box<NodeArgs>),
     /// Measure what a cluster does on this machine, beside a baseline
     Bench(grid_bench::BenchArgs),
 }
@@ -67,6 +67,9 @@ pub struct DevArgs {
     /// Requests for any other host are refused, so that no web page can pass for a client
     #[arg(long = "allow-host", env = "GRID_ALLOW_HOST", value_name = "HOST", value_delimiter = ',', value_parser = allowed_host)]
     pub allow_hosts: Vec<String>,
+    /// Variables of its own environment that tasks get, too, comma-separated, like http_proxy; may be repeated
+    #[arg(long, env = "GRID_PASS_ENV", value_name = "NAME", value_delimiter = ',', value_parser = variable)]
+    pub pass_env: Vec<String>,
     #[command(flatten)]
     pub tuning: Tuning,
 }
@@ -208,6 +211,10 @@ pub struct WorkerTraits {
     /// Do not run a backend that is on by default; may be repeated
     #[arg(long = "disable-backend", value_name = "NAME", value_parser = backend)]
     pub disable_backends: Vec<String>,
+    /// Variables of the worker's own environment that its tasks get, too, comma-separated, like http_proxy; may be repeated.
+    /// Without it tasks get a fixed PATH, LANG, HOME and what their action declares
+    #[arg(long, env = "GRID_PASS_ENV", value_name = "NAME", value_delimiter = ',', value_parser = variable)]
+    pub pass_env: Vec<String>,
     /// Leases at once
     #[arg(long, env = "GRID_SLOTS", default_value_t = DEFAULT_SLOTS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SLOTS)))]
     pub slots: u32,
@@ -281,6 +288,10 @@ pub fn allowed_host(text: &str) -> Result<String, String> {
     Err("a host name or an address, with or without a port, like grid.example or grid.example:8443".to_owned())
 }
 
+pub fn variable(text: &str) -> Result<String, String> {
+    grid_worker::check_variable_name(text).map(|()| text.to_owned())
+}
+
 pub fn backend(text: &str) -> Result<String, String> {
     if grid_types::decl::backend(text).is_some() {
         return Ok(text.to_owned());
@@ -309,7 +320,7 @@ mod tests {
             "grid server --node-id c1 --data-dir d --allow-host a,b.example:8443 --allow-host [::1]:80",
             "grid server --node-id c2 --data-dir d --join http://a:1,http://b:2 --replace --raft-heartbeat 50ms --election-timeout 200ms",
             "grid node --node-id c1 --data-dir d --bootstrap --worker --groups web --enable-backend test --drain-timeout 5s",
-            "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2",
+            "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2 --pass-env http_proxy,no_proxy --pass-env TZ",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
@@ -319,6 +330,8 @@ mod tests {
             "grid server --node-id c --data-dir d --history 30days",
             "grid worker --data-dir d --labels k",
             "grid worker --data-dir d --slots 0",
+            "grid worker --data-dir d --pass-env GRID_TOKEN",
+            "grid worker --data-dir d --pass-env A=B",
             "grid worker --data-dir d --enable-backend nope",
             "grid server --node-id c --data-dir d --advertise a/b",
             "grid server --node-id c --data-dir d --allow-host http://a",

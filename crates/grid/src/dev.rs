@@ -35,7 +35,7 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     };
     grid_folder::enter(&data_dir, grid_folder::Kind::DEV)
         .with_context(|| format!("--data-dir {} cannot be used", data_dir.display()))?;
-    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, tuned).await?;
+    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, &args.pass_env, tuned).await?;
     say::out(format_args!("grid ready api={}", dev.api_url));
     say::err(format_args!("hint: try it in another terminal:"));
     say::err(format_args!("  gridc --server {} node list", dev.api_url));
@@ -79,6 +79,7 @@ impl Dev {
         allow_hosts: &[String],
         data_dir: &Path,
         workers: u32,
+        pass_env: &[String],
         tuned: Tuned,
     ) -> anyhow::Result<Self> {
         let (api, api_addr) = net::bind(api, "the API").await?;
@@ -114,11 +115,17 @@ impl Dev {
         }
         let (stop_workers, stop) = Shutdown::new();
         let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers };
-        dev.start_workers(data_dir, workers, &stop).await?;
+        dev.start_workers(data_dir, workers, pass_env, &stop).await?;
         Ok(dev)
     }
 
-    async fn start_workers(&mut self, data_dir: &Path, count: u32, stop: &Shutdown) -> anyhow::Result<()> {
+    async fn start_workers(
+        &mut self,
+        data_dir: &Path,
+        count: u32,
+        pass_env: &[String],
+        stop: &Shutdown,
+    ) -> anyhow::Result<()> {
         let (registered, mut registrations) = mpsc::unbounded_channel();
         for i in 1..=count {
             let (id, groups) = worker_name(i);
@@ -126,6 +133,7 @@ impl Dev {
             config.node_id = Some(id.parse()?);
             config.groups = groups.iter().map(|group| group.parse()).collect::<Result<_, _>>()?;
             config.enable_backends = vec!["test".to_owned()];
+            config.pass_env = pass_env.to_vec();
             let (stop, registered) = (stop.clone(), registered.clone());
             self.workers.spawn(async move {
                 grid_worker::run(config, stop, move |_| {

@@ -70,7 +70,7 @@ fn run() -> ExitCode {
             Verb::Dev(args) => dev::run(args).await,
             Verb::Server(args) => server::run(args).await,
             Verb::Worker(args) => worker::run(args).await,
-            Verb::Node(args) => node::run(args).await,
+            Verb::Node(args) => node::run(*args).await,
             Verb::Bench(args) => grid_bench::run(args).await,
         }
     });

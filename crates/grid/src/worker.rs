@@ -21,6 +21,7 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
         data_dir: args.data_dir,
         enable_backends: args.traits.enable_backends,
         disable_backends: args.traits.disable_backends,
+        pass_env: args.traits.pass_env,
         slots: args.traits.slots,
         address: args.traits.address,
         heartbeat: args.heartbeat_interval,

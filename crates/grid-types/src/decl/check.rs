@@ -222,6 +222,14 @@ mod tests {
         }
     }
 
+    const DIGEST: &str = "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf";
+
+    /// One parameter, beside the one that an installation cannot be without.
+    fn given(action: &str, param: &str, value: &str) -> serde_json::Value {
+        let is_pinned = action == "install" && ["version", "channel", "mode"].contains(&param);
+        if is_pinned { json!({"sha256": DIGEST, param: value}) } else { json!({param: value}) }
+    }
+
     #[test]
     fn words_that_name_one_thing_pass() {
         for (backend, action, param, values) in [
@@ -237,9 +245,10 @@ mod tests {
             ("rke2", "install", "version", &["v1.33.1+rke2r1", "v1.31.0-rc2+rke2r1"]),
             ("rke2", "install", "channel", &["stable", "latest", "v1.33"]),
             ("rke2", "install", "mode", &["server", "agent"]),
+            ("rke2", "download", "sha256", &[DIGEST]),
         ] {
             for value in values {
-                check(backend, action, &json!({param: value})).unwrap_or_else(|e| panic!("{value}: {e}"));
+                check(backend, action, &given(action, param, value)).unwrap_or_else(|e| panic!("{value}: {e}"));
             }
         }
     }
@@ -271,9 +280,10 @@ mod tests {
             ("rke2", "install", "version", &["1.33.1", "v1.33.1", "v1.33.1+rke2r1;id", "-v"]),
             ("rke2", "install", "channel", &["", "a b", "-x", "x-"]),
             ("rke2", "start", "mode", &["", "Server", "both", "server\n"]),
+            ("rke2", "install", "sha256", &["", "a8076d", "sha256:00", &DIGEST.to_uppercase()]),
         ] {
             for value in values {
-                let faults = check(backend, action, &json!({param: value})).map(|_| ()).unwrap_err();
+                let faults = check(backend, action, &given(action, param, value)).map(|_| ()).unwrap_err();
                 assert_eq!(faults.list()[0].field, format!("params.{param}"), "{value}: {faults}");
             }
         }

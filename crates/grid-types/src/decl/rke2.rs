@@ -31,6 +31,13 @@ const VERSION: ParamDecl = ParamDecl {
     default: None,
     help: "a release, like v1.33.1+rke2r1; without it, the newest of the channel",
 };
+const SHA256: ParamDecl = ParamDecl {
+    name: "sha256",
+    kind: ParamType::Word { pattern: "[0-9a-f]{64}" },
+    required: true,
+    default: None,
+    help: "the SHA-256 of the installer that you have looked at (curl -fsSL https://get.rke2.io | sha256sum); any other is not run",
+};
 const CHANNEL: ParamDecl = ParamDecl {
     name: "channel",
     kind: ParamType::Word { pattern: "[a-z0-9]([a-z0-9.-]*[a-z0-9])?" },
@@ -50,12 +57,17 @@ pub(super) const RKE2: BackendDecl = BackendDecl {
     on_by_default: true,
     needs: &["curl", "systemctl"],
     actions: &[
-        action("download", "fetches the installer from get.rke2.io and keeps it on the node", 10, &[ONLY_MODE]),
+        action(
+            "download",
+            "fetches the installer from get.rke2.io, checks it and keeps it on the node",
+            10,
+            &[SHA256, ONLY_MODE],
+        ),
         action(
             "install",
-            "runs the installer, which is fetched first if the node has none; starts nothing",
+            "runs the installer, which is fetched first if the node does not have this one; starts nothing",
             30,
-            &[INSTALL_MODE, VERSION, CHANNEL],
+            &[SHA256, INSTALL_MODE, VERSION, CHANNEL],
         ),
         action(
             "uninstall",

@@ -2,14 +2,16 @@
 //!
 //! Looked up by hand, since nothing is run only to see whether it is there.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// `program` in `PATH`, then in `further` folders.
-pub(super) fn locate(program: &str, further: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(further.iter().map(PathBuf::from)).collect();
-    folders.into_iter().map(|folder| folder.join(program)).find(|file| is_program(file))
+/// `program` in the folders of `path`, then in `further` ones.
+pub(crate) fn locate(program: &str, path: &OsStr, further: &[&str]) -> Option<PathBuf> {
+    // An empty or relative one is the working folder of whoever looks.
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    let all = folders.chain(further.iter().map(PathBuf::from));
+    all.map(|folder| folder.join(program)).find(|file| is_program(file))
 }
 
 fn is_program(file: &Path) -> bool {
@@ -27,12 +29,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().to_str().unwrap();
         let file = dir.path().join("grid-no-such-program");
-        assert_eq!(locate("grid-no-such-program", &[folder]), None);
+        let look = || locate("grid-no-such-program", "".as_ref(), &[folder]);
+        assert_eq!(look(), None);
         std::fs::write(&file, "").unwrap();
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-        assert_eq!(locate("grid-no-such-program", &[folder]), None);
+        assert_eq!(look(), None);
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
-        assert_eq!(locate("grid-no-such-program", &[folder]), Some(file));
-        assert!(locate("sh", &[]).is_some());
+        assert_eq!(look(), Some(file.clone()));
+        assert_eq!(locate("grid-no-such-program", folder.as_ref(), &[]), Some(file));
+        assert!(locate("sh", "/usr/bin:/bin".as_ref(), &[]).is_some());
     }
 }

@@ -1,26 +1,29 @@
 //! `rke2`: the installer of get.rke2.io, the scripts it leaves on the machine, and systemctl.
 //!
 //! ```text
-//!   download: curl → DATA/rke2/install.sh      install: DATA/rke2/install.sh with INSTALL_RKE2_* set
+//!   download: curl → sha256 → DATA/rke2/install.sh      install: sha256 → DATA/rke2/install.sh with INSTALL_RKE2_* set
 //!   uninstall: rke2-uninstall.sh               kill: rke2-killall.sh        start, stop, restart: systemctl
 //! ```
 //!
 //! The installer is kept in the worker's own folder, where nobody else can write, and is executed as a file: what a job
-//! says reaches it in its environment only, never as text of a script.
+//! says reaches it in its environment only, never as text of a script. It runs as root, and what the address serves changes: only a
+//! script with the digest that the job names is kept or run. What the installer itself fetches it checks by its own sums.
 //! A guard and no more: a `mode` is refused on a node where the other kind is active. Who joins which cluster is in
 //! RKE2's own configuration, which this backend does not touch.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use grid_folder::{create, make_dir};
 use grid_types::LeaseKey;
 use grid_types::decl::Params;
+use sha2::{Digest, Sha256};
 
 use super::systemd::systemctl;
-use super::{Backend, Run, params, programs};
+use super::{Backend, Run, params};
 use crate::exec::{Call, LeaseContext};
 
 const INSTALLER_URL: &str = "https://get.rke2.io";
@@ -55,7 +58,7 @@ impl Backend for Rke2 {
             match action.as_str() {
                 "download" => {
                     refuse_other_kind(&context, &given).await?;
-                    rke2.download(&context).await
+                    rke2.download(&context, params::required_text(&given, "sha256")?).await
                 }
                 "install" => {
                     refuse_other_kind(&context, &given).await?;
@@ -63,7 +66,7 @@ impl Backend for Rke2 {
                 }
                 "uninstall" => {
                     refuse_other_kind(&context, &given).await?;
-                    match programs::locate("rke2-uninstall.sh", &SCRIPT_FOLDERS) {
+                    match context.locate("rke2-uninstall.sh", &SCRIPT_FOLDERS) {
                         Some(script) => run_script(&context, &script).await,
                         None => {
                             context.write(b"rke2 is not installed here: nothing to do\n");
@@ -71,7 +74,7 @@ impl Backend for Rke2 {
                         }
                     }
                 }
-                "kill" => match programs::locate("rke2-killall.sh", &SCRIPT_FOLDERS) {
+                "kill" => match context.locate("rke2-killall.sh", &SCRIPT_FOLDERS) {
                     Some(script) => run_script(&context, &script).await,
                     None => Err("there is no rke2-killall.sh on this node: rke2 is not installed".to_owned()),
                 },
@@ -86,23 +89,27 @@ impl Backend for Rke2 {
 }
 
 impl Rke2 {
-    async fn download(&self, context: &LeaseContext) -> Result<(), String> {
+    async fn download(&self, context: &LeaseContext, digest: &str) -> Result<(), String> {
         let (folder, file) = (self.folder.clone(), self.installer());
         let unfinished = Part(self.part(&context.lease()));
         let part = unfinished.0.clone();
         let failed = |what: &str, path: &Path, error: &io::Error| format!("cannot {what} {}: {error}", path.display());
-        context.block(move || fs::create_dir_all(&folder).map_err(|e| failed("make", &folder, &e))).await??;
+        let prepare = move |part: &Path| make_dir(&folder).and_then(|()| create(part)).map(drop);
+        let to = part.clone();
+        context.block(move || prepare(&to).map_err(|e| failed("make", &to, &e))).await??;
         context.call(&download_call(&part)).await?.success(INSTALLER_URL)?;
-        let kept = file.clone();
-        context.block(move || keep(&part, &kept).map_err(|e| failed("keep", &kept, &e))).await??;
+        let (kept, digest) = (file.clone(), digest.to_owned());
+        context.block(move || keep(&part, &kept, &digest)).await??;
         context.write(format!("kept {INSTALLER_URL} as {}\n", file.display()).as_bytes());
         Ok(())
     }
 
     async fn install(&self, context: &LeaseContext, given: &Params) -> Result<(), String> {
-        let installer = self.installer();
-        if !installer.is_file() {
-            self.download(context).await?;
+        let (installer, digest) = (self.installer(), params::required_text(given, "sha256")?);
+        let (file, wanted) = (installer.clone(), digest.to_owned());
+        // None, another one, or one that was changed since.
+        if !context.block(move || sha256(&file).is_ok_and(|found| found == wanted)).await? {
+            self.download(context, digest).await?;
         }
         context.call(&install_call(&installer, given)).await?.success("(installer of rke2)")
     }
@@ -120,7 +127,9 @@ impl Drop for Part {
 
 fn download_call(part: &Path) -> Call {
     let part = part.to_string_lossy();
-    let fetch = ["--fail", "--silent", "--show-error", "--location", "--retry", "3", "--proto", "=https", "--tlsv1.2"];
+    // -q counts only as the first: no configuration of whoever the worker runs as.
+    let fetch =
+        ["-q", "--fail", "--silent", "--show-error", "--location", "--retry", "3", "--proto", "=https", "--tlsv1.2"];
     Call::new("curl", fetch.into_iter().chain(["--output", &part, INSTALLER_URL]))
 }
 
@@ -133,15 +142,31 @@ fn install_call(installer: &Path, given: &Params) -> Call {
     Call { env, ..Call::new(&installer.to_string_lossy(), [] as [&str; 0]) }
 }
 
-/// What a proxy or a login page sends instead would otherwise be run.
-fn keep(part: &Path, file: &Path) -> io::Result<()> {
-    let mut first = [0; 2];
-    File::open(part)?.read_exact(&mut first)?;
-    if &first != b"#!" {
-        return Err(io::Error::other("what was fetched is no script"));
+/// Only what the job names; the address may serve a newer script, or a proxy its login page.
+fn keep(part: &Path, file: &Path, digest: &str) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot keep {}: {error}", file.display());
+    let found = sha256(part).map_err(failed)?;
+    if found != digest {
+        return Err(format!(
+            "refused: what {INSTALLER_URL} serves has the SHA-256 {found}, and the job names {digest}; nothing was run: look at \
+             the script, then name its digest"
+        ));
     }
-    fs::set_permissions(part, Permissions::from_mode(0o700))?;
-    fs::rename(part, file)
+    fs::set_permissions(part, Permissions::from_mode(0o700)).map_err(failed)?;
+    fs::rename(part, file).map_err(failed)
+}
+
+fn sha256(file: &Path) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut open = grid_folder::open(file)?;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = open.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        hasher.update(&buffer[..count]);
+    }
 }
 
 async fn run_script(context: &LeaseContext, script: &Path) -> Result<(), String> {
@@ -180,7 +205,7 @@ mod tests {
         let fetch = download_call(Path::new("/d/install.sh.part"));
         assert_eq!(
             format!("{} {}", fetch.program, fetch.args.join(" ")),
-            "curl --fail --silent --show-error --location --retry 3 --proto =https --tlsv1.2 --output \
+            "curl -q --fail --silent --show-error --location --retry 3 --proto =https --tlsv1.2 --output \
              /d/install.sh.part https://get.rke2.io"
         );
         let given: Params = [("mode", "agent"), ("version", "v1.33.1+rke2r1"), ("channel", "stable")]
@@ -206,16 +231,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_script_is_kept() {
+    fn issue14_8_only_the_script_that_the_job_names_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let (part, file) = (dir.path().join("part"), dir.path().join("install.sh"));
+        let digest = "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf";
         for bad in ["", "<html>log in</html>"] {
             std::fs::write(&part, bad).unwrap();
-            assert!(keep(&part, &file).is_err());
+            assert!(keep(&part, &file, digest).unwrap_err().contains(digest));
             assert!(!file.exists());
         }
         std::fs::write(&part, "#!/bin/sh\n").unwrap();
-        keep(&part, &file).unwrap();
+        keep(&part, &file, digest).unwrap();
         assert!(file.is_file() && !part.exists());
     }
 }

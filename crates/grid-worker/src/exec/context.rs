@@ -1,6 +1,7 @@
 //! What a backend may do for its lease: write output, wait, run a program, block. Whatever it started through this is
 //! known, and gone when [`LeaseContext::clear`] returns, except for a blocking call that hangs: that one is told.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub struct LeaseContext {
 struct Started {
     groups: Vec<Group>,
     pumps: Vec<JoinHandle<()>>,
+    has_folder: bool,
 }
 
 impl LeaseContext {
@@ -68,6 +70,12 @@ impl LeaseContext {
         self.blocking.run(work).await
     }
 
+    /// `program` where programs of this worker are looked for, then in `further` folders.
+    #[must_use]
+    pub fn locate(&self, program: &str, further: &[&str]) -> Option<PathBuf> {
+        self.surroundings.environment.locate(program, further)
+    }
+
     /// Runs a program to its end; anything but exit code 0 is a failure.
     pub async fn run(&self, program: &str, args: Vec<String>) -> Result<(), String> {
         self.call(&Call::new(program, args)).await?.success("")
@@ -96,15 +104,20 @@ impl LeaseContext {
     fn spawn(&self, call: &Call, said: Said, at_end: oneshot::Sender<()>) -> Result<Spawned, String> {
         let LeaseKey { job, step, attempt, .. } = self.lease;
         let program = &call.program;
-        let mut env = vec![
-            ("GRID_JOB".to_owned(), job.to_string()),
-            ("GRID_STEP".to_owned(), step.to_string()),
-            ("GRID_ATTEMPT".to_owned(), attempt.to_string()),
-            ("GRID_NODE".to_owned(), self.node_id().to_string()),
+        let folder = self.surroundings.work.make(&self.lease);
+        let folder = folder.map_err(|error| format!("cannot make a working folder for {program}: {error}"))?;
+        locked(&self.started).has_folder = true;
+        let mut env = self.surroundings.environment.variables(&folder);
+        env.extend(call.env.iter().map(|(name, value)| ((*name).into(), value.into())));
+        let own = [
+            ("GRID_JOB", job.to_string()),
+            ("GRID_STEP", step.to_string()),
+            ("GRID_ATTEMPT", attempt.to_string()),
+            ("GRID_NODE", self.node_id().to_string()),
         ];
-        env.extend(call.env.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        env.extend(own.map(|(name, value)| (name.into(), value.into())));
         let mark = self.surroundings.mark(&self.lease);
-        let wanted = Program { program: program.clone(), args: call.args.clone(), env, mark };
+        let wanted = Program { program: program.clone(), args: call.args.clone(), env, folder, mark };
         let spawned = self.surroundings.processes.spawn(&wanted);
         let mut spawned = spawned.map_err(|error| format!("cannot start {program}: {error}"))?;
         let output = std::mem::replace(&mut spawned.output, Box::pin(tokio::io::empty()));
@@ -120,7 +133,7 @@ impl LeaseContext {
     /// blocking call does not return and is abandoned.
     pub(super) async fn clear(&self, grace: Duration) -> bool {
         let deadline = tokio::time::Instant::now() + GRACE;
-        let Started { groups, pumps } = std::mem::take(&mut *locked(&self.started));
+        let Started { groups, pumps, has_folder } = std::mem::take(&mut *locked(&self.started));
         for group in groups {
             if grace.is_zero() {
                 // What a successful lease moved out of its group, a daemon, is left alone.
@@ -133,6 +146,9 @@ impl LeaseContext {
                 }
             }
         }
+        if has_folder {
+            self.remove_folder().await;
+        }
         for mut pump in pumps {
             if tokio::time::timeout(DRAIN_LIMIT, &mut pump).await.is_err() {
                 // A daemon that a successful lease left behind on purpose still holds the pipe.
@@ -140,6 +156,14 @@ impl LeaseContext {
             }
         }
         self.blocking.have_returned_by(deadline).await
+    }
+
+    /// Everything that used it is gone, but for what a successful lease left behind on purpose.
+    async fn remove_folder(&self) {
+        let (work, lease) = (self.surroundings.work.clone(), self.lease);
+        if let Some(Err(error)) = off_runtime(move || work.remove(&lease)).await {
+            tracing::warn!(lease = %self.lease, %error, "its working folder could not be removed; the next start tries again");
+        }
     }
 
     /// The size of the output, whether some of it is kept nowhere, and its last bytes.

@@ -69,6 +69,8 @@ impl Rig {
             node_id: "web-01".parse().unwrap(),
             folder_mark: folder_mark(dir.path()),
             backends: Backends::single(Box::new(backend)),
+            environment: crate::environment::Environment::new(&[]).unwrap(),
+            work: super::WorkFolders::new(dir.path()),
             processes: Arc::new(SystemProcesses::new()),
             outputs: Arc::clone(&outputs),
             clock: Arc::new(MinuteLater(SystemClock::new())),

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::process::{Pid, kill_process, kill_process_group, test_kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::process::Command;
 
+use super::launch::{stop_ignoring_signals, with_task_umask};
 use super::procfs::{self, Stat};
 use super::{Exit, Group, MARK, Processes, Program, Signal, Spawned};
+use crate::backends::locate;
 
 #[derive(Debug, Clone, Copy)]
 pub struct SystemProcesses {
@@ -19,6 +22,10 @@ pub struct SystemProcesses {
 impl SystemProcesses {
     #[must_use]
     pub fn new() -> Self {
+        // Without a runtime nothing is started through it.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            stop_ignoring_signals();
+        }
         Self { machine_boot: procfs::machine_boot() }
     }
 }
@@ -32,21 +39,23 @@ impl Default for SystemProcesses {
 impl Processes for SystemProcesses {
     fn spawn(&self, program: &Program) -> io::Result<Spawned> {
         let (reader, writer) = io::pipe()?;
-        let mut command = Command::new(&program.program);
-        for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"GRID_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = Command::new(found(program)?);
         command
             .args(&program.args)
+            .env_clear()
             .envs(program.env.iter().map(|(name, value)| (name, value)))
             .env(MARK, &program.mark)
+            .current_dir(&program.folder)
             .stdin(Stdio::null())
             .stdout(writer.try_clone()?)
             .stderr(writer)
             .process_group(0);
-        let mut child = command.spawn()?;
+        let runtime = tokio::runtime::Handle::current();
+        let spawned = with_task_umask(|| {
+            let _entered = runtime.enter();
+            command.spawn()
+        });
+        let mut child = spawned.map_err(|_| io::Error::other("starting it panicked; see the worker's log"))??;
         // The command holds the writing ends; the reader sees the end only when all of them are gone.
         drop(command);
         let pgid = child.id().ok_or_else(|| io::Error::other("the process ended before it had an id"))?;
@@ -94,6 +103,17 @@ impl Processes for SystemProcesses {
         }
         left.len()
     }
+}
+
+/// By its path: looked for in the `PATH` that it gets, not in the worker's.
+fn found(program: &Program) -> io::Result<PathBuf> {
+    if program.program.contains('/') {
+        return Ok(PathBuf::from(&program.program));
+    }
+    let path = program.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+    let path = path.unwrap_or_default();
+    locate(&program.program, path, &[])
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("it is in none of {}", path.display())))
 }
 
 fn marked(marks: &BTreeSet<&str>) -> Vec<Stat> {

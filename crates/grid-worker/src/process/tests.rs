@@ -6,7 +6,8 @@ use super::{Exit, MARK, Processes, Program, Signal, SystemProcesses};
 
 fn shell(script: &str, mark: &str) -> Program {
     let args = vec!["-c".to_owned(), script.to_owned()];
-    Program { program: "/bin/sh".to_owned(), args, env: Vec::new(), mark: mark.to_owned() }
+    let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    Program { program: "sh".to_owned(), args, env, mark: mark.to_owned(), folder: "/".into() }
 }
 
 fn own_mark(name: &str) -> String {
@@ -39,6 +40,8 @@ async fn both_outputs_arrive_in_order_and_the_exit_is_told() {
     assert_eq!(spawned.exit.await.unwrap(), Exit::Code(7));
     let missing = Program { program: "/no/such/program".to_owned(), ..shell("", &mark) };
     assert!(processes.spawn(&missing).is_err());
+    let missing = Program { program: "grid-no-such-program".to_owned(), ..missing };
+    assert!(processes.spawn(&missing).err().unwrap().to_string().contains("/usr/bin:/bin"));
 }
 
 #[tokio::test]
@@ -110,8 +113,20 @@ async fn what_an_earlier_worker_left_is_killed_by_group_or_by_mark() {
 async fn a_process_gets_the_mark_and_what_it_is_given() {
     let mark = own_mark("env");
     let mut program = shell("echo \"$GRID_LEASE $GRID_JOB\"", &mark);
-    program.env.push(("GRID_JOB".to_owned(), "job-1".to_owned()));
+    program.env.push(("GRID_JOB".into(), "job-1".into()));
     let spawned = SystemProcesses::new().spawn(&program).unwrap();
     assert_eq!(text(spawned.output).await, format!("{mark} job-1\n"));
     assert_eq!(MARK, "GRID_LEASE");
+}
+
+#[tokio::test]
+async fn issue14_8_a_process_gets_its_own_folder_and_umask_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut program = shell("env | grep -vE '^(PWD|OLDPWD|SHLVL|_)=' | sort; pwd; umask; umask 0", &own_mark("clean"));
+    program.folder = dir.path().to_owned();
+    for _ in 0..2 {
+        let spawned = SystemProcesses::new().spawn(&program).unwrap();
+        let want = format!("GRID_LEASE={}\nPATH=/usr/bin:/bin\n{}\n0022\n", program.mark, dir.path().display());
+        assert_eq!(text(spawned.output).await, want);
+    }
 }

@@ -47,6 +47,8 @@ pub enum Kind {
     Urls,
     Labels,
     Backends,
+    /// Names of environment variables.
+    Variables,
     Integer {
         min: u64,
         max: u64,
@@ -138,6 +140,7 @@ pub const SECTIONS: &[Section] = &[
             key("data_dir", Kind::Text, &[("worker", "data_dir")]),
             key("enable_backends", Kind::Backends, &[("worker", "enable_backends"), ("node", "enable_backends")]),
             key("disable_backends", Kind::Backends, &[("worker", "disable_backends"), ("node", "disable_backends")]),
+            key("pass_env", Kind::Variables, &[("worker", "pass_env"), ("node", "pass_env"), ("dev", "pass_env")]),
             key("slots", Kind::Integer { min: 1, max: MAX_SLOTS as u64 }, &[("worker", "slots"), ("node", "slots")]),
             key("address", Kind::Text, &[("worker", "address"), ("node", "address")]),
             key(
@@ -211,6 +214,7 @@ impl Kind {
                 _ => vec![text(value)?],
             }),
             Self::Labels => labels(value),
+            Self::Variables => list(value)?.iter().map(|name| cli::variable(name)).collect(),
             Self::Backends => list(value)?.iter().map(|word| cli::backend(word)).collect(),
             Self::Integer { min, max } => {
                 let number = value.as_u64().filter(|number| (min..=max).contains(number));

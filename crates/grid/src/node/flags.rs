@@ -113,7 +113,7 @@ mod tests {
 
     fn node(line: &str) -> NodeArgs {
         match Cli::parse_from(line.split(' ')).verb {
-            Verb::Node(args) => args,
+            Verb::Node(args) => *args,
             _ => panic!("{line}"),
         }
     }

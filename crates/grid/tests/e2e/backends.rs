@@ -122,12 +122,13 @@ fn rke2_fetches_its_installer_runs_it_with_the_mode_and_spares_the_other_kind() 
             r#"case "$*" in *is-active*rke2-server.service) [ -e "${0%/*}/server-runs" ]; exit;; *is-active*) exit 3;; esac"#,
         );
     let dev = Dev::start_with_path(1, &stubs.path());
-    let ended = run(&dev, "rke2", "install", &json!({"mode": "agent", "version": "v1.33.1+rke2r1"}));
+    let digest = super::children::sha256("#!/bin/sh\necho \"type=$INSTALL_RKE2_TYPE version=$INSTALL_RKE2_VERSION\"\n");
+    let ended = run(&dev, "rke2", "install", &json!({"sha256": digest, "mode": "agent", "version": "v1.33.1+rke2r1"}));
     assert_eq!(ended.status(), "completed", "{ended}");
     assert!(output(&dev, &ended).ends_with("type=agent version=v1.33.1+rke2r1\n"), "{}", output(&dev, &ended));
-    let ended = run(&dev, "rke2", "install", &json!({"mode": "agent"}));
+    let ended = run(&dev, "rke2", "install", &json!({"sha256": digest, "mode": "agent"}));
     assert_eq!(output(&dev, &ended), "type=agent version=\n", "the installer is kept");
-    assert_eq!(run(&dev, "rke2", "download", &json!({})).status(), "completed");
+    assert_eq!(run(&dev, "rke2", "download", &json!({"sha256": digest})).status(), "completed");
     assert_eq!(run(&dev, "rke2", "start", &json!({"mode": "agent"})).status(), "completed");
     let calls = stubs.calls();
     assert_eq!(
@@ -137,7 +138,7 @@ fn rke2_fetches_its_installer_runs_it_with_the_mode_and_spares_the_other_kind() 
     assert_eq!(calls.iter().filter(|call| call.starts_with("curl ")).count(), 2, "{calls:?}");
 
     std::fs::write(stubs.folder().join("server-runs"), "").expect("written");
-    let ended = run(&dev, "rke2", "install", &json!({"mode": "agent"}));
+    let ended = run(&dev, "rke2", "install", &json!({"sha256": digest, "mode": "agent"}));
     let want = "refused: rke2-server.service is active on this node, and the job is for the other kind";
     assert_eq!((ended.status(), ended.error(0, "web-01")), ("failed", want), "{ended}");
     let ended = run(&dev, "rke2", "uninstall", &json!({"mode": "agent"}));

@@ -13,6 +13,7 @@ mod bad_peers;
 mod bad_requests;
 mod bench;
 mod chaos;
+mod children;
 mod clocks;
 mod command_line;
 mod conditions;

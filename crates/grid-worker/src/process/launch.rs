@@ -1,0 +1,67 @@
+//! What a program gets from the worker's process beside its arguments: a umask of 022, and no ignored signals.
+//!
+//! Both are inherited over `exec`, and nothing in safe code changes them between `fork` and `exec`. So they are arranged
+//! before: the umask in a thread that has one of its own (`unshare(CLONE_FS)`), because the worker's own files want 077; and a
+//! signal that this process was told to ignore gets a handler that does nothing, which the kernel resets for a program where it
+//! would keep "ignored". The standard library does the same for SIGPIPE and the signal mask.
+
+use std::sync::Mutex;
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::fs::Mode;
+use rustix::process::umask;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What packages and their scripts expect.
+const UMASK: u32 = 0o022;
+
+/// Calls `launch`, which starts a process, so that this process has the umask of tasks.
+pub(super) fn with_task_umask<T: Send>(launch: impl FnOnce() -> T + Send) -> std::thread::Result<T> {
+    std::thread::scope(|scope| scope.spawn(|| in_own_thread(launch)).join())
+}
+
+fn in_own_thread<T>(launch: impl FnOnce() -> T) -> T {
+    /// Where a container does not allow `unshare`, the umask is that of all threads.
+    static ALL_THREADS: Mutex<()> = Mutex::new(());
+    if unshare(CloneFlags::CLONE_FS).is_ok() {
+        umask(Mode::from_raw_mode(UMASK));
+        return launch();
+    }
+    let _one_at_a_time = ALL_THREADS.lock();
+    let own = umask(Mode::from_raw_mode(UMASK));
+    let launched = launch();
+    umask(own);
+    launched
+}
+
+/// Signals that this process was started to ignore (`nohup`, a shell's background job) end the programs of leases as usual.
+/// Called inside a tokio runtime.
+pub(super) fn stop_ignoring_signals() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    for number in ignored(&status) {
+        // Refused for those that no handler can have.
+        if let Err(error) = signal(SignalKind::from_raw(number)) {
+            tracing::debug!(number, "programs of leases ignore this signal: {error}");
+        }
+    }
+}
+
+/// Standard signals only, without SIGPIPE.
+fn ignored(status: &str) -> Vec<i32> {
+    const SIGPIPE: i32 = 13;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);
+    (1..32).filter(|number| *number != SIGPIPE && mask >> (number - 1) & 1 == 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ignored;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        assert_eq!(ignored("Name:\tgrid\nSigIgn:\t0000000000001007\n"), [1, 2, 3]);
+        assert_eq!(ignored("SigIgn:\t0000000000000000\n"), [] as [i32; 0]);
+        assert_eq!(ignored(""), [] as [i32; 0]);
+    }
+}
