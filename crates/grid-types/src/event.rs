@@ -17,7 +17,7 @@ coded! {
     /// `text` takes the job that the event is about, if it is about one.
     pub enum Event, text(job: Option<JobId>) {
         0 JobSubmitted { 0 target: Target } => format!("target {target}");
-        1 JobStarted { 0 nodes: u32 } => format!("{nodes} nodes");
+        1 JobStarted { 0 nodes: u32 } => on_nodes(*nodes);
         2 JobPaused { 0 wait: Wait } => job.map(|job| wait.text(job)).unwrap_or_default();
         3 JobContinued => "running again";
         /// Its `on_failure` phases may still run.
@@ -26,8 +26,8 @@ coded! {
             Some(_) => format!("{status}: {}", reason_text(reason.as_ref(), job)),
             None => format!("{status}: all done"),
         };
-        6 JobResumed { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {nodes} nodes");
-        7 JobRetried { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {nodes} nodes");
+        6 JobResumed { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {}", on_nodes(*nodes));
+        7 JobRetried { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {}", on_nodes(*nodes));
         /// `backup`: as the entry that restored it has it.
         8 JobHeld { 0 backup: String } => format!("restored from a backup of {backup}");
         9 JobReleased => "it may go on after the restore";
@@ -138,6 +138,11 @@ impl Event {
     }
 }
 
+/// `1 node`, `3 nodes`
+pub(crate) fn on_nodes(nodes: u32) -> String {
+    format!("{nodes} node{}", if nodes == 1 { "" } else { "s" })
+}
+
 fn reason_text(reason: Option<&Reason>, job: Option<JobId>) -> String {
     reason.zip(job).map(|(reason, job)| reason.text(job)).unwrap_or_default()
 }
@@ -204,6 +209,8 @@ mod tests {
             "warning → unhealthy: no message for 31s; more than half of the nodes are silent, so none is declared dead"
         );
         assert_eq!(moved.subject(None, Some("web-01")), "web-01");
+        let started = [1, 2].map(|nodes| Event::JobStarted { nodes }.text(job));
+        assert_eq!(started, ["1 node", "2 nodes"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 
 use crate::coded::coded;
 use crate::decl::backend;
+use crate::event::on_nodes;
 use crate::ids::{JobId, StepIndex};
 use crate::job::{Target, Tolerance};
 use crate::name::NodeId;
@@ -69,15 +70,16 @@ coded! {
         41 TargetGone { 0 target: Target } => format!("no known node matches {target} any more");
         42 JobTimedOut { 0 limit_ms: u64 } => format!("timeout: the job ran longer than {}", Span::from_ms(*limit_ms));
         43 ToleranceExceeded { 0 failed: u32, 1 nodes: u32, 2 tolerated: Tolerance } =>
-            format!("failed on {failed} of {nodes} nodes, more than the tolerated {tolerated}");
+            format!("failed on {failed} of {}, more than the tolerated {tolerated}", on_nodes(*nodes));
         44 StepFailed { 0 step: StepIndex, 1 node: NodeId } => format!("step {step} failed on {node} (fail-fast)");
         45 AllFailed { 0 nodes: u32 } => format!("no node is left: all {nodes} failed");
         46 NobodyReachable => "no node was reachable";
         47 OthersOffline => "no node is left: the others were offline";
         48 PhaseUnreached { 0 step: StepIndex } => format!("no node was left or reachable for step {step}");
         49 RetriedOffline => "nodes that were to be retried were offline";
-        50 SomeFailed { 0 failed: u32, 1 nodes: u32 } => format!("failed on {failed} of {nodes} nodes");
-        51 UnknownLeftOut { 0 nodes: u32 } => format!("{nodes} nodes were left out after an unknown outcome");
+        50 SomeFailed { 0 failed: u32, 1 nodes: u32 } => format!("failed on {failed} of {}", on_nodes(*nodes));
+        51 UnknownLeftOut { 0 nodes: u32 } =>
+            format!("{} left out after an unknown outcome", if *nodes == 1 { "1 node was".to_owned() } else { format!("{nodes} nodes were") });
         52 OfflineSkipped => "offline nodes were skipped";
         /// A retry left nodes alone that miss parts; `rest`: how the retry itself ended.
         53 RetryIncomplete { 0 rest: Option<Box<Reason>>, 1 nodes: u32 } => retry_incomplete(rest.as_deref(), *nodes, job);

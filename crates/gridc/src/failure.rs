@@ -108,7 +108,10 @@ impl Failure {
                 format!("see what it is at: gridc job why {job}"),
                 format!("stop it:           gridc job cancel {job}"),
             ],
-            Self::StillBusy { node, .. } => vec![format!("gridc node info {node} shows what it holds")],
+            Self::StillBusy { node, .. } => vec![
+                "gridc job list --status running shows what may still run there".to_owned(),
+                format!("gridc node drain {node} --wait goes on waiting"),
+            ],
             Self::Invalid { .. } | Self::NotFound(_) | Self::Output(_) | Self::Runtime(_) => Vec::new(),
         }
     }
