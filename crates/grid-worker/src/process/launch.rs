@@ -21,13 +21,18 @@ pub(super) fn with_task_umask<T: Send>(launch: impl FnOnce() -> T + Send) -> std
 }
 
 fn in_own_thread<T>(launch: impl FnOnce() -> T) -> T {
-    /// Where a container does not allow `unshare`, the umask is that of all threads.
-    static ALL_THREADS: Mutex<()> = Mutex::new(());
     if unshare(CloneFlags::CLONE_FS).is_ok() {
         umask(Mode::from_raw_mode(UMASK));
         return launch();
     }
-    let _one_at_a_time = ALL_THREADS.lock();
+    with_umask_of_all_threads(launch)
+}
+
+/// Where a container does not allow `unshare`: a file that a library creates at this moment is readable for others, in a folder that
+/// they cannot enter, until the next start.
+fn with_umask_of_all_threads<T>(launch: impl FnOnce() -> T) -> T {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock();
     let own = umask(Mode::from_raw_mode(UMASK));
     let launched = launch();
     umask(own);
@@ -56,7 +61,20 @@ fn ignored(status: &str) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::ignored;
+    use super::{ignored, with_task_umask, with_umask_of_all_threads};
+
+    fn umask_now() -> String {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap().trim().to_owned()
+    }
+
+    #[test]
+    fn issue14_8_the_umask_of_tasks_is_not_the_workers() {
+        let own = umask_now();
+        assert_eq!(with_task_umask(umask_now).unwrap(), "0022");
+        assert_eq!(with_umask_of_all_threads(umask_now), "0022");
+        assert_eq!(umask_now(), own);
+    }
 
     #[test]
     fn ignored_signals_are_read_from_the_mask() {
