@@ -16,6 +16,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use grid_controller::{Control, Refusal};
+use grid_proto::refusals::{Kind, Port, refuse};
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Code, Faults};
 use serde_json::{Map, Value};
@@ -225,6 +226,7 @@ async fn refused(place: Option<&Arrival<'_>>) {
 }
 
 fn too_slow() -> Refused {
+    refuse(Port::Api, Kind::Silent, format_args!("a body arrives too slowly while others wait for its place"));
     let message = "the body arrives too slowly while other clients wait for its place; send it again";
     Refused::of_field(Code::BadRequest, "", message)
 }

@@ -25,6 +25,7 @@ pub async fn stamp<C: Control>(State(control): State<C>, request: Request, next:
     let mut response = next.run(request).await;
     match response.extensions_mut().remove::<Refused>() {
         Some(refused) => {
+            refused.count();
             let role = refused.role().cloned().unwrap_or_else(|| control.role());
             refused.write_into(&mut response, &role);
             put_headers(response.headers_mut(), &role.node_id, role.role, role.leader_epoch);

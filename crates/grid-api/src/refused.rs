@@ -10,6 +10,8 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use grid_controller::Refusal;
+use grid_proto::Foreign;
+use grid_proto::refusals::{Kind, Port, refuse};
 use grid_types::api::{ErrorDoc, NotLeaderDoc, Role, RoleDoc, fault_docs};
 use grid_types::{Code, Faults};
 use serde::Serialize;
@@ -74,6 +76,17 @@ impl Refused {
 
     fn by_role(refusal: Refusal, role: RoleDoc) -> Self {
         Self(Box::new(Cause { refusal, role: Some(role) }))
+    }
+
+    /// Counts what no well-behaved client sends.
+    pub fn count(&self) {
+        let kind = match self.0.refusal.code {
+            Code::TooLarge => Kind::TooLarge,
+            Code::WrongHost => Kind::WrongHost,
+            Code::Forbidden => Kind::OtherOrigin,
+            _ => return,
+        };
+        refuse(Port::Api, kind, format_args!("{}", Foreign(&self.0.refusal.message)));
     }
 
     pub fn role(&self) -> Option<&RoleDoc> {

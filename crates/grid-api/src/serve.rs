@@ -8,6 +8,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use grid_controller::Control;
 use grid_proto::listen::Places;
-use grid_proto::refusals::{Kind, Port};
+use grid_proto::refusals::{Kind, Port, refuse};
 use grid_types::Code;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -157,7 +158,10 @@ async fn connection(stream: TcpStream, router: Router, reached: Reached, patienc
         return;
     }
     let mut closing = streams.closing.clone();
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&has_asked);
     let service = router.map_request(move |request: hyper::Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(patience.body);
         request.extensions_mut().insert(streams.clone());
@@ -180,5 +184,10 @@ async fn connection(stream: TcpStream, router: Router, reached: Reached, patienc
     };
     if let Err(error) = result {
         tracing::debug!(%error, "a connection ended early");
+        if error.is_parse() {
+            refuse(Port::Api, Kind::Malformed, format_args!("a request that is not HTTP/1.1"));
+        } else if error.is_timeout() && !has_asked.load(Ordering::Relaxed) {
+            refuse(Port::Api, Kind::Silent, format_args!("a connection without a request"));
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   accept --place left?--yes--> valid call within 15 s --> calls … --no call for a while--> closed
 //!                       |                            \\--none--> closed, counted
-//!                        \--no--> closed at once, counted (`refusals`)
+//!                        \--no--> the oldest without a valid call is closed instead, counted (`refusals`); if there is none: closed at once
 //! ```
 //!
 //! A failure to accept (most likely too many open files) is logged and tried again; it never ends the listener.
@@ -12,28 +12,27 @@
 //! before its first valid call ([`Caller::prove`], said by whoever can tell) not even then.
 //! Not here: how many places a listener has (`grid::open_files`).
 
-use std::convert::Infallible;
+mod connection;
+mod counted;
+
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use http_body::{Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep};
-use tonic::body::Body;
 use tonic::codegen::tokio_stream::Stream;
-use tonic::codegen::{BoxFuture, Bytes, Service, http};
-use tonic::transport::server::{Connected, TcpConnectInfo};
-use tonic::{Code, Status};
+
+use connection::Shared;
+pub use connection::{Caller, Connection};
+pub use counted::Counted;
 
 use crate::refusals::{Kind, Port, refuse};
 
-/// From the connection to its first valid call.
-const FIRST_CALL_LIMIT: Duration = Duration::from_secs(15);
 /// After a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// The same trouble of one listener is logged once in this time.
@@ -104,12 +103,34 @@ pub struct Incoming {
     places: Arc<Places>,
     idle: Duration,
     pause: Option<Pin<Box<Sleep>>>,
+    /// Oldest first; some of them have made a valid call since, or are gone.
+    unproven: VecDeque<Weak<Shared>>,
 }
 
 impl Incoming {
     #[must_use]
     pub fn new(listener: TcpListener, places: Arc<Places>, idle: Duration) -> Self {
-        Self { listener, places, idle, pause: None }
+        Self { listener, places, idle, pause: None, unproven: VecDeque::new() }
+    }
+
+    /// A free place, or that of the oldest connection that has not made a valid call.
+    fn place(&mut self) -> Option<Place> {
+        if let Some(place) = self.places.take() {
+            return Some(place);
+        }
+        while let Some(oldest) = self.unproven.pop_front() {
+            if let Some(place) = oldest.upgrade().and_then(|oldest| oldest.give_up()) {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    fn watch(&mut self, shared: &Arc<Shared>) {
+        if self.unproven.len() >= 2 * self.places.most + 16 {
+            self.unproven.retain(|shared| shared.upgrade().is_some_and(|shared| !shared.is_proven()));
+        }
+        self.unproven.push_back(Arc::downgrade(shared));
     }
 }
 
@@ -124,10 +145,12 @@ impl Stream for Incoming {
             }
             match ready!(self.listener.poll_accept(cx)) {
                 Ok((stream, _)) => {
-                    let Some(place) = self.places.take() else { continue };
+                    let Some(place) = self.place() else { continue };
                     // The only error is a connection that has ended, which its first read tells.
                     let _ = stream.set_nodelay(true);
-                    return Poll::Ready(Some(Ok(Connection::new(stream, place, self.idle))));
+                    let connection = Connection::new(stream, place, self.idle);
+                    self.watch(&connection.shared);
+                    return Poll::Ready(Some(Ok(connection)));
                 }
                 Err(error) => {
                     self.places.cannot_accept(&error);
@@ -135,207 +158,6 @@ impl Stream for Incoming {
                 }
             }
         }
-    }
-}
-
-/// A socket that has a place, until it is idle for too long.
-pub struct Connection {
-    stream: TcpStream,
-    /// Runs until a call was accepted.
-    unproven: Option<Pin<Box<Sleep>>>,
-    /// Runs while nothing is asked for.
-    timer: Option<Pin<Box<Sleep>>>,
-    idle: Duration,
-    caller: Caller,
-    place: Place,
-}
-
-impl Connection {
-    fn new(stream: TcpStream, place: Place, idle: Duration) -> Self {
-        let unproven = Some(Box::pin(sleep(FIRST_CALL_LIMIT)));
-        let caller = Caller { tcp: stream.connect_info(), calls: Arc::default(), is_proven: Arc::default() };
-        Self { stream, unproven, timer: None, idle, caller, place }
-    }
-
-    /// Whether nothing was asked for long enough.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.caller.is_proven.load(Ordering::Acquire) {
-            self.unproven = None;
-        }
-        if let Some(limit) = &mut self.unproven {
-            let is_over = limit.as_mut().poll(cx).is_ready();
-            if is_over {
-                let limit = FIRST_CALL_LIMIT.as_secs();
-                refuse(
-                    self.place.0.port,
-                    Kind::Silent,
-                    format_args!("a connection without a valid call for {limit} s"),
-                );
-            }
-            return is_over;
-        }
-        if self.caller.calls.load(Ordering::Acquire) > 0 {
-            self.timer = None;
-            return false;
-        }
-        let idle = self.idle;
-        self.timer.get_or_insert_with(|| Box::pin(sleep(idle))).as_mut().poll(cx).is_ready()
-    }
-}
-
-/// Who calls, and over which connection.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    tcp: TcpConnectInfo,
-    calls: Arc<AtomicUsize>,
-    is_proven: Arc<AtomicBool>,
-}
-
-impl Caller {
-    /// It has made a valid call: from now on its connection may stay for as long as it is used.
-    pub fn prove(&self) {
-        self.is_proven.store(true, Ordering::Release);
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = Caller;
-
-    fn connect_info(&self) -> Caller {
-        self.caller.clone()
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if self.poll_idle(cx) {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer asks for nothing")));
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-/// A service that tells its connections while a call is open, and counts calls that could not be read.
-#[derive(Debug, Clone)]
-pub struct Counted<S> {
-    port: Port,
-    service: S,
-}
-
-impl<S> Counted<S> {
-    pub fn new(port: Port, service: S) -> Self {
-        Self { port, service }
-    }
-}
-
-impl<S> Service<http::Request<Body>> for Counted<S>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.service.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let caller = request.extensions().get::<Caller>().cloned();
-        let open = caller.map(|Caller { tcp, calls, .. }| {
-            // Where tonic looks for the caller's address.
-            request.extensions_mut().insert(tcp);
-            Open::new(calls)
-        });
-        let port = self.port;
-        let answered = self.service.call(request);
-        Box::pin(async move {
-            let response = answered.await?;
-            count_unreadable(port, response.headers());
-            Ok(response.map(|body| Body::new(OpenBody { body, _open: open })))
-        })
-    }
-}
-
-/// Refusals of a handler have it; see `grid-fabric`.
-const HANDLERS_CODE: &str = "grid-code";
-
-/// What tonic itself refuses, before any handler sees it.
-fn count_unreadable(port: Port, headers: &http::HeaderMap) {
-    let Some(code) = headers.get(Status::GRPC_STATUS).filter(|_| !headers.contains_key(HANDLERS_CODE)) else { return };
-    match Code::from_bytes(code.as_bytes()) {
-        Code::OutOfRange => refuse(port, Kind::TooLarge, format_args!("a message is larger than its call allows")),
-        Code::Internal => refuse(port, Kind::Malformed, format_args!("a message cannot be read")),
-        Code::Unimplemented => {
-            refuse(port, Kind::Malformed, format_args!("an unknown call, or one in an unknown encoding"));
-        }
-        _ => {}
-    }
-}
-
-/// A call, until its answer is gone.
-struct Open(Arc<AtomicUsize>);
-
-impl Open {
-    fn new(calls: Arc<AtomicUsize>) -> Self {
-        calls.fetch_add(1, Ordering::AcqRel);
-        Self(calls)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-struct OpenBody {
-    body: Body,
-    _open: Option<Open>,
-}
-
-impl http_body::Body for OpenBody {
-    type Data = Bytes;
-    type Error = tonic::Status;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
@@ -347,9 +169,37 @@ mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
     use tonic::codegen::tokio_stream::StreamExt;
+    use tonic::transport::server::Connected;
 
     use super::{Incoming, Places};
     use crate::refusals::{Kind, Port};
+
+    #[tokio::test]
+    async fn issue14_3_a_crowd_that_says_nothing_keeps_nobody_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Places::new(Port::Grpc, Kind::TooManyConnections, 2);
+        let mut incoming = Incoming::new(listener, Arc::clone(&places), Duration::from_secs(60));
+        let mut clients = Vec::new();
+        let mut next = async || {
+            clients.push(TcpStream::connect(address).await.unwrap());
+            tokio::time::timeout(Duration::from_secs(60), incoming.next()).await.expect("a place").unwrap().unwrap()
+        };
+        let proven = next().await;
+        proven.connect_info().prove();
+        let mut oldest = next().await;
+        // Takes the place of the oldest that has said nothing, which is closed.
+        let read = tokio::spawn(async move { oldest.read(&mut [0; 8]).await });
+        let newer = next().await;
+        let closed = tokio::time::timeout(Duration::from_secs(60), read).await.expect("closed").unwrap();
+        assert_eq!(closed.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        newer.connect_info().prove();
+        let one_too_many = TcpStream::connect(address).await.unwrap();
+        assert!(places.take().is_none(), "both places are in use");
+        drop((proven, newer));
+        assert!(places.take().is_some());
+        drop(one_too_many);
+    }
 
     #[tokio::test]
     async fn issue13_connections_beyond_the_places_are_closed_and_places_come_back() {
@@ -361,7 +211,9 @@ mod tests {
         let mut served = Vec::new();
         for _ in 0..2 {
             clients.push(TcpStream::connect(address).await.unwrap());
-            served.push(incoming.next().await.unwrap().unwrap());
+            let connection = incoming.next().await.unwrap().unwrap();
+            connection.connect_info().prove();
+            served.push(connection);
         }
         let mut third = TcpStream::connect(address).await.unwrap();
         let next = tokio::spawn(async move { incoming.next().await.unwrap().unwrap() });

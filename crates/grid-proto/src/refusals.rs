@@ -92,6 +92,10 @@ kinds! {
     StreamReplaced => "stream_replaced",
     /// A worker names a lease that nobody can have granted to it.
     InventedLease => "invented_lease",
+    /// A request for a host that this controller does not answer for.
+    WrongHost => "wrong_host",
+    /// A request that a web page of another origin made.
+    OtherOrigin => "other_origin",
 }
 
 struct Counter {

@@ -15,6 +15,9 @@ use crate::outlet::Outlet;
 static STDOUT: LazyLock<Outlet> = LazyLock::new(Outlet::stdout);
 static STDERR: LazyLock<Outlet> = LazyLock::new(Outlet::stderr);
 
+/// Of one entry of the log; nothing that this program says itself is longer.
+const MAX_ENTRY_BYTES: usize = 16 * 1024;
+
 /// For what is still queued when the process ends; a reader that has stopped must not keep it.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -37,7 +40,13 @@ pub struct Log(Outlet);
 
 impl Write for Log {
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
-        self.0.push(log_line(&String::from_utf8_lossy(entry)).as_bytes());
+        let shown = &entry[..entry.len().min(MAX_ENTRY_BYTES)];
+        let mut line = log_line(&String::from_utf8_lossy(shown));
+        if shown.len() < entry.len() {
+            line.pop();
+            line.push_str(&format!(" and {} more bytes\n", entry.len() - shown.len()));
+        }
+        self.0.push(line.as_bytes());
         Ok(entry.len())
     }
 

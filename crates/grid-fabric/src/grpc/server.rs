@@ -31,6 +31,11 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 /// Streams of one worker: its session, its calls, and the outputs it sends.
 const STREAMS_PER_CONNECTION: u32 = 64;
 const MAX_HEADER_BYTES: u32 = 8 << 10;
+/// A worker answers a reader with 64 KiB at a time.
+const MAX_CHUNK_BYTES: usize = 256 << 10;
+const MAX_SMALL_BYTES: usize = 16 << 10;
+const REGISTER_PATH: &str = "/grid.worker.v1.Fabric/RegisterNode";
+const LOGS_PATH: &str = "/grid.worker.v1.Fabric/StreamLogs";
 /// A worker has a session on its connection; one without any call is not a worker.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 /// The list of sessions is swept when it grew by this much.
@@ -48,8 +53,13 @@ pub async fn serve<H: Hub>(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let desk = Arc::new(Desk { hub, sessions: Mutex::default() });
-    let generated = FabricServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let service = LeanService { generated, desk: Arc::clone(&desk) };
+    let with = |most| FabricServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(most);
+    let service = LeanService {
+        register: with(MAX_MESSAGE_BYTES),
+        logs: with(MAX_CHUNK_BYTES),
+        small: with(MAX_SMALL_BYTES),
+        desk: Arc::clone(&desk),
+    };
     let (began, mut shutting_down) = tokio::sync::watch::channel(false);
     let signal = async {
         shutdown.await;
@@ -193,15 +203,19 @@ impl<H: Hub> Fabric for Desk<H> {
     }
 }
 
-/// The generated service, but for the Heartbeat call, which gets the lean codec.
+/// The generated service, with a limit for each call's messages; the Heartbeat call gets the lean codec.
 struct LeanService<H: Hub> {
-    generated: FabricServer<Desk<H>>,
+    /// A registration lists what the worker's journal has.
+    register: FabricServer<Desk<H>>,
+    logs: FabricServer<Desk<H>>,
+    small: FabricServer<Desk<H>>,
     desk: Arc<Desk<H>>,
 }
 
 impl<H: Hub> Clone for LeanService<H> {
     fn clone(&self) -> Self {
-        Self { generated: self.generated.clone(), desk: Arc::clone(&self.desk) }
+        let Self { register, logs, small, desk } = self;
+        Self { register: register.clone(), logs: logs.clone(), small: small.clone(), desk: Arc::clone(desk) }
     }
 }
 
@@ -215,8 +229,11 @@ impl<H: Hub> Service<http::Request<tonic::body::Body>> for LeanService<H> {
     }
 
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
-        if request.uri().path() != HEARTBEAT_PATH {
-            return self.generated.call(request);
+        match request.uri().path() {
+            HEARTBEAT_PATH => {}
+            REGISTER_PATH => return self.register.call(request),
+            LOGS_PATH => return self.logs.call(request),
+            _ => return self.small.call(request),
         }
         let heartbeat = Heartbeat(Arc::clone(&self.desk));
         Box::pin(async move {

@@ -18,7 +18,7 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a small payload").to_be_bytes();
     let mut bytes = vec![length[1], length[2], length[3], kind, flags];
     bytes.extend(stream.to_be_bytes());
@@ -26,12 +26,12 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn hello() -> Vec<u8> {
+pub fn hello() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
 /// HPACK without its table: each header literal.
-fn call(stream: u32, path: &str) -> Vec<u8> {
+pub fn call(stream: u32, path: &str) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in [
         (":method", "POST"),
@@ -50,7 +50,7 @@ fn call(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &block)
 }
 
-fn message(claimed: u32, bytes: &[u8]) -> Vec<u8> {
+pub fn message(claimed: u32, bytes: &[u8]) -> Vec<u8> {
     [&[0][..], &claimed.to_be_bytes(), bytes].concat()
 }
 

@@ -1,5 +1,5 @@
 //! Workers gone bad, and clients that pretend to be one: raw gRPC at the workers' port of a real server.
 
 mod lists;
-mod peer;
+pub mod peer;
 mod sessions;

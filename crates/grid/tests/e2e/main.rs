@@ -22,6 +22,7 @@ mod crowd;
 mod damage;
 mod endings;
 mod events;
+mod floods;
 mod folders;
 mod ha_conformance;
 mod ha_failover;
