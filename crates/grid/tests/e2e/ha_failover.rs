@@ -259,3 +259,25 @@ fn issue13_20_a_flood_of_expensive_reads_changes_no_leader_and_holds_up_no_commi
     assert_eq!(trio.roles()[&leader]["leader_epoch"], epoch);
     trio.wait_equal();
 }
+
+/// No term lasts as long as the job's timeout, and none has anything to write but its own beginning.
+#[test]
+fn issue13_11_frequent_changes_of_the_leader_do_not_freeze_a_deadline() {
+    let mut trio = Trio::start(&[("w1", "")]);
+    trio.workers.get_mut("w1").expect("started").terminate();
+    let body = with(job("node:w1", [echo()]), json!({"offline": "wait", "timeout": "8s"}));
+    let id = trio.submit("waits", &body);
+    let mut terms = 0;
+    let ended = wait_until("its deadline", 2 * LIMIT, || {
+        let leader = trio.wait_leader();
+        let seen = trio.api(&leader).job(&id);
+        if !seen.ended() {
+            trio.gridc().run(&["cluster", "step-down"]);
+            trio.wait_other_leader(&leader);
+            terms += 1;
+        }
+        ensure(seen.ended(), format!("{seen}"))?;
+        Ok(seen)
+    });
+    assert!(ended.status() == "failed" && terms > 1, "{terms} terms: {ended}");
+}

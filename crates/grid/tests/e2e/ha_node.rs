@@ -172,6 +172,20 @@ fn e8_a_promoted_controller_lets_its_worker_finish_before_it_gives_out_work() {
     promotion.the_lost_one_comes_back();
 }
 
+/// The leader gives up on a lease 30 s after its timeout. The pause lasts longer, and what is not sent meanwhile has no
+/// deadline.
+#[test]
+fn e8_what_is_not_sent_while_the_local_worker_finishes_does_not_expire() {
+    let promotion = Promotion::of("--drain-timeout 2m", "45s");
+    let short = with(echo(), json!({"timeout": "1s"}));
+    let waiting = promotion.trio.submit("short", &job(&format!("node:{}-worker", promotion.other), [short]));
+    let api = promotion.trio.api(&promotion.promoted);
+    let ended = api.wait_ended_within(&waiting, 3 * LIMIT);
+    assert_eq!(ended.status(), "completed", "{ended}");
+    assert_eq!(api.wait_ended(&promotion.running).status(), "completed", "{ended}");
+    assert_eq!(promotion.record.duplicates(), [], "a once attempt ran twice");
+}
+
 #[test]
 fn e8_a_worker_that_does_not_finish_in_time_is_stopped_before_work_is_given_out() {
     let promotion = Promotion::of("--drain-timeout 3s", "500s");
