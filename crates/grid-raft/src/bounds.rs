@@ -11,6 +11,7 @@
 //! | index | at most [`INDEX_STEP`] above the end of one's own log, never above [`MAX_INDEX`] |
 //! | `previous`, `committed`, `last`, entries: term | not above the ballot's; below it for the log of a candidate |
 //! | entries | [`MAX_ENTRIES`]; their indices follow `previous` without a gap, their terms never fall; none contradicts what is applied |
+//! | floors | [`MAX_MEMBERS`]; none counts above `committed` (`contact`) |
 //! | content of an entry | empty for a blank one, else [`MAX_PAYLOAD_BYTES`] |
 //! | membership | [`MAX_MEMBERSHIP_BYTES`], [`MAX_MEMBERS`] members, one or two sets of voters, each text [`MAX_TEXT_BYTES`] |
 //! | snapshot id | `TERM-INDEX-HASH` of its own `last`; the hash has 64 hexadecimal digits |
@@ -72,6 +73,9 @@ impl Known {
         self.position(request.committed.as_ref(), ballot.term)?;
         if request.entries.len() > MAX_ENTRIES {
             return Err((Kind::OutOfBounds, "too many entries"));
+        }
+        if request.floors.len() > MAX_MEMBERS {
+            return Err((Kind::OutOfBounds, "too many floors"));
         }
         self.contradiction(request.previous.as_ref())?;
         let mut before = request.previous;

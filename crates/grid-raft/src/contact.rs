@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use openraft::LogId;
 
+use crate::bounds::MAX_MEMBERS;
 use crate::group::Membership;
 
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ struct Heard {
     leader: Option<Instant>,
     /// The last entry that each member has acknowledged to this one, as the leader of the term.
     acknowledged: BTreeMap<u64, (u64, LogId<u64>)>,
+    /// Up to where each member has had every entry, all of them committed: in no term can they have been taken back.
+    floors: BTreeMap<u64, LogId<u64>>,
 }
 
 impl Contact {
@@ -45,6 +48,27 @@ impl Contact {
     /// What it has acknowledged in that term: while it lasts, no other leader can have taken anything of it back.
     pub fn acknowledged_in(&self, member: u64, term: u64) -> Option<LogId<u64>> {
         self.lock().acknowledged.get(&member).filter(|(of, _)| *of == term).map(|(_, last)| *last)
+    }
+
+    /// `member` has had every entry up to `last`, and those up to `committed` are committed.
+    pub fn had(&self, member: u64, last: Option<LogId<u64>>, committed: Option<LogId<u64>>) {
+        let Some((last, committed)) = last.zip(committed) else { return };
+        let at = if last.index < committed.index { last } else { committed };
+        let mut heard = self.lock();
+        let has_room = heard.floors.len() < MAX_MEMBERS;
+        match heard.floors.get_mut(&member) {
+            Some(floor) if floor.index < at.index => *floor = at,
+            None if has_room => drop(heard.floors.insert(member, at)),
+            _ => {}
+        }
+    }
+
+    pub fn floor(&self, member: u64) -> Option<LogId<u64>> {
+        self.lock().floors.get(&member).copied()
+    }
+
+    pub fn floors(&self) -> Vec<(u64, LogId<u64>)> {
+        self.lock().floors.iter().map(|(member, at)| (*member, *at)).collect()
     }
 
     pub fn followed_a_leader(&self) {
@@ -87,6 +111,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::{Duration, Instant};
 
+    use openraft::{CommittedLeaderId, LogId};
+
     use super::Contact;
     use crate::group::{Member, Membership};
 
@@ -102,5 +128,21 @@ mod tests {
         contact.answered(3, Instant::now());
         assert!(contact.has_majority(&three, 1, limit));
         assert!(!contact.has_majority(&three, 1, Duration::ZERO), "an old answer does not count");
+    }
+
+    #[test]
+    fn issue13_18_a_floor_is_never_above_what_is_committed_and_never_falls() {
+        let id = |term, index| Some(LogId::new(CommittedLeaderId::new(term, 0), index));
+        let contact = Contact::default();
+        contact.had(7, id(2, 9), None);
+        assert_eq!(contact.floor(7), None, "it may be truncated");
+        contact.had(7, id(2, 9), id(1, 5));
+        assert_eq!(contact.floor(7), id(1, 5));
+        contact.had(7, id(1, 4), id(1, 5));
+        assert_eq!(contact.floor(7), id(1, 5));
+        contact.had(7, id(2, 9), id(2, 12));
+        assert_eq!((contact.floor(7), contact.floor(8)), (id(2, 9), None));
+        (100..1_000).for_each(|member| contact.had(member, id(1, 1), id(1, 1)));
+        assert_eq!(contact.floors().len(), crate::bounds::MAX_MEMBERS);
     }
 }

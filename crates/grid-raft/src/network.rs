@@ -67,10 +67,13 @@ impl RaftNetwork<Group> for Link {
         request: AppendEntriesRequest<Group>,
         _option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
-        let message = wire::append(&request).map_err(|e| network_error(&e))?;
+        let mut message = wire::append(&request).map_err(|e| network_error(&e))?;
+        if request.entries.is_empty() {
+            message.floors = wire::floors(&self.peers.contact().floors());
+        }
         let mut client = self.peers.client(self.target, &self.member, Lane::Log).map_err(rpc_error)?;
         let (peers, target) = (self.peers.clone(), self.target);
-        let (term, previous) = (request.vote.leader_id.term, request.prev_log_id);
+        let (term, previous, committed) = (request.vote.leader_id.term, request.prev_log_id, request.leader_commit);
         let last = request.entries.last().map(|entry| entry.log_id).or(previous);
         let asked = tokio::spawn(async move {
             let sent = Instant::now();
@@ -84,15 +87,24 @@ impl RaftNetwork<Group> for Link {
         self.peers.known().append_reply(&reply).map_err(refused).map_err(rpc_error)?;
         let reply = wire::from_append_reply(reply).map_err(rpc_error)?;
         let contact = self.peers.contact();
+        let acknowledged = match &reply {
+            AppendEntriesResponse::Success => last,
+            AppendEntriesResponse::PartialSuccess(matching) => *matching,
+            AppendEntriesResponse::Conflict | AppendEntriesResponse::HigherVote(_) => None,
+        };
+        contact.acknowledged(target, term, acknowledged);
+        contact.had(target, acknowledged, committed);
+        let index = |id: Option<openraft::LogId<u64>>| id.map(|id| id.index);
         match &reply {
-            AppendEntriesResponse::Success => contact.acknowledged(target, term, last),
-            AppendEntriesResponse::PartialSuccess(matching) => contact.acknowledged(target, term, *matching),
             // openraft takes this for a fault of its own, or replicates everything again as if nothing was lost.
-            AppendEntriesResponse::Conflict if previous <= contact.acknowledged_in(target, term) => {
+            AppendEntriesResponse::Conflict
+                if previous <= contact.acknowledged_in(target, term)
+                    || index(previous) <= index(contact.floor(target)) =>
+            {
                 self.peers.note_not_replicated(target, rolled_back::SAID);
                 return Err(RPCError::Unreachable(Unreachable::new(&AnyError::error(rolled_back::SAID))));
             }
-            AppendEntriesResponse::Conflict | AppendEntriesResponse::HigherVote(_) => {}
+            _ => {}
         }
         Ok(reply)
     }

@@ -1,7 +1,7 @@
 //! A member whose log was rolled back (an older copy of its folder was put back) notices it and ends.
 //!
 //! ```text
-//!   starts --asks around--> a leader has acknowledgements beyond the end of its log --> was rolled back: it ends
+//!   starts --asks around--> somebody knows that it had more than its log has ---------> was rolled back: it ends
 //!                           a leader answers and has none ----------------------------> its log is whole
 //!                           nobody leads --------------------------------------------> asks again, and votes meanwhile
 //! ```
@@ -9,9 +9,12 @@
 //! What a member acknowledged was counted for a majority. If it votes without those entries, a leader without them can
 //! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor stands before it has asked
 //! once, and its leader does not replicate to it as if it had only lagged behind (`network`).
-//! A leader believes only what was acknowledged in its own term: nobody else can have truncated that.
+//! Of what was acknowledged two things are believed: what the leader got in its own term, since nobody else can have
+//! truncated that, and the floor of each member: up to where it has had every entry and they were committed, which no later
+//! leader takes back. Leaders send the floors with their heartbeats, so that every member remembers them.
 //! Not here: a log that was cut within one file or folder (`ground`).
-//! A rollback while no leader lives that remembers the member cannot be seen from here.
+//! Floors are in memory only: nobody notices a rollback if no other member has run since the rolled-back entries were
+//! acknowledged. So it is when all members were down at once, and with a folder that is rolled back on every member.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,7 +23,6 @@ use grid_proto::peer;
 
 use crate::machine::LogPosition;
 use crate::start::Started;
-use crate::wire;
 
 const ROUND: Duration = Duration::from_millis(200);
 
@@ -60,12 +62,12 @@ impl Started {
         let term = self.raft.with_raft_state(|state| state.vote_ref().leader_id.term).await.ok()?;
         let last = self.log_size.last();
         replies.iter().find_map(|(_, reply)| {
-            let acknowledged = wire::from_log_id(reply.acknowledged?);
             // A later leader may have truncated it.
-            let is_believed = reply.term >= term;
-            let is_missing = last.is_none_or(|last| last.index < acknowledged.index);
-            let acknowledged = LogPosition { term: acknowledged.leader_id.term, index: acknowledged.index };
-            (is_believed && is_missing).then_some(Missing { acknowledged, last })
+            let acknowledged = reply.acknowledged.filter(|_| reply.term >= term);
+            let had = acknowledged.into_iter().chain(reply.floor).max_by_key(|id| id.index)?;
+            let is_missing = last.is_none_or(|last| last.index < had.index);
+            let acknowledged = LogPosition { term: had.term, index: had.index };
+            is_missing.then_some(Missing { acknowledged, last })
         })
     }
 }

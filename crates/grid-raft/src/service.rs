@@ -130,6 +130,7 @@ impl Peer for Desk {
         let from = caller(&request)?;
         let request = request.into_inner();
         self.member.peers.known().append(from, &request).map_err(refused)?;
+        let (floors, committed) = (request.floors.clone(), request.committed.map(wire::from_log_id));
         let request = wire::from_append(request)?;
         for entry in &request.entries {
             if let openraft::EntryPayload::Membership(membership) = &entry.payload {
@@ -138,7 +139,9 @@ impl Peer for Desk {
         }
         let response = self.member.raft.append_entries(request).await.map_err(ended)?;
         if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
-            self.member.peers.contact().followed_a_leader();
+            let contact = self.member.peers.contact();
+            contact.followed_a_leader();
+            floors.iter().for_each(|floor| contact.had(floor.raft_id, floor.at.map(wire::from_log_id), committed));
         }
         Ok(Response::new(wire::append_reply(&response)))
     }
@@ -181,6 +184,7 @@ impl Peer for Desk {
             last: last.as_ref().map(wire::log_id),
             unlisted_at,
             acknowledged: self.acknowledged_by(sender),
+            floor: self.member.peers.contact().floor(sender).as_ref().map(wire::log_id),
         }))
     }
 

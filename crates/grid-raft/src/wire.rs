@@ -43,7 +43,12 @@ pub fn append(request: &AppendEntriesRequest<Group>) -> std::io::Result<peer::Ap
         previous: request.prev_log_id.as_ref().map(log_id),
         entries: entries?,
         committed: request.leader_commit.as_ref().map(log_id),
+        floors: Vec::new(),
     })
+}
+
+pub fn floors(floors: &[(u64, LogId<u64>)]) -> Vec<peer::Floor> {
+    floors.iter().map(|(raft_id, at)| peer::Floor { raft_id: *raft_id, at: Some(log_id(at)) }).collect()
 }
 
 pub fn from_append(request: peer::AppendRequest) -> Result<AppendEntriesRequest<Group>, Status> {

@@ -172,34 +172,44 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 }
 
 /// An older copy of a data folder was put back: the member lacks what it acknowledged, and would vote without it.
+fn run(trio: &Trio, key: &str) {
+    let id = trio.submit(key, &job("all", [echo()]));
+    assert_eq!(trio.api(&trio.wait_leader()).wait_ended(&id).status(), "completed");
+    trio.wait_equal();
+}
+
+/// Stops a member and puts an older copy of its folder back, from before entries that it has acknowledged.
+fn roll_back(trio: &mut Trio, victim: &str) {
+    run(trio, "first");
+    let (folder, older) = (trio.server(victim).data_dir(), trio.path("older"));
+    trio.server(victim).terminate();
+    copy(&folder, &older);
+    trio.server(victim).restart();
+    (0..5).for_each(|i| run(trio, &format!("acknowledged-{i}")));
+    trio.server(victim).terminate();
+    std::fs::remove_dir_all(&folder).expect("removed");
+    copy(&older, &folder);
+}
+
+fn ends_and_says_so(trio: &mut Trio, victim: &str) {
+    trio.server(victim).respawn();
+    let exit = trio.server(victim).process().wait_exit(LIMIT);
+    let said = trio.server(victim).process().log_text();
+    assert_eq!(exit.code(), Some(5), "{said}");
+    for part in ["the raft log was rolled back", "has acknowledged entry", "--join URL --replace"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+}
+
 #[test]
 fn issue13_18_a_member_whose_log_was_rolled_back_says_so_and_does_not_vote() {
     let mut trio = Trio::start(&[("w1", "")]);
     let leader = trio.wait_leader();
     let victim = trio.standbys().into_iter().find(|id| id != "c1").expect("one that joined");
     let epoch = trio.roles()[&leader]["leader_epoch"].clone();
-    let run = |trio: &Trio, key: &str| {
-        let id = trio.submit(key, &job("all", [echo()]));
-        assert_eq!(trio.api(&trio.wait_leader()).wait_ended(&id).status(), "completed");
-        trio.wait_equal();
-    };
-    run(&trio, "first");
-    let (folder, older) = (trio.server(&victim).data_dir(), trio.path("older"));
-    trio.server(&victim).terminate();
-    copy(&folder, &older);
-    trio.server(&victim).restart();
-    (0..5).for_each(|i| run(&trio, &format!("acknowledged-{i}")));
-    trio.server(&victim).terminate();
-    std::fs::remove_dir_all(&folder).expect("removed");
-    copy(&older, &folder);
-    trio.server(&victim).respawn();
-    let exit = trio.server(&victim).process().wait_exit(LIMIT);
-    let said = trio.server(&victim).process().log_text();
-    assert_eq!(exit.code(), Some(5), "{said}");
-    for part in ["the raft log was rolled back", "has acknowledged entry", "--join URL --replace"] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
-    assert!(!said.contains("panicked"), "{said}");
+    roll_back(&mut trio, &victim);
+    ends_and_says_so(&mut trio, &victim);
     // The leader has lost neither its place nor its mind.
     let said = trio.server(&leader).process().log_text();
     assert!(!said.contains("panicked"), "{said}");
@@ -207,8 +217,23 @@ fn issue13_18_a_member_whose_log_was_rolled_back_says_so_and_does_not_vote() {
     assert_eq!(trio.api(&leader).wait_ended(&id).status(), "completed");
     assert_eq!(trio.roles()[&leader]["leader_epoch"], epoch);
     // The way out that it names.
-    std::fs::remove_dir_all(&folder).expect("removed");
+    std::fs::remove_dir_all(trio.server(&victim).data_dir()).expect("removed");
     trio.server(&victim).set_flags("--replace");
     trio.server(&victim).restart();
     run(&trio, "three-again");
+}
+
+/// The leader that got the acknowledgements has lost its memory; the third one was told of them with its heartbeats.
+#[test]
+fn issue13_18_a_rolled_back_log_is_noticed_although_its_leader_is_gone() {
+    let mut trio = Trio::start(&[("w1", "")]);
+    let leader = trio.wait_leader();
+    let victim = trio.standbys().into_iter().find(|id| id != "c1").expect("one that joined");
+    roll_back(&mut trio, &victim);
+    trio.server(&leader).kill9();
+    trio.server(&leader).restart();
+    trio.wait_leader();
+    ends_and_says_so(&mut trio, &victim);
+    let id = trio.submit("two-go-on", &job("all", [echo()]));
+    assert_eq!(trio.api(&trio.wait_leader()).wait_ended(&id).status(), "completed");
 }
