@@ -15,6 +15,7 @@ use grid_types::limits::{MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_KEY_BYTES};
 use grid_types::{Code, Faults, JobStatus, Name};
 use serde_json::Value;
 
+use crate::bare::Bare;
 use crate::body::{Fields, JsonBody, take_epoch};
 use crate::document::{EpochBody, JobBody};
 use crate::guard::Fenced;
@@ -263,9 +264,9 @@ pub async fn list_bare<C: Control>(
     State(control): State<C>,
     InNamespace(namespace): InNamespace,
     params: Params,
-) -> Result<Json<Vec<JobDoc>>, Refused> {
+) -> Result<Bare<JobDoc>, Refused> {
     let query = job_query(params, MAX_LIMIT)?;
-    Ok(Json(control.jobs(&namespace, query).await?.items))
+    Ok(Bare(control.jobs(&namespace, query).await?))
 }
 
 /// `Idempotency-Key`: 1 to 128 visible ASCII characters.

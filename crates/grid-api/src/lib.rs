@@ -15,6 +15,7 @@ mod agents;
 mod arrivals;
 mod backends;
 mod backup;
+mod bare;
 mod body;
 mod browser;
 mod cluster;

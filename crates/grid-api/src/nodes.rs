@@ -9,6 +9,7 @@ use grid_types::NodeId;
 use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
 use grid_types::node::NodeStatus;
 
+use crate::bare::Bare;
 use crate::body::{Fields, JsonBody};
 use crate::document::EpochBody;
 use crate::guard::Fenced;
@@ -35,7 +36,7 @@ pub async fn list<C: Control>(State(control): State<C>, params: Params) -> Resul
     Ok(Json(control.nodes(limit, after).await?))
 }
 
-/// `GET /nodes`, `GET /v1/agents`: a bare array.
+/// `GET /nodes`, `GET /v1/agents`: a bare array; `X-Grid-Next` names the next page.
 #[utoipa::path(
     get,
     path = "/nodes",
@@ -49,10 +50,10 @@ pub async fn list<C: Control>(State(control): State<C>, params: Params) -> Resul
         (status = 200, description = "the first of them; `status` is `online` or `offline`", body = Vec<NodeDoc>),
     ),
 )]
-pub async fn list_bare<C: Control>(State(control): State<C>, params: Params) -> Result<Json<Vec<NodeDoc>>, Refused> {
+pub async fn list_bare<C: Control>(State(control): State<C>, params: Params) -> Result<Bare<NodeDoc>, Refused> {
     let (limit, after) = page(params, MAX_LIMIT)?;
-    let nodes = control.nodes(limit, after).await?.items;
-    Ok(Json(nodes.into_iter().map(with_seed_status).collect()))
+    let ListDoc { items, next } = control.nodes(limit, after).await?;
+    Ok(Bare(ListDoc { items: items.into_iter().map(with_seed_status).collect(), next }))
 }
 
 /// Canonical `GET /api/v1/nodes/{id}`.

@@ -53,6 +53,7 @@ impl FabricHub {
                     Rejection::DuplicateNode(_) => Code::DuplicateNode,
                     Rejection::NoNode(_) => Code::NotFound,
                     Rejection::Superseded { .. } => Code::Superseded,
+                    Rejection::TooManyNodes { .. } => Code::QueueFull,
                     _ => Code::Conflict,
                 };
                 // A session that is dead counts as living for so long.
@@ -173,6 +174,13 @@ impl Hub for FabricHub {
         let id: NodeId = request.node_id.parse().map_err(bad_id)?;
         self.check_generation(&id, &request).await?;
         let command = self.registration(id, request, peer)?;
+        let rejection = command.refused_by(&self.shared.state());
+        if let Some(rejection) = rejection {
+            if matches!(rejection, Rejection::TooManyNodes { .. }) {
+                refuse(Port::Grpc, Kind::TooManyNodes, format_args!("{rejection}"));
+            }
+            return Err(self.refusal(NoReply::Rejected(rejection)));
+        }
         let (secret, hash) = credentials::mint()?;
         let command = Command::RegisterNode(RegisterNode { secret: Some(hash), ..command });
         let reply = self.shared.proposer.propose(&command).await;

@@ -280,6 +280,11 @@ pub enum Rejection {
          removed automatically, others with `gridc node remove`"
     )]
     TooManyAgents { limit: u32 },
+    #[error(
+        "{limit} nodes are registered, the most at once; remove nodes that are gone with `gridc node remove`, or raise --max-nodes on \
+         every controller"
+    )]
+    TooManyNodes { limit: u32 },
     /// A person asked something of a node that its state forbids.
     #[error("{0}")]
     NodeStands(String),

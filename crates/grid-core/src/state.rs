@@ -17,7 +17,7 @@ mod secret_hash;
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::job::{JobSpec, Target};
-use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_PENDING, MAX_WAITING};
+use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_NODES, MAX_PENDING, MAX_WAITING};
 use grid_types::node::NodeStatus;
 use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd};
 use minicbor::{Decode, Encode};
@@ -48,6 +48,8 @@ pub struct State {
     pub(crate) running: BTreeSet<JobId>,
     pub(crate) timers: BTreeSet<(u64, Timer)>,
     pub(crate) keys_by_age: BTreeSet<(u64, IdempotencyKey)>,
+    /// Nodes that were removed and stay for their names.
+    pub(crate) removed_nodes: usize,
 }
 
 /// The small facts, stored as one row.
@@ -144,11 +146,19 @@ pub struct Quotas {
     #[n(2)]
     #[cbor(default)]
     pub max_waiting: u32,
+    /// None only in entries of earlier versions.
+    #[n(3)]
+    pub max_nodes: Option<u32>,
 }
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { max_concurrent: MAX_CONCURRENT, max_pending: MAX_PENDING, max_waiting: MAX_WAITING }
+        Self {
+            max_concurrent: MAX_CONCURRENT,
+            max_pending: MAX_PENDING,
+            max_waiting: MAX_WAITING,
+            max_nodes: Some(MAX_NODES),
+        }
     }
 }
 
@@ -182,6 +192,12 @@ impl State {
     #[must_use]
     pub fn node_by_id(&self, id: &NodeId) -> Option<&Node> {
         self.nodes.get(self.node_ids.get(id)?)
+    }
+
+    /// Nodes that were not removed.
+    #[must_use]
+    pub fn live_nodes(&self) -> usize {
+        self.nodes.len().saturating_sub(self.removed_nodes)
     }
 
     #[must_use]

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::decl::{EffectClass, ParamValue, Params};
-use grid_types::limits::{MAX_ACTIONS, MAX_FACT_BYTES, MAX_GROUPS, MAX_LABELS, MAX_SLOTS};
+use grid_types::decl::{self, EffectClass, ParamValue, Params};
+use grid_types::limits::{MAX_FACT_BYTES, MAX_GROUPS, MAX_LABELS, MAX_SLOTS};
 use grid_types::node::{Capacity, LABEL_RULE, NodeFacts, is_label};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, Outcome, Span, StepIndex};
 
@@ -143,11 +143,8 @@ impl TryFrom<v1::NodeFacts> for NodeFacts {
             return bad(format!("label {shown:?}: {LABEL_RULE}"));
         }
         let texts = [&facts.hostname, &facts.address, &facts.os, &facts.arch, &facts.version];
-        let actions = facts.backends.iter().flat_map(|backend| std::iter::once(&backend.name).chain(&backend.actions));
-        if texts.into_iter().chain(actions.clone()).any(|text| text.len() > MAX_FACT_BYTES)
-            || actions.count() > MAX_ACTIONS
-        {
-            return bad(format!("a fact has at most {MAX_FACT_BYTES} bytes, and a node at most {MAX_ACTIONS} actions"));
+        if texts.into_iter().any(|text| text.len() > MAX_FACT_BYTES) {
+            return bad(format!("a host name, address, platform or version has at most {MAX_FACT_BYTES} bytes"));
         }
         let mut groups = BTreeSet::new();
         for group in facts.groups {
@@ -157,9 +154,14 @@ impl TryFrom<v1::NodeFacts> for NodeFacts {
         if !(1..=MAX_SLOTS).contains(&capacity.slots) {
             return bad(format!("slots must be from 1 to {MAX_SLOTS}"));
         }
-        let backends: BTreeMap<_, _> =
-            facts.backends.into_iter().map(|b| (b.name, b.actions.into_iter().collect())).collect();
-        Ok(Self {
+        // What nobody declares is gone before anything of it is copied.
+        let mut backends: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for backend in facts.backends {
+            let Some(declared) = decl::backend(&backend.name) else { continue };
+            let actions = backend.actions.into_iter().filter(|action| declared.action(action).is_some());
+            backends.entry(backend.name).or_default().extend(actions);
+        }
+        let facts = Self {
             hostname: facts.hostname,
             address: facts.address,
             groups,
@@ -174,7 +176,9 @@ impl TryFrom<v1::NodeFacts> for NodeFacts {
                 slots: capacity.slots,
             },
             version: facts.version,
-        })
+        };
+        facts.check_size().map_err(BadMessage)?;
+        Ok(facts)
     }
 }
 
@@ -202,8 +206,13 @@ mod tests {
         assert!(NodeFacts::try_from(long_name).is_err());
         let bad_label = v1::NodeFacts { labels: [("k".repeat(64), String::new())].into(), ..wire.clone() };
         assert!(NodeFacts::try_from(bad_label).is_err());
-        let actions = (0..5_000).map(|i| i.to_string()).collect();
-        let busy = v1::NodeFacts { backends: vec![v1::BackendFacts { name: "b".into(), actions }], ..wire };
-        assert!(NodeFacts::try_from(busy).is_err());
+        let actions: Vec<String> = (0..5_000).map(|i| i.to_string()).collect();
+        let invented = v1::BackendFacts { name: "b".into(), actions: actions.clone() };
+        let mixed = v1::BackendFacts { name: "ping".into(), actions };
+        let busy = v1::NodeFacts { backends: [wire.backends.clone(), vec![invented, mixed]].concat(), ..wire.clone() };
+        assert_eq!(NodeFacts::try_from(busy).unwrap(), facts, "what nobody declares is dropped");
+        let labels = (0..64).map(|i| (format!("{i:0>63}"), "v".repeat(255))).collect();
+        let wide = NodeFacts::try_from(v1::NodeFacts { labels, ..wire }).unwrap_err();
+        assert!(wide.to_string().contains("16384") && wide.to_string().contains("labels"), "{wide}");
     }
 }

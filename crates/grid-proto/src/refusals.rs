@@ -96,6 +96,8 @@ kinds! {
     WrongHost => "wrong_host",
     /// A request that a web page of another origin made.
     OtherOrigin => "other_origin",
+    /// A new node beyond `--max-nodes`.
+    TooManyNodes => "too_many_nodes",
 }
 
 struct Counter {

@@ -4,6 +4,7 @@
 //! committed batch.
 //! Not here: soft state of the leader (when a node was last heard), which the controller lays over these documents.
 
+mod budget;
 mod events;
 mod fresh;
 mod job;
@@ -26,6 +27,7 @@ use rusqlite::Connection;
 use crate::error::{Fault, StoreError};
 use crate::load::{Stored, load};
 use crate::pool::Pool;
+use budget::Budget;
 
 pub use fresh::fresh_job;
 pub use job::JobFilter;
@@ -196,13 +198,13 @@ impl Reader {
         before: Option<u64>,
         limit: usize,
     ) -> Result<ListDoc<EventDoc>, StoreError> {
-        let (mut items, mut before) = (Vec::new(), before);
+        let (mut items, mut before, mut budget) = (Vec::new(), before, Budget::default());
         for _ in 0..events::WINDOWS_A_PAGE {
             let wanted = limit - items.len();
-            let (found, next) = self.read(|conn| events::before(conn, filter, before, wanted))?;
+            let (found, next) = self.read(|conn| events::before(conn, filter, before, wanted, &mut budget))?;
             items.extend(found);
             before = next;
-            if next.is_none() || items.len() >= limit {
+            if next.is_none() || items.len() >= limit || budget.is_spent() {
                 break;
             }
         }

@@ -28,6 +28,8 @@ pub const HEADER_NODE: &str = "x-grid-node";
 pub const HEADER_ROLE: &str = "x-grid-role";
 pub const HEADER_EPOCH: &str = "x-grid-leader-epoch";
 pub const HEADER_KEY: &str = "idempotency-key";
+/// The `next` of a list that is a bare array.
+pub const HEADER_NEXT: &str = "x-grid-next";
 /// Of a backup that is streamed: BLAKE3 of the whole file in hex, its entry of the log, jobs in it, when it was taken.
 pub const HEADER_BACKUP_BLAKE3: &str = "x-grid-backup-blake3";
 pub const HEADER_BACKUP_INDEX: &str = "x-grid-backup-index";

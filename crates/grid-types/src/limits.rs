@@ -56,9 +56,11 @@ pub const MAX_LABELS: usize = 64;
 /// Characters of a job's name, and its labels.
 pub const MAX_JOB_NAME_CHARS: usize = 128;
 pub const MAX_JOB_LABELS: usize = 32;
-/// Anything else a node says of itself: its host name, the name of an action; and how many actions it may list.
+/// Anything else a node says of itself, such as its host name; and all of it together, as it is stored.
 pub const MAX_FACT_BYTES: usize = 255;
-pub const MAX_ACTIONS: usize = 4_096;
+pub const MAX_FACTS_BYTES: usize = 16 * 1024;
+/// Nodes that are registered at once, offline ones and agents included, unless the leader is configured otherwise.
+pub const MAX_NODES: u32 = 200_000;
 /// Slots of one node, and what a worker offers when it is not told.
 pub const MAX_SLOTS: u32 = 1_024;
 pub const DEFAULT_SLOTS: u32 = 8;

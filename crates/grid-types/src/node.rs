@@ -6,6 +6,7 @@ use std::fmt;
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
+use crate::limits::MAX_FACTS_BYTES;
 use crate::name::Name;
 
 /// What a worker says of its machine when it registers.
@@ -30,6 +31,23 @@ pub struct NodeFacts {
     pub capacity: Capacity,
     #[n(8)]
     pub version: String,
+}
+
+impl NodeFacts {
+    /// What a node says of itself is bounded in sum: it is kept in memory, copied into every list and sent to every controller.
+    ///
+    /// # Errors
+    /// What to do about it.
+    pub fn check_size(&self) -> Result<(), String> {
+        let bytes = minicbor::to_vec(self).map_or(usize::MAX, |encoded| encoded.len());
+        if bytes <= MAX_FACTS_BYTES {
+            return Ok(());
+        }
+        Err(format!(
+            "what this node says of itself takes {bytes} bytes, at most {MAX_FACTS_BYTES} are allowed; use fewer or shorter \
+             labels and groups"
+        ))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]

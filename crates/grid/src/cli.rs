@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use grid_types::limits::{DEFAULT_SLOTS, MAX_CONCURRENT, MAX_PENDING, MAX_SLOTS, MAX_WAITING};
+use grid_types::limits::{DEFAULT_SLOTS, MAX_CONCURRENT, MAX_NODES, MAX_PENDING, MAX_SLOTS, MAX_WAITING};
 use grid_types::node::{LABEL_RULE, is_label};
 use grid_types::{Name, NodeId, Span};
 
@@ -151,6 +151,9 @@ pub struct Tuning {
     /// Unfinished jobs that may wait for an operator or for offline nodes; beyond it new jobs are refused
     #[arg(long, env = "GRID_MAX_WAITING", default_value_t = MAX_WAITING, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_waiting: u32,
+    /// Nodes that may be registered, offline ones and agents included; more are refused
+    #[arg(long, env = "GRID_MAX_NODES", default_value_t = MAX_NODES, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub max_nodes: u32,
     /// How often workers report
     #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", default_value = "5s", value_parser = heartbeat)]
     pub heartbeat_interval: Span,

@@ -36,6 +36,7 @@ impl Tuning {
                 max_concurrent: self.max_concurrent,
                 max_pending: self.max_pending,
                 max_waiting: self.max_waiting,
+                max_nodes: Some(self.max_nodes),
             },
             thresholds: self.thresholds()?,
             heartbeat_ms: self.heartbeat_interval.ms(),

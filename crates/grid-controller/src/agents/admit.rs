@@ -9,11 +9,12 @@ use grid_core::{Command, Node, RegisterNode, State};
 use grid_types::api::AGENT_SLOTS;
 use grid_types::decl::builtin;
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-use grid_types::{Code, NodeOrd};
+use grid_types::{Code, Faults, NodeOrd};
 
 use super::{Admitted, AgentFacts, AgentPoll};
 use crate::control::Refusal;
 use crate::controller::Controller;
+use crate::proposer::NoReply;
 use crate::requests::refused;
 
 /// Beginning of an agent's identity, which no worker's can have.
@@ -36,6 +37,7 @@ impl Controller {
             let known_session_lives = node.is_some_and(|node| self.lives(node.ord));
             let (journal_id, nonce) = (identity(poll), identity(poll));
             let (id, facts) = (poll.agent.clone(), facts(poll, before));
+            facts.check_size().map_err(too_wide)?;
             RegisterNode {
                 id,
                 facts,
@@ -49,6 +51,10 @@ impl Controller {
                 secret: None,
             }
         };
+        let rejection = command.refused_by(&self.shared.state());
+        if let Some(rejection) = rejection {
+            return Err(refused(NoReply::Rejected(rejection)));
+        }
         self.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
         let state = self.shared.state();
         let now_mono_ms = self.shared.clock.mono_ms();
@@ -66,6 +72,12 @@ impl Controller {
         let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
         self.shared.sessions().lives(node, now, limit) || self.shared.agents.lives(node, now, limit)
     }
+}
+
+fn too_wide(why: String) -> Refusal {
+    let mut faults = Faults::default();
+    faults.add("labels", why);
+    Refusal::invalid(faults)
 }
 
 /// The agent, if it is registered as it says it is.

@@ -25,6 +25,7 @@ pub(crate) fn refused(no_reply: NoReply) -> Refusal {
         Rejection::QueueFull { .. }
         | Rejection::TooManyWaiting { .. }
         | Rejection::TooManyAgents { .. }
+        | Rejection::TooManyNodes { .. }
         | Rejection::TooManyKeys { .. } => Refusal::new(Code::QueueFull, message),
         Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),

@@ -59,6 +59,8 @@ impl Turn<'_> {
         node.status = to;
         (node.changed_ms, node.changed_wall_ms) = (now_ms, wall_ms);
         node.leader_epoch = epoch;
+        let removed = self.state.removed_nodes + usize::from(to == NodeStatus::Removed);
+        self.state.removed_nodes = removed.saturating_sub(usize::from(was == NodeStatus::Removed));
         self.changes.nodes.insert(ord);
         self.wake.insert(ord);
         self.node_turned(ord, was);

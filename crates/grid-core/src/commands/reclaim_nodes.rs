@@ -32,6 +32,7 @@ impl ReclaimNodes {
             }
             let id = node.id.clone();
             state.nodes.remove(ord);
+            state.removed_nodes = state.removed_nodes.saturating_sub(1);
             state.node_ids.remove(&id);
             turn.changes.nodes.remove(ord);
             turn.changes.reclaimed.push(*ord);

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::limits::MAX_AGENTS;
+use grid_types::limits::{MAX_AGENTS, MAX_NODES};
 use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Event, JobId, LeaseKey, NodeId, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
@@ -60,10 +60,11 @@ struct Journal {
 
 impl RegisterNode {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
-        self.check_agents(turn)?;
+        if let Some(rejection) = self.refused_by(turn.state) {
+            return Err(rejection);
+        }
         let known = turn.state.node_ids.get(&self.id).copied();
         if let Some(node) = known.and_then(|ord| turn.state.nodes.get(&ord)) {
-            self.check(node)?;
             let (ord, becomes_agent) = (node.ord, self.agent && !node.agent);
             self.give_up_leases(turn, ord);
             if becomes_agent {
@@ -81,6 +82,7 @@ impl RegisterNode {
         let journal = self.journal(turn.state, turn.state.nodes.get(&ord));
         let (held, waiting, registered_wall_ms, was, drained, past) = match turn.state.nodes.remove(&ord) {
             Some(old) if old.status == NodeStatus::Removed => {
+                turn.state.removed_nodes = turn.state.removed_nodes.saturating_sub(1);
                 (old.held, old.waiting, wall_ms, old.status, false, old.past)
             }
             Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status, old.drained, old.past),
@@ -124,14 +126,32 @@ impl RegisterNode {
         Ok(Reply::Registered { node: ord, session })
     }
 
-    /// Anyone who reaches the API may poll as an agent, so new names are bounded.
-    fn check_agents(&self, turn: &Turn<'_>) -> Result<(), Rejection> {
-        if !self.agent || turn.state.nodes.len() < MAX_AGENTS {
+    /// Why the state refuses it. The leader asks before it proposes, so that a flood of registrations that come to nothing stays
+    /// out of the log.
+    #[must_use]
+    pub fn refused_by(&self, state: &State) -> Option<Rejection> {
+        let node = state.node_by_id(&self.id);
+        let duplicate = || node.map_or(Ok(()), |node| self.check(node));
+        self.check_nodes(state).and_then(|()| self.check_agents(state)).and_then(|()| duplicate()).err()
+    }
+
+    /// Anyone who reaches a port may register under new names, so they are bounded; a known node may always come back.
+    fn check_nodes(&self, state: &State) -> Result<(), Rejection> {
+        let limit = state.meta.quotas.max_nodes.unwrap_or(MAX_NODES);
+        let is_new = state.node_by_id(&self.id).is_none_or(|node| node.status == NodeStatus::Removed);
+        if is_new && state.live_nodes() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            return Err(Rejection::TooManyNodes { limit });
+        }
+        Ok(())
+    }
+
+    fn check_agents(&self, state: &State) -> Result<(), Rejection> {
+        if !self.agent || state.nodes.len() < MAX_AGENTS {
             return Ok(());
         }
         let is_live = |node: &&Node| node.agent && node.status != NodeStatus::Removed;
-        let is_new = turn.state.node_by_id(&self.id).filter(is_live).is_none();
-        if is_new && turn.state.nodes.values().filter(is_live).count() >= MAX_AGENTS {
+        let is_new = state.node_by_id(&self.id).filter(is_live).is_none();
+        if is_new && state.nodes.values().filter(is_live).count() >= MAX_AGENTS {
             return Err(Rejection::TooManyAgents { limit: u32::try_from(MAX_AGENTS).unwrap_or(u32::MAX) });
         }
         Ok(())
@@ -249,6 +269,20 @@ mod tests {
         for (boot, nonce) in [(4, b"nonce-2"), (5, b"nonce-3"), (6, b"nonce-4")] {
             assert!(world.register("web-01", b"journal-a", boot, nonce, false).is_ok());
         }
+    }
+
+    #[test]
+    fn issue14_4_new_nodes_are_bounded_and_known_ones_come_back() {
+        let mut world = World::with_nodes(2);
+        world.state.meta.quotas.max_nodes = Some(2);
+        let refused = world.register("node-3", b"journal-3", 1, b"nonce-3", false);
+        assert_eq!(refused, Err(Rejection::TooManyNodes { limit: 2 }));
+        world.register("node-1", b"journal-1", 2, b"again", false).unwrap();
+        world.remove(1, true).unwrap();
+        world.register("node-3", b"journal-3", 1, b"nonce-3", false).unwrap();
+        let refused = world.register("node-1", b"journal-1", 3, b"again", false);
+        assert_eq!(refused, Err(Rejection::TooManyNodes { limit: 2 }), "what was removed is new");
+        assert_eq!(world.state.live_nodes(), 2);
     }
 
     #[test]

@@ -52,6 +52,7 @@ impl State {
             node.held.clear();
             node.waiting.clear();
             state.node_ids.insert(node.id.clone(), node.ord);
+            state.removed_nodes += usize::from(node.status == grid_types::node::NodeStatus::Removed);
             state.nodes.insert(node.ord, node);
         }
         for (job, stub) in parts.stubs {

@@ -9,6 +9,7 @@ use grid_types::api::{EventDoc, EventFilter};
 use grid_types::{Event, JobId};
 use rusqlite::{Connection, Row, params};
 
+use super::budget::Budget;
 use super::time_text;
 use crate::error::Fault;
 use crate::load::blob;
@@ -35,8 +36,10 @@ pub(super) fn after(
     let newest = newest(conn)?;
     // The events of one job are few: no window is needed.
     let to = if filter.job.is_some() { newest } else { newest.min(after.saturating_add(WINDOW)) };
-    let found = between(conn, filter, after, to, limit, "ASC")?;
-    let reached = if found.len() < limit { to.max(after) } else { found.last().map_or(to, |event| event.id) };
+    let mut budget = Budget::default();
+    let found = between(conn, filter, (after, to), limit, "ASC", &mut budget)?;
+    let is_full = found.len() >= limit || budget.is_spent();
+    let reached = if is_full { found.last().map_or(to, |event| event.id) } else { to.max(after) };
     Ok((found, reached))
 }
 
@@ -46,12 +49,13 @@ pub(super) fn before(
     filter: &EventFilter,
     before: Option<u64>,
     limit: usize,
+    budget: &mut Budget,
 ) -> Result<(Vec<EventDoc>, Option<u64>), Fault> {
     let to = newest(conn)?.min(before.map_or(u64::MAX, |before| before.saturating_sub(1)));
     let from = if filter.job.is_some() { 0 } else { to.saturating_sub(WINDOW) };
-    let found = between(conn, filter, from, to, limit, "DESC")?;
+    let found = between(conn, filter, (from, to), limit, "DESC", budget)?;
     let next = match found.last() {
-        Some(last) if found.len() >= limit => last.id,
+        Some(last) if found.len() >= limit || budget.is_spent() => last.id,
         _ => from + 1,
     };
     let oldest: Option<i64> = conn.prepare_cached("SELECT min(id) FROM events")?.query_one([], |row| row.get(0))?;
@@ -62,10 +66,10 @@ pub(super) fn before(
 fn between(
     conn: &Connection,
     filter: &EventFilter,
-    from: u64,
-    to: u64,
+    (from, to): (u64, u64),
     limit: usize,
     order: &str,
+    budget: &mut Budget,
 ) -> Result<Vec<EventDoc>, Fault> {
     let of_job = if filter.job.is_some() { "e.job = ?3" } else { "?3 IS NULL" };
     let sql = format!("{COLUMNS} WHERE {of_job} AND e.id > ?1 AND e.id <= ?2 ORDER BY e.id {order}");
@@ -73,10 +77,12 @@ fn between(
     let mut rows = select.query(params![from.cast_signed(), to.cast_signed(), filter.job.map(key)])?;
     let mut found = Vec::new();
     while found.len() < limit
+        && !budget.is_spent()
         && let Some(row) = rows.next()?
     {
         let event = document(row)?;
         if filter.matches(&event) {
+            budget.spend(&event);
             found.push(event);
         }
     }
@@ -115,7 +121,7 @@ mod tests {
     use grid_types::Event;
     use grid_types::api::EventFilter;
 
-    use super::{WINDOW, before};
+    use super::{Budget, WINDOW, before};
     use crate::schema;
 
     #[test]
@@ -130,7 +136,7 @@ mod tests {
         let rare = EventFilter { kinds: vec!["Rare".to_owned()], ..EventFilter::default() };
         let (mut asked, mut seen) = (None, Vec::new());
         loop {
-            let (found, next) = before(&conn, &rare, asked, 10).unwrap();
+            let (found, next) = before(&conn, &rare, asked, 10, &mut Budget::default()).unwrap();
             assert!(found.is_empty());
             seen.push(next);
             asked = next;
@@ -139,9 +145,9 @@ mod tests {
             }
         }
         assert_eq!(seen, [Some(25_001 - WINDOW), None], "older ones were pruned");
-        let (page, next) = before(&conn, &EventFilter::default(), Some(8_004), 2).unwrap();
+        let (page, next) = before(&conn, &EventFilter::default(), Some(8_004), 2, &mut Budget::default()).unwrap();
         assert_eq!((page.iter().map(|event| event.id).collect::<Vec<_>>(), next), (vec![8_003, 8_002], Some(8_002)));
-        let (page, next) = before(&conn, &EventFilter::default(), next, 2).unwrap();
+        let (page, next) = before(&conn, &EventFilter::default(), next, 2, &mut Budget::default()).unwrap();
         assert_eq!((page.len(), next), (1, None));
     }
 }

@@ -12,6 +12,7 @@ use grid_types::limits::SHOWN_RUNS;
 use grid_types::{JobId, JobStatus, Name, NodeOrd, Outcome, StepIndex};
 use rusqlite::{Connection, Row, ToSql, params};
 
+use super::budget::Budget;
 use super::roster::Roster;
 use super::time_text;
 use super::view::View;
@@ -215,16 +216,19 @@ pub(super) fn jobs(
     let sql = format!("{COLUMNS} WHERE j.namespace = ?1 AND j.id < ?2{wanted} ORDER BY j.id DESC LIMIT ?3");
     let mut list = conn.prepare_cached(&sql)?;
     let mut rows = list.query(values.as_slice())?;
+    let (mut more, mut budget) = (false, Budget::default());
     while let Some(row) = rows.next()? {
-        found.push(JobRow::read(row)?);
+        if budget.is_spent() || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            more = true;
+            break;
+        }
+        // One row after the other: a thousand specs at once may be a gigabyte.
+        let doc = JobRow::read(row)?.stored_document(conn, MOST_INLINE)?;
+        budget.spend(&doc);
+        found.push(doc);
     }
-    let more = found.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-    if more {
-        found.pop();
-    }
-    let next = found.last().filter(|_| more).map(|row| row.head.id.to_string());
-    let items: Result<Vec<_>, _> = found.iter().map(|row| row.stored_document(conn, MOST_INLINE)).collect();
-    Ok(ListDoc { items: items?, next })
+    let next = found.last().filter(|_| more).map(|doc| doc.id.clone());
+    Ok(ListDoc { items: found, next })
 }
 
 /// Newest first, older than `before`; `next` is the `before` of the next page.

@@ -10,6 +10,7 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, NodeId, NodeOrd};
 use rusqlite::{Connection, params};
 
+use super::budget::Budget;
 use super::{Totals, time_text};
 use crate::cells::StoredCells;
 use crate::error::Fault;
@@ -31,13 +32,15 @@ pub(super) fn page(conn: &Connection, limit: u32, after: Option<&NodeId>) -> Res
     let mut list =
         conn.prepare_cached("SELECT node FROM nodes WHERE id > ?1 AND status <> 'removed' ORDER BY id LIMIT ?2")?;
     let mut rows = list.query(params![after, i64::from(limit) + 1])?;
-    let mut found: Vec<Node> = Vec::new();
+    let (mut found, mut more, mut budget) = (Vec::<Node>::new(), false, Budget::default());
     while let Some(row) = rows.next()? {
-        found.push(blob(row, 0)?);
-    }
-    let more = found.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-    if more {
-        found.pop();
+        if budget.is_spent() || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            more = true;
+            break;
+        }
+        let node: Node = blob(row, 0)?;
+        budget.spend(&node.facts);
+        found.push(node);
     }
     let next = found.last().filter(|_| more).map(|node| node.id.to_string());
     Ok(ListDoc { items: documents(conn, found)?, next })

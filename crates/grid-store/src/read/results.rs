@@ -7,6 +7,7 @@ use grid_types::api::{ListDoc, ResultRowDoc};
 use grid_types::{JobId, Outcome};
 use rusqlite::Connection;
 
+use super::budget::Budget;
 use super::job::JobRow;
 use super::roster::Roster;
 use super::view::View;
@@ -36,7 +37,8 @@ pub(super) fn page(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (from, mut name) = after.unwrap_or_default();
     // One more than asked for tells whether there is a next page.
-    let mut search = Search { job: &job, status, most: limit.saturating_add(1), found: Vec::new() };
+    let most = limit.saturating_add(1);
+    let mut search = Search { job: &job, status, most, found: Vec::new(), budget: Budget::default() };
     let roster = Roster::new(conn, &job.expected)?;
     let mut view = View::new(conn, &job)?;
     let steps = u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX);
@@ -61,6 +63,7 @@ struct Search<'a> {
     status: Option<Outcome>,
     most: usize,
     found: Vec<ResultRowDoc>,
+    budget: Budget,
 }
 
 impl Search<'_> {
@@ -81,7 +84,13 @@ impl Search<'_> {
             for (node, ord) in chunk {
                 let result = view.of(step, ord)?;
                 if self.status.is_none_or(|status| status == result.status) && !self.is_full() {
-                    self.found.push(ResultRowDoc { step, node, result });
+                    if self.budget.is_spent() {
+                        // This row begins the next page.
+                        self.most = self.found.len() + 1;
+                    }
+                    let row = ResultRowDoc { step, node, result };
+                    self.budget.spend(&row);
+                    self.found.push(row);
                 }
             }
         }

@@ -104,6 +104,11 @@ pub const SECTIONS: &[Section] = &[
                 &[("server", "snapshot_after"), ("node", "snapshot_after")],
             ),
             key("history", Kind::History, &[("server", "history"), ("node", "history"), ("dev", "history")]),
+            key(
+                "max_nodes",
+                Kind::Integer { min: 1, max: 10_000_000 },
+                &[("server", "max_nodes"), ("node", "max_nodes"), ("dev", "max_nodes")],
+            ),
             later("heartbeat_interval", BY_RAFT),
             later("stale_threshold", BY_RAFT),
         ],
