@@ -26,6 +26,8 @@ mod contact;
 mod error;
 mod folder;
 mod founding;
+#[cfg(test)]
+mod fuzz;
 mod gate;
 mod ground;
 mod group;
