@@ -76,7 +76,7 @@ impl Dice {
         let entries = (0..count).map(|n| entry(self, first + n)).collect();
         let previous = (!self.chance(10)).then(|| self.id(4, first - 1));
         let committed = (!self.chance(4)).then(|| self.id(4, 30));
-        peer::AppendRequest { ballot: self.ballot(true), previous, entries, committed }
+        peer::AppendRequest { ballot: self.ballot(true), previous, entries, committed, ..Default::default() }
     }
 
     fn header(&mut self) -> peer::SnapshotHeader {
