@@ -305,4 +305,6 @@ fn is_gone(status: NodeStatus) -> bool {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -35,7 +35,7 @@ const MERGE_BYTES: usize = 1024 * 1024;
 pub struct Overflow;
 
 /// The sending side of one session. Clones speak to the same session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Outbox {
     shared: Arc<Mutex<Queue>>,
 }
@@ -57,7 +57,8 @@ struct Queued {
 }
 
 impl Outbox {
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self { shared: Arc::default() }
     }
 

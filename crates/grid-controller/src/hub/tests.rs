@@ -9,14 +9,14 @@ use crate::controller::Controller;
 use crate::ground::life::{opening, started};
 use crate::superseded::lift;
 
-struct Bench {
-    controller: Controller,
-    hub: FabricHub,
+pub(super) struct Bench {
+    pub controller: Controller,
+    pub hub: FabricHub,
     _dir: tempfile::TempDir,
 }
 
 impl Bench {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let controller = started(opening(&dir.path().join("data"), "c1", true)).await.unwrap();
         let hub = FabricHub::new(Arc::clone(&controller.shared));
