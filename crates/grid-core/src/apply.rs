@@ -65,6 +65,8 @@ pub(crate) struct Turn<'a> {
     pub failures: Failures,
     /// Queued cells of restored jobs: a journal may know how they ended (E2).
     pub recall: BTreeSet<(JobId, usize)>,
+    /// Cells of restored jobs: a journal may know of later steps (E2).
+    pub ahead: BTreeSet<(JobId, usize)>,
 }
 
 impl<'a> Turn<'a> {
@@ -80,6 +82,7 @@ impl<'a> Turn<'a> {
             recheck: BTreeSet::new(),
             failures: Failures::default(),
             recall: BTreeSet::new(),
+            ahead: BTreeSet::new(),
         }
     }
 
@@ -102,6 +105,9 @@ impl<'a> Turn<'a> {
                 self.consult(job, position);
             } else if let Some(job) = self.decided.pop_first() {
                 self.phase_decided(job);
+            } else if let Some((job, position)) = self.ahead.pop_first() {
+                // After the barriers: what the job reaches by what is known needs no look ahead.
+                self.look_ahead(job, position);
             } else if let Some(job) = self.windows.pop_first() {
                 self.fill_window(job);
             } else if let Some(job) = self.next_to_start() {

@@ -54,6 +54,9 @@ impl Turn<'_> {
         if !matches!(cell.state, CellState::Leased { revoked: None, .. }) {
             return;
         }
+        if cell.ahead.is_some() {
+            return self.hold_ahead(id, position);
+        }
         let task = job.task_of(cell);
         let is_once = task.is_none_or(|task| task.effect == EffectClass::Once);
         let is_wanted = job.may_go_on() || task.is_some_and(|task| task.condition == Condition::OnFailure);

@@ -17,9 +17,9 @@ pub fn violations(state: &State) -> Vec<String> {
     for job in state.jobs.values() {
         let mut report = |what: String| found.push(format!("{}: {what}", job.head.id));
         counts_add_up(job, &mut report);
-        barriers_hold(job, &mut report);
+        barriers_hold(state, job, &mut report);
         cells_are_sound(state, job, &mut report);
-        no_offer_after_the_trip(job, &mut report);
+        no_offer_after_the_trip(state, job, &mut report);
         windows_hold(state, job, &mut report);
         held_jobs_rest(state, job, &mut report);
     }
@@ -41,8 +41,8 @@ fn counts_add_up(job: &Job, report: &mut impl FnMut(String)) {
     }
 }
 
-/// I5: before the current phase everything is settled, after it nothing has begun.
-fn barriers_hold(job: &Job, report: &mut impl FnMut(String)) {
+/// I5: before the current phase everything is settled, after it nothing has begun, but for what journals know (E2).
+fn barriers_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     if job.head.status != JobStatus::Running {
         return;
     }
@@ -54,19 +54,36 @@ fn barriers_hold(job: &Job, report: &mut impl FnMut(String)) {
             report(format!("I5: step {step} has {open} open rows, but the job is at step {first}"));
         }
         let done = job.scope.done.get(&StepIndex(step)).map_or(0, crate::state::Bits::count);
-        if step >= next.0 && u64::from(tally.count(Outcome::Pending) + done) != tally.total() {
+        let known = known_ahead(state, job, StepIndex(step));
+        if step >= next.0 && u64::from(tally.count(Outcome::Pending) + done + known) != tally.total() {
             report(format!("I5: step {step} has begun, but the job is at step {first}"));
         }
     }
 }
 
+/// E2: what a restored job without open cells waits for.
+fn awaits_others(state: &State, job: &Job) -> bool {
+    job.runs_ahead() || job.awaited(state).is_some()
+}
+
+/// E2: nodes on which a step beyond the current phase runs or has ended, by their journals.
+fn known_ahead(state: &State, job: &Job, step: StepIndex) -> u32 {
+    let is_known = |(ord, cell): &(&grid_types::NodeOrd, &crate::state::Cell)| {
+        let past = state.nodes.get(ord).and_then(|node| node.past.get(&job.head.id));
+        cell.ahead.is_some_and(|ahead| ahead.step == step) || past.is_some_and(|past| past.recorded(step).is_some())
+    };
+    let restored = job.head.restored.is_some();
+    let known = job.expected.iter().zip(&job.cells).filter(|_| restored).filter(is_known).count();
+    u32::try_from(known).unwrap_or(u32::MAX)
+}
+
 /// I6, W7 and the bookkeeping of open cells.
 fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
-    let open = job.cells.iter().filter(|c| c.state != CellState::Idle).count();
+    let open = job.cells.iter().filter(|c| c.is_open()).count();
     if usize::try_from(job.open).ok() != Some(open) {
         report(format!("{} cells are open, {} are counted", open, job.open));
     }
-    if open == 0 && job.head.status != JobStatus::Pending && job.head.gate.is_none() {
+    if open == 0 && job.head.status != JobStatus::Pending && job.head.gate.is_none() && !awaits_others(state, job) {
         report("it has nothing to wait for, yet it is still there".to_owned());
     }
     for (position, (ord, cell)) in job.expected.iter().zip(&job.cells).enumerate() {
@@ -91,6 +108,11 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
         if cell.state != CellState::Idle && job.task_of(cell).is_none() {
             report(format!("I6: {} is beyond the end of its pipeline", node.id));
         }
+        let may_be_ahead = job.head.restored.is_some() && matches!(cell.state, CellState::Leased { .. });
+        let is_here = |ahead: crate::state::Ahead| ahead.is_open && ahead.step == job.place_of(cell);
+        if cell.ahead.is_some_and(|ahead| !may_be_ahead || is_here(ahead)) {
+            report(format!("E2: {} is said to run {:?} ahead of its barrier", node.id, cell.ahead));
+        }
         if let CellState::Leased { epoch, revoked, .. } = cell.state
             && (epoch != job.head.epoch) != revoked.is_some()
         {
@@ -105,12 +127,14 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
 }
 
 /// I8: after the trip nothing waits but clean-up and atomic pipelines that have begun (J10).
-fn no_offer_after_the_trip(job: &Job, report: &mut impl FnMut(String)) {
+fn no_offer_after_the_trip(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     if job.head.tripped.is_none() || job.may_go_on() {
         return;
     }
     for (ord, cell) in job.expected.iter().zip(&job.cells) {
         let waits = !matches!(cell.state, CellState::Idle | CellState::Leased { .. });
+        // E2: it is not offered, it waits for its journal to say that it ran.
+        let waits = waits && !state.nodes.get(ord).is_some_and(|node| job.may_have_run(node));
         if waits && !job.goes_on(cell) && job.task_of(cell).is_none_or(|task| task.condition != Condition::OnFailure) {
             report(format!("I8: node {ord} still waits for a lease after the trip"));
         }
@@ -121,7 +145,9 @@ fn no_offer_after_the_trip(job: &Job, report: &mut impl FnMut(String)) {
 fn windows_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     let inside = job.cells.iter().filter(|c| !matches!(c.state, CellState::Idle | CellState::Parked)).count();
     let room = job.window();
-    if room.is_some_and(|room| inside > usize::try_from(room).unwrap_or(usize::MAX)) {
+    // E2: what journals say to be running is in the phase, whether it has room or not.
+    let is_full = room.is_some_and(|room| inside > usize::try_from(room).unwrap_or(usize::MAX));
+    if is_full && job.head.restored.is_none() {
         report(format!("I8: {inside} nodes are in a phase for {room:?}"));
     }
     let admitted = job.head.status == JobStatus::Running && !job.is_stalled();

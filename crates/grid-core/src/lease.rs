@@ -110,6 +110,9 @@ impl Turn<'_> {
     /// The current lease of a cell has ended.
     pub fn settle(&mut self, id: JobId, position: usize, report: Report) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        if job.cells[position].ahead.is_some() {
+            return self.settle_ahead(id, position, report);
+        }
         let Some((lease, revoked)) = job.lease_of(&job.cells[position]) else { return };
         let ord = job.expected[position];
         let outcome = report.outcome;
@@ -261,7 +264,7 @@ impl Turn<'_> {
                 }
                 self.touch_cell(id, position);
                 if why == Revoked::Cancel {
-                    self.skip_rest(id, position, 1, &Reason::JobCancelled);
+                    self.skip_behind(id, position);
                 }
             } else {
                 self.drop_waiting(id, position, why == Revoked::Cancel);
@@ -269,9 +272,23 @@ impl Turn<'_> {
         }
     }
 
+    /// What would follow, on its node, a lease that is revoked by a cancel.
+    fn skip_behind(&mut self, id: JobId, position: usize) {
+        let ahead = self.state.jobs.get(&id).and_then(|job| job.cells[position].ahead);
+        let next = match ahead {
+            None => 1,
+            Some(ahead) if ahead.is_open => 0,
+            Some(_) => return,
+        };
+        self.skip_rest(id, position, next, &Reason::JobCancelled);
+        if ahead.is_some() {
+            self.close_cell(id, position);
+        }
+    }
+
     /// Takes a cell out of its queue or its backoff. `for_good`: nothing follows on this node, not even a clean-up.
     pub fn drop_waiting(&mut self, id: JobId, position: usize, for_good: bool) {
-        self.give_up_if_outstanding(id, position);
+        self.give_up_if_outstanding(id, position, for_good);
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let ord = job.expected[position];
         let goes_on = job.may_go_on();
@@ -334,6 +351,9 @@ impl Turn<'_> {
     pub fn touch_cell(&mut self, id: JobId, position: usize) {
         self.changes.cells.insert((id, u32::try_from(position).unwrap_or(u32::MAX)));
         self.touch_job(id);
+        if self.state.jobs.get(&id).is_some_and(|job| job.head.restored.is_some()) {
+            self.ahead.insert((id, position));
+        }
     }
 
     pub fn touch_job(&mut self, id: JobId) {

@@ -9,6 +9,7 @@
 //! Total, synchronous, deterministic (L2): no clock, no randomness, no I/O, no floats, ordered maps only.
 //! Not here: when to propose what (`grid-plan`, `grid-controller`), SQL (`grid-store`), the wire (`grid-proto`).
 
+mod ahead;
 mod apply;
 mod backoff;
 mod changes;
@@ -60,7 +61,8 @@ pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
 pub use plan::{Planned, plan};
 pub use recall::Doubt;
 pub use state::{
-    Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past, Quotas,
-    Ran, RanEnd, RanState, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State, Stub, Superseded, Tally, Trip,
+    Ahead, Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past,
+    Quotas, Ran, RanEnd, RanState, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State, Stub, Superseded, Tally,
+    Trip,
 };
 pub use why::why;

@@ -78,7 +78,9 @@ impl Turn<'_> {
     /// A node has come or gone: jobs that wait for it stall or go on.
     pub fn node_turned(&mut self, ord: NodeOrd, was: NodeStatus) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
-        if was.is_away() == node.status.is_away() {
+        let (was_away, is_away) = (was.is_away(), node.status.is_away());
+        self.journal_turned(ord);
+        if was_away == is_away {
             return;
         }
         self.window_turned(ord);

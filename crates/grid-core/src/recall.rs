@@ -21,11 +21,11 @@
 //! Not here: holding and releasing (`hold`), the command that carries the answer (`ReportJournal`).
 
 use grid_types::decl::EffectClass;
-use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
+use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 
 use crate::apply::Turn;
 use crate::report::{Facts, Report};
-use crate::state::{CellState, Job, Node, Past, Ran, RanEnd, RanState, State};
+use crate::state::{CellState, Job, Node, Ran, RanEnd, RanState, State};
 
 /// What is to be done about a step that is reached on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub(crate) enum Recall {
     Wait,
     Adopt(JobEpoch, Attempt),
     Settle(Attempt, RanEnd),
+    /// Its row says how it ended, since before the job got there.
+    Passed,
     Unknown,
 }
 
@@ -59,8 +61,9 @@ impl Job {
             (true, true) | (false, _) => Recall::Offer,
         };
         if node.asked < restored.generation {
-            let is_awaited = self.is_once(step) && node.status.is_online() && !node.agent;
-            return if is_awaited { Recall::Wait } else { in_doubt };
+            // After a trip the answer decides whether it ran or is skipped.
+            let matters = self.is_once(step) || self.head.tripped.is_some();
+            return if matters && self.is_awaited(node) { Recall::Wait } else { in_doubt };
         }
         let is_complete = past.is_some_and(|past| past.is_complete);
         let known = past.and_then(|past| past.ran.get(&step)).filter(|ran| ran.epoch >= self.head.run_epoch);
@@ -75,8 +78,34 @@ impl Job {
             RanState::Ended(end) if is_complete && matches!(end.outcome, Outcome::Failed | Outcome::TimedOut) => {
                 Recall::Settle(*attempt, end.clone())
             }
+            RanState::Recorded { .. } => Recall::Passed,
             RanState::Outstanding | RanState::Held | RanState::Ended(_) => in_doubt,
         }
+    }
+
+    /// Whether the node's journal is still to be asked, and will be: the node is online and registers, or becomes offline.
+    pub(crate) fn is_awaited(&self, node: &Node) -> bool {
+        let is_asked = self.head.restored.is_none_or(|restored| node.asked >= restored.generation);
+        !is_asked && node.status.is_online() && !node.agent
+    }
+
+    /// A node of this run whose journal is awaited.
+    pub(crate) fn awaited<'a>(&self, state: &'a State) -> Option<&'a Node> {
+        self.head.restored?;
+        let taking_part = self.expected.iter().enumerate().filter(|(position, _)| self.takes_part(*position));
+        taking_part.filter_map(|(_, ord)| state.nodes.get(ord)).find(|node| self.is_awaited(node))
+    }
+
+    /// Whether what is queued there may have run, which its journal or, of a held job, an operator has yet to decide: a trip
+    /// does not skip it.
+    pub(crate) fn may_have_run(&self, node: &Node) -> bool {
+        let queued = self.head.restored.and_then(|_| self.cells.get(self.position(node.ord)?));
+        let queued = queued.filter(|cell| cell.state == CellState::Queued);
+        queued.is_some_and(|cell| match self.recall(node, self.step_of(cell)) {
+            Recall::Wait => true,
+            Recall::Unknown => self.head.held.is_some(),
+            Recall::Offer | Recall::Adopt(..) | Recall::Settle(..) | Recall::Passed => false,
+        })
     }
 
     /// Whether what is queued there waits for the node's journal.
@@ -92,7 +121,7 @@ impl Job {
     }
 
     /// A job that moved to another epoch after the backup follows it there, unless leases of its own epoch are out.
-    fn can_adopt(&self, epoch: JobEpoch) -> bool {
+    pub(crate) fn can_adopt(&self, epoch: JobEpoch) -> bool {
         let out = || self.cells.iter().any(|cell| matches!(cell.state, CellState::Leased { revoked: None, .. }));
         epoch == self.head.epoch || (epoch > self.head.epoch && !out())
     }
@@ -103,9 +132,9 @@ impl Job {
         let first = self.first_step();
         let next = StepIndex(first.0 + self.current_phase().map_or(0, crate::skip::len));
         let cell = &self.cells[position];
-        let here = match cell.state {
-            CellState::Idle => self.head.gate.is_some() || self.open == 0,
-            _ => step >= self.step_of(cell),
+        let here = match cell.is_open() {
+            false => self.head.gate.is_some() || self.head.status == JobStatus::Pending,
+            true => step >= self.place_of(cell),
         };
         let reached = step >= next || (step >= first && here);
         reached && self.takes_part(position) && !self.is_done(step, position)
@@ -131,7 +160,7 @@ impl State {
                 match job.recall(node, step) {
                     Recall::Wait => doubts.push(Doubt { step, node: node.ord, is_awaited: true }),
                     Recall::Unknown => doubts.push(Doubt { step, node: node.ord, is_awaited: false }),
-                    Recall::Offer | Recall::Adopt(..) | Recall::Settle(..) => {}
+                    Recall::Offer | Recall::Adopt(..) | Recall::Settle(..) | Recall::Passed => {}
                 }
             }
         }
@@ -160,13 +189,23 @@ impl Turn<'_> {
         };
         let Some(node) = self.state.nodes.get(&job.expected[position]) else { return false };
         let (step, is_held) = (job.step_of(&job.cells[position]), job.head.held.is_some());
+        let is_skipped = job.task_of(&job.cells[position]).is_some_and(|task| job.skips(position, task).is_some());
         match job.recall(node, step) {
+            // It waited for a journal, which says that it never ran; meanwhile the job tripped.
+            Recall::Offer if is_skipped => {
+                self.drop_waiting(id, position, false);
+                false
+            }
             Recall::Offer if is_held => false,
             Recall::Offer => {
                 self.name_anew(id, position);
                 true
             }
             Recall::Wait => false,
+            Recall::Passed => {
+                self.drop_waiting(id, position, false);
+                false
+            }
             Recall::Adopt(epoch, attempt) => {
                 self.adopt(id, position, epoch, attempt);
                 false
@@ -206,16 +245,21 @@ impl Turn<'_> {
         self.lose_lease(id, position, Reason::RestoredUnresolved);
     }
 
-    /// A cell that is dropped while its lease may have run ends `unknown`, not skipped.
-    pub fn give_up_if_outstanding(&mut self, id: JobId, position: usize) {
+    /// A cell that is dropped while its lease may have run ends `unknown`, not skipped. `for_good`: nothing follows there.
+    pub fn give_up_if_outstanding(&mut self, id: JobId, position: usize, for_good: bool) {
         let outstanding = self.state.jobs.get(&id).filter(|job| job.head.restored.is_some()).is_some_and(|job| {
             let cell = &job.cells[position];
-            let past = self.state.nodes.get(&job.expected[position]).and_then(|node| node.past.get(&id));
+            let Some(node) = self.state.nodes.get(&job.expected[position]) else { return false };
             let step = job.step_of(cell);
-            let is_named = |past: &Past| past.ran.contains_key(&step) && !past.decided.contains(&step);
-            cell.state == CellState::Queued && job.is_once(step) && past.is_some_and(is_named)
+            let known = node.past.get(&id).and_then(|past| past.known(step));
+            let is_named = known.is_some_and(|ran| !matches!(ran.state, RanState::Recorded { .. }));
+            let may_have_run = is_named || job.recall(node, step) == Recall::Unknown;
+            cell.state == CellState::Queued && job.is_once(step) && may_have_run
         });
         if outstanding {
+            if for_good {
+                self.skip_rest(id, position, 1, &Reason::JobCancelled);
+            }
             self.give_up(id, position);
         }
     }
@@ -245,6 +289,19 @@ impl Turn<'_> {
         past.note(lease.step, Ran { epoch: lease.job_epoch, attempt: lease.attempt, state });
         self.changes.nodes.insert(ord);
         true
+    }
+
+    /// A node's journal is not awaited any more, because it has answered or is offline: what waited for it goes on.
+    pub fn journal_turned(&mut self, ord: NodeOrd) {
+        let Some(node) = self.state.nodes.get(&ord) else { return };
+        let restored = |id: &&JobId| self.state.jobs.get(id).is_some_and(|job| job.head.restored.is_some());
+        for id in node.waiting.iter().filter(restored) {
+            if let Some(position) = self.state.jobs.get(id).and_then(|job| job.position(ord)) {
+                self.recall.insert((*id, position));
+            }
+        }
+        let waits = |job: &&Job| job.head.restored.is_some() && job.open == 0 && job.position(ord).is_some();
+        self.decided.extend(self.state.jobs.values().filter(waits).map(|job| job.head.id));
     }
 
     /// The job has ended: what its nodes said about it is not needed any more.

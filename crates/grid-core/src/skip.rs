@@ -11,14 +11,28 @@ use crate::changes::{History, SkipRow};
 impl Turn<'_> {
     /// Steps of one node that will not run; its rows there were pending.
     pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &Reason) {
-        let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let to = StepIndex(from.0 + count);
-        let open: Vec<_> = (from.0..to.0).map(StepIndex).filter(|step| !job.is_done(*step, position)).collect();
-        if open.is_empty() {
-            return;
+        self.take_known(id, position, from, to, true);
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let ahead = job.cells[position].ahead.map(|ahead| ahead.step);
+        let is_open = |step: &StepIndex| {
+            !job.is_done(*step, position)
+                && ahead != Some(*step)
+                && (job.head.restored.is_none() || self.recorded(id, position, *step).is_none())
+        };
+        let open: Vec<_> = (from.0..to.0).map(StepIndex).filter(is_open).collect();
+        // One row for all of them, unless some have an outcome.
+        for run in open.chunk_by(|a, b| a.0 + 1 == b.0) {
+            if let [first, .., last] | [first @ last] = run {
+                self.skip_run(id, position, *first, StepIndex(last.0 + 1), reason);
+            }
         }
-        for step in open {
-            job.shift(step, Outcome::Pending, Outcome::Skipped, 1);
+    }
+
+    fn skip_run(&mut self, id: JobId, position: usize, from: StepIndex, to: StepIndex, reason: &Reason) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        for step in from.0..to.0 {
+            job.shift(StepIndex(step), Outcome::Pending, Outcome::Skipped, 1);
         }
         let row = SkipRow {
             job: id,
@@ -46,6 +60,10 @@ impl Turn<'_> {
 
     /// Steps that no expected node has entered.
     pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &Reason) {
+        let restored = self.state.jobs.get(&id).filter(|job| job.head.restored.is_some());
+        for position in 0..restored.map_or(0, |job| job.cells.len()) {
+            self.take_known(id, position, from, to, true);
+        }
         let Some(job) = self.state.jobs.get_mut(&id).filter(|job| from < to && !job.expected.is_empty()) else {
             return;
         };

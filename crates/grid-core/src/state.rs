@@ -24,7 +24,7 @@ use minicbor::{Decode, Encode};
 
 pub use bits::Bits;
 pub use grid_types::Revoked;
-pub use job::{Cell, CellState, Job, JobHead, Restored, Tally, Trip};
+pub use job::{Ahead, Cell, CellState, Job, JobHead, Restored, Tally, Trip};
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};
 pub use past::{Past, Ran, RanEnd, RanState};

@@ -53,9 +53,12 @@ impl Turn<'_> {
 
     /// A job without open cells: its phase is decided, or the last worker has confirmed a cancel.
     pub fn phase_decided(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.get(&id).filter(|job| job.open == 0) else { return };
+        let is_decided = |job: &&crate::state::Job| job.open == 0 && job.head.gate.is_none();
+        let Some(job) = self.state.jobs.get(&id).filter(is_decided) else { return };
         match job.head.status {
             JobStatus::Pending => {}
+            // A worker has yet to confirm that nothing of it runs.
+            _ if job.head.status.is_ended() && job.runs_ahead() => {}
             JobStatus::Running => {
                 let next = job.head.phase + 1;
                 self.note_unreached(id);
@@ -69,12 +72,25 @@ impl Turn<'_> {
         loop {
             let Some(job) = self.state.jobs.get_mut(&id) else { return };
             let spec = Arc::clone(&job.spec);
+            if job.runs_before(spec.first_step(usize::try_from(phase).unwrap_or(usize::MAX))) {
+                // I5: the phase before is passed by, but for what its worker has (E2).
+                self.decided.remove(&id);
+                return self.touch_job(id);
+            }
             let Some(entered) = usize::try_from(phase).ok().and_then(|p| spec.phases.get(p)) else {
                 return self.conclude(id);
             };
+            let passes_by = job.passes_by(entered.condition);
+            let is_next = phase > job.head.phase && passes_by.is_some();
+            if is_next && self.state.jobs.get(&id).is_some_and(|job| job.awaited(self.state).is_some()) {
+                // E2: a journal may know that it ran. The first phase is passed by only if it never runs.
+                self.decided.remove(&id);
+                return self.touch_job(id);
+            }
+            let Some(job) = self.state.jobs.get_mut(&id) else { return };
             job.head.phase = phase;
             job.head.offline_before = job.head.offline_skips;
-            if let Some(reason) = job.passes_by(entered.condition) {
+            if let Some(reason) = passes_by {
                 let from = job.first_step();
                 self.skip_for_all(id, from, StepIndex(from.0 + len(entered)), &reason);
             } else if self.passes_gate(id, phase, entered) {
@@ -117,11 +133,12 @@ impl Turn<'_> {
         let rolls = job.window().is_some();
         let members: Vec<bool> = (0..job.expected.len()).map(|position| job.is_member(position)).collect();
         for (cell, member) in job.cells.iter_mut().zip(&members) {
-            *cell = Cell { attempt: u32::from(*member), ..Cell::default() };
+            cell.begin_phase(*member);
             job.open += u32::from(*member);
         }
         for (position, member) in members.into_iter().enumerate() {
-            if member && rolls {
+            let runs_ahead = self.state.jobs.get(&id).is_some_and(|job| job.cells[position].ahead.is_some());
+            if member && rolls && !runs_ahead {
                 self.park(id, position);
             } else if member {
                 self.walk_cell(id, position, 0);
@@ -145,11 +162,23 @@ impl Turn<'_> {
             if sub != cell.sub {
                 (cell.sub, cell.attempt, cell.last) = (sub, 1, None);
             }
-            if job.is_done(StepIndex(first.0 + sub), position) {
+            let step = StepIndex(first.0 + sub);
+            if job.is_done(step, position) {
                 continue;
             }
+            if job.reaches_ahead(position) {
+                return self.touch_cell(id, position);
+            }
+            if let Some(outcome) = self.recorded(id, position, step) {
+                self.count_recorded(id, position, step, outcome);
+                continue;
+            }
+            let Some(job) = self.state.jobs.get(&id) else { return };
             if let Some(reason) = job.skips(position, task) {
-                self.skip_steps(id, position, StepIndex(first.0 + sub), 1, &reason);
+                self.skip_steps(id, position, step, 1, &reason);
+            } else if job.cells[position].ahead.is_some() {
+                // W7: it goes on when its node has ended what it runs.
+                return self.touch_cell(id, position);
             } else {
                 return self.queue(id, position);
             }
@@ -204,7 +233,7 @@ impl Turn<'_> {
 
     pub fn close_cell(&mut self, id: JobId, position: usize) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        job.cells[position] = Cell::default();
+        job.cells[position].close();
         job.open = job.open.saturating_sub(1);
         if job.open == 0 {
             self.decided.insert(id);
@@ -216,11 +245,19 @@ impl Turn<'_> {
 
     /// J1: counts a failure that no retry will mend, and trips the job when that is one too many.
     pub fn fail_for_good(&mut self, id: JobId, position: usize, from: Outcome, outcome: Outcome) {
+        let step = self.state.jobs.get(&id).map(|job| job.step_of(&job.cells[position]));
+        if let Some(step) = step {
+            self.fail_step(id, position, step, from, outcome);
+        }
+    }
+
+    /// The same of a step that need not be the one that its cell is at.
+    pub fn fail_step(&mut self, id: JobId, position: usize, step: StepIndex, from: Outcome, outcome: Outcome) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let node = job.expected[position];
-        let step = job.step_of(&job.cells[position]);
         job.shift(step, from, outcome, 1);
-        job.cells[position].broken = true;
+        let is_here = job.cells[position].attempt > 0 && job.place_of(&job.cells[position]) == step;
+        job.cells[position].broken |= is_here;
         *job.head.failed.entry(node).or_default() += 1;
         job.head.excluded.insert(node);
         let too_many = job.spec.tolerance().is_exceeded(job.head.failed.len(), job.expected.len());
@@ -246,10 +283,23 @@ impl Turn<'_> {
         self.touch_job(id);
         self.tell_trip(id);
         for position in 0..positions {
-            if self.state.jobs.get(&id).is_some_and(|job| !job.finishes(&job.cells[position])) {
-                self.drop_waiting(id, position, false);
-            }
+            self.drop_by_trip(id, position);
         }
+    }
+
+    fn drop_by_trip(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let Some(node) = self.state.nodes.get(&job.expected[position]) else { return };
+        let cell = &job.cells[position];
+        if job.finishes(cell) || job.may_have_run(node) {
+            return;
+        }
+        if cell.state == CellState::Parked && job.is_awaited(node) {
+            // E2: its journal says whether it has run or is skipped; it needs no place in the window for that.
+            job.unpark(position);
+            return self.queue(id, position);
+        }
+        self.drop_waiting(id, position, false);
     }
 
     /// The job has run too long: what runs is taken back, unless it is cleaning up already; then the timeouts of its

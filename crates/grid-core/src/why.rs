@@ -5,9 +5,9 @@
 //! or for admission. Counts follow the first example, so that one line also does for ten thousand nodes.
 
 use grid_types::wait::and_more;
-use grid_types::{JobStatus, NodeOrd, Wait};
+use grid_types::{JobStatus, NodeOrd, StepIndex, Wait};
 
-use crate::state::{Cell, CellState, Job, Node, State};
+use crate::state::{Cell, CellState, Job, Node, RanState, State};
 
 /// The one reason a job that is still here is not further.
 #[must_use]
@@ -22,6 +22,9 @@ pub fn why(state: &State, job: &Job) -> String {
             "step {step} waits for {} to register after the restore: its journal knows whether it ran{more}",
             node.id
         );
+    }
+    if let Some(node) = job.awaited(state).filter(|_| job.head.status == JobStatus::Running && job.open == 0) {
+        return format!("waits for {} to register after the restore: its journal knows what has run", node.id);
     }
     if let Some(wait) = first_wait(state, job) {
         return wait.text(id);
@@ -100,8 +103,9 @@ fn away_wait(state: &State, job: &Job, (cell, node, more): (&Cell, &Node, u32)) 
 fn held(state: &State, job: &Job, backup: &str) -> String {
     let id = job.head.id;
     let is_out = |cell: &Cell, _: &Node| matches!(cell.state, CellState::Leased { .. });
-    let runs = examples(state, job, is_out).map_or_else(String::new, |(cell, node, more)| {
-        format!("step {} still runs on {}{}; ", job.step_of(cell), node.id, and_more(more))
+    let is_out = examples(state, job, is_out).map(|(cell, node, more)| (job.step_of(cell), node, more));
+    let runs = is_out.or_else(|| known_to_run(state, job)).map_or_else(String::new, |(step, node, more)| {
+        format!("step {step} still runs on {}{}; ", node.id, and_more(more))
     });
     let doubts = state.doubts(job);
     let name = |node: NodeOrd| state.nodes.get(&node).map_or_else(|| node.to_string(), |node| node.id.to_string());
@@ -117,6 +121,19 @@ fn held(state: &State, job: &Job, backup: &str) -> String {
         "held: restored from a backup of {backup}; {runs}look whether it should go on, then `gridc job confirm {id}`\
          {doubtful}"
     )
+}
+
+/// What journals say to be running, of a job that has not started and so has no cells.
+fn known_to_run<'a>(state: &'a State, job: &Job) -> Option<(StepIndex, &'a Node, u32)> {
+    let mut found = state.nodes.values().filter_map(|node| {
+        let past = node.past.get(&job.head.id)?;
+        let mut held = past.ran.iter().filter(|(step, ran)| {
+            ran.state == RanState::Held && ran.epoch >= job.head.run_epoch && !past.decided.contains(step)
+        });
+        held.next().map(|(step, _)| (*step, node))
+    });
+    let (step, node) = found.next()?;
+    Some((step, node, u32::try_from(found.count()).unwrap_or(u32::MAX)))
 }
 
 /// Is let in as soon as its node is back.

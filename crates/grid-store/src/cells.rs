@@ -3,7 +3,8 @@
 //! A cell at its default has no row, or one that does not count any more: in a phase of one task, a row counts only
 //! until a result of its step and node comes after it (`cells.after` is the newest result when it was written). For
 //! taking 500 cells out of 64 jobs would dirty as many pages as there are cells; so they go all together, when the
-//! phase ends. In a pipeline, whose cells walk on, a row goes when its cell is at its default.
+//! phase ends. In a pipeline, whose cells walk on, a row goes when its cell is at its default. So it does in a restored job,
+//! whose cells may have a later step leased (E2).
 
 use grid_core::{Cell, JobHead};
 use grid_types::job::{JobSpec, Phase};
@@ -47,14 +48,16 @@ impl<'c> StoredCells<'c> {
         let mut rows = self.cell.query(params![self.job, position.cast_signed()])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let after: i64 = row.get(0)?;
-        if self.closed_by_results && self.later.exists(params![self.job, self.first.0, node.0, after])? {
+        let cell: Cell = blob(row, 1)?;
+        let closed_by_results = self.closed_by_results && cell.ahead.is_none();
+        if closed_by_results && self.later.exists(params![self.job, self.first.0, node.0, after])? {
             return Ok(None);
         }
-        blob(row, 1).map(Some)
+        Ok(Some(cell))
     }
 
     /// The cell's step.
     pub fn step_of(&self, cell: &Cell) -> u32 {
-        self.first.0.saturating_add(cell.sub)
+        cell.ahead.map_or(self.first.0.saturating_add(cell.sub), |ahead| ahead.step.0)
     }
 }

@@ -275,7 +275,9 @@ fn write_cells(
         let (Some(cell), Some(node)) = (job.cells.get(at), job.expected.get(at)) else { continue };
         if *cell != idle {
             put.execute(params![key(*id), position, after, epoch, encoded(cell)?])?;
-        } else if !(closed_by_results(job.current_phase()) && settled.contains(&(*id, job.first_step(), *node))) {
+        } else if job.head.restored.is_some()
+            || !(closed_by_results(job.current_phase()) && settled.contains(&(*id, job.first_step(), *node)))
+        {
             drop.execute(params![key(*id), position])?;
         }
     }

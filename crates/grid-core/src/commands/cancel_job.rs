@@ -23,11 +23,15 @@ impl CancelJob {
         let id = self.job;
         let job = turn.live_job(&self.namespace, id)?;
         let steps = StepIndex(u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX));
-        if job.head.status == JobStatus::Running {
-            // Later phases first: they are all-pending, and one row says it for every node. So is one behind a gate.
-            let begun = u32::from(job.head.gate.is_none());
-            let next = usize::try_from(job.head.phase + begun).unwrap_or(usize::MAX);
-            let from = job.spec.first_step(next);
+        let is_running = job.head.status == JobStatus::Running;
+        // Later phases first: they are all-pending, and one row says it for every node. So is one behind a gate.
+        let begun = u32::from(job.head.gate.is_none());
+        let from = job.spec.first_step(usize::try_from(job.head.phase + begun).unwrap_or(usize::MAX));
+        if let Some(job) = turn.state.jobs.get_mut(&id) {
+            // From here on no failure trips it: what is dropped below is dropped by the cancel.
+            job.head.status = JobStatus::Cancelled;
+        }
+        if is_running {
             turn.skip_for_all(id, from, steps, &Reason::JobCancelled);
             turn.withdraw(id, Revoked::Cancel);
         } else {
@@ -117,6 +121,31 @@ mod tests {
         assert_eq!(world.cancel(job), Err(Rejection::Ended { job, status: JobStatus::Completed }));
         let unknown = grid_types::JobId(7);
         assert_eq!(world.cancel(unknown), Err(Rejection::NoJob(unknown)));
+    }
+
+    /// What a cancel drops is dropped by the cancel, and no failure that the job reacted to.
+    #[test]
+    fn issue13_3_a_cancel_is_no_trip() {
+        let kinds = |world: &World, job| {
+            let rows = world.history.iter().filter_map(|row| match row {
+                crate::changes::History::Event(row) if row.job == Some(job) => Some(row.event.kind()),
+                _ => None,
+            });
+            rows.collect::<Vec<_>>()
+        };
+        let mut world = World::with_nodes(2);
+        let held = world.submit("all", vec![pipeline(vec![leaf("test", "record"), leaf("ping", "echo")])]);
+        world.restore(1);
+        world.cancel(held).unwrap();
+        assert_eq!(world.rows_of(held)[&(0, 1)], Outcome::Unknown, "it was outstanding in the backup");
+        let mut world_of_retries = World::with_nodes(1);
+        let retried = world_of_retries.submit("all", vec![crate::world::retrying("test", "fail", 3)]);
+        world_of_retries.fail(world_of_retries.offered()[0]);
+        world_of_retries.cancel(retried).unwrap();
+        for (world, job) in [(&world, held), (&world_of_retries, retried)] {
+            assert_eq!(world.status(job), JobStatus::Cancelled);
+            assert!(!kinds(world, job).contains(&"JobTripped"), "{:?}", kinds(world, job));
+        }
     }
 
     #[test]

@@ -85,7 +85,11 @@ impl RecordResult {
     fn is_noted(&self, turn: &mut Turn<'_>) -> bool {
         let Report { outcome, error, duration_ms, started_wall_ms, output_bytes, .. } = self.report();
         let end = RanEnd { outcome, error, duration_ms, started_wall_ms, output_bytes };
-        turn.note_ran(self.node, self.lease, RanState::Ended(end))
+        let is_noted = turn.note_ran(self.node, self.lease, RanState::Ended(end));
+        if let Some(position) = turn.state.jobs.get(&self.lease.job).and_then(|job| job.position(self.node)) {
+            turn.ahead.insert((self.lease.job, position));
+        }
+        is_noted
     }
 
     fn report(&self) -> Report {

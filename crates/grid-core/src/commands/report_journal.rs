@@ -67,6 +67,7 @@ impl ReportJournal {
         }
         if self.is_last {
             turn.recall_all(self.node);
+            turn.journal_turned(self.node);
         }
         Ok(Reply::Done)
     }
@@ -112,9 +113,9 @@ impl Turn<'_> {
 
     fn recall_all(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
-        for id in &node.waiting {
+        for id in node.past.keys() {
             if let Some(position) = self.state.jobs.get(id).and_then(|job| job.position(ord)) {
-                self.recall.insert((*id, position));
+                self.ahead.insert((*id, position));
             }
         }
         self.wake.insert(ord);

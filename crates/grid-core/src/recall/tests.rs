@@ -3,7 +3,7 @@
 use grid_types::job::{OnUnknown, Phase};
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
-use crate::commands::{Answer, Reply, Stale, Verdict};
+use crate::commands::{Answer, Reply, Verdict};
 use crate::world::{Lease, World, confirmed, leaf, pipeline, retrying};
 
 fn echo() -> Phase {
@@ -181,10 +181,10 @@ fn e2_a_job_that_moved_on_by_epochs_and_steps_is_followed_there() {
         &[(later(1, 0), Some(Outcome::Success)), (later(1, 1), Some(Outcome::Success)), (later(1, 2), None)],
     );
     assert_eq!(world.count(job, 1, Outcome::Success), 1);
-    // The barrier waits for node-2; what node-1 runs beyond it stays there, and its result is not lost.
-    assert!(world.job(job).may_come(NodeOrd(1), later(1, 2).1));
+    // The barrier waits for node-2; what node-1 runs beyond it stays there, and its result is taken.
+    assert_eq!(world.job(job).lease_at(NodeOrd(1)), Some((later(1, 2).1, None)));
     let answer = world.report(later(1, 2), Outcome::Success);
-    assert_eq!(answer, Ok(Reply::Answered(Answer::Superseded(Stale::Settled))));
+    assert_eq!(answer, Ok(Reply::Answered(Answer::Committed)));
     world.return_whole(
         2,
         &[job],

@@ -179,6 +179,22 @@ pub struct Cell {
     #[n(5)]
     #[cbor(default)]
     pub entered: bool,
+    /// E2: what is leased is another step, which the node's worker had from a time after the backup. The fields above say
+    /// where the node's walk goes on when that lease has ended.
+    #[n(6)]
+    pub ahead: Option<Ahead>,
+}
+
+/// A lease of a step that the job has not reached, because its barrier is still open elsewhere (E2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Ahead {
+    #[n(0)]
+    pub step: StepIndex,
+    #[n(1)]
+    pub attempt: Attempt,
+    /// The node still has something to do in the current phase.
+    #[n(2)]
+    pub is_open: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
@@ -214,6 +230,20 @@ pub enum CellState {
     /// Nobody knows how it ended, and a person is to say it.
     #[n(5)]
     Unresolved,
+}
+
+impl Cell {
+    /// Whether its node has something to do in the current phase.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.ahead.map_or(self.state != CellState::Idle, |ahead| ahead.is_open)
+    }
+
+    /// Of what it has leased, or wants next.
+    #[must_use]
+    pub fn attempt(&self) -> Attempt {
+        self.ahead.map_or(Attempt(self.attempt), |ahead| ahead.attempt)
+    }
 }
 
 /// Rows of one step per outcome; they always add up to the expected nodes (I9).
@@ -357,23 +387,44 @@ impl Job {
         self.expected.binary_search(&node).ok()
     }
 
+    /// The step that a cell has leased, or wants next.
     #[must_use]
     pub fn step_of(&self, cell: &Cell) -> StepIndex {
+        cell.ahead.map_or_else(|| self.place_of(cell), |ahead| ahead.step)
+    }
+
+    /// Where the walk of a cell is, whatever it has leased.
+    pub(crate) fn place_of(&self, cell: &Cell) -> StepIndex {
         StepIndex(self.first_step().0 + cell.sub)
     }
 
     #[must_use]
     pub fn task_of(&self, cell: &Cell) -> Option<&Task> {
-        self.current_phase()?.tasks.get(usize::try_from(cell.sub).ok()?)
+        match cell.ahead {
+            Some(ahead) => self.task_at(ahead.step),
+            None => self.current_phase()?.tasks.get(usize::try_from(cell.sub).ok()?),
+        }
+    }
+
+    pub(crate) fn task_at(&self, step: StepIndex) -> Option<&Task> {
+        self.spec.steps().nth(usize::try_from(step.0).ok()?).map(|(_, task)| task)
     }
 
     /// The lease that a cell has out, and why it was revoked if it was.
     #[must_use]
     pub fn lease_of(&self, cell: &Cell) -> Option<(LeaseKey, Option<Revoked>)> {
         let CellState::Leased { epoch, revoked, .. } = cell.state else { return None };
-        let key =
-            LeaseKey { job: self.head.id, job_epoch: epoch, step: self.step_of(cell), attempt: Attempt(cell.attempt) };
+        let key = LeaseKey { job: self.head.id, job_epoch: epoch, step: self.step_of(cell), attempt: cell.attempt() };
         Some((key, revoked))
+    }
+
+    /// Whether the walk of a cell has come to what the cell has leased ahead. From here on it is leased as any other.
+    pub(crate) fn reaches_ahead(&mut self, position: usize) -> bool {
+        let place = self.place_of(&self.cells[position]);
+        let cell = &mut self.cells[position];
+        let Some(ahead) = cell.ahead.filter(|ahead| ahead.step == place) else { return false };
+        (cell.attempt, cell.entered, cell.ahead) = (ahead.attempt.0, true, None);
+        true
     }
 
     /// The lease out to a node.

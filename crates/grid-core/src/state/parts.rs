@@ -99,7 +99,7 @@ impl State {
                 CellState::Leased { .. } => drop(known.held.insert(id)),
                 CellState::Backoff { until_ms } => drop(self.timers.insert((until_ms, Timer::Retry(id, *node)))),
             }
-            job.open += 1;
+            job.open += u32::from(cell.is_open());
         }
         (job.expected, job.scope, job.cells) = (parts.expected, parts.scope, cells);
         match job.head.status {

@@ -46,6 +46,15 @@ pub enum RanState {
     Held,
     #[n(2)]
     Ended(#[n(0)] RanEnd),
+    /// The job has not reached the step, and its row says how it ended.
+    #[n(3)]
+    Recorded {
+        #[n(0)]
+        outcome: Outcome,
+        /// A failure that the job has counted (J1). It is counted when the job gets there.
+        #[n(1)]
+        is_counted: bool,
+    },
 }
 
 /// How a lease ended, by the worker's journal.
@@ -64,10 +73,25 @@ pub struct RanEnd {
 }
 
 impl Past {
+    /// What is known of a lease of the time after the backup, as long as nothing of the step was decided since.
+    pub(crate) fn known(&self, step: StepIndex) -> Option<&Ran> {
+        self.ran.get(&step).filter(|_| !self.decided.contains(&step))
+    }
+
+    /// How a step ended that the job has not reached, if its row says so.
+    pub(crate) fn recorded(&self, step: StepIndex) -> Option<Outcome> {
+        match self.known(step)?.state {
+            RanState::Recorded { outcome, .. } => Some(outcome),
+            _ => None,
+        }
+    }
+
     /// Keeps the newest lease of a step. A later report about the same lease replaces an earlier one.
     pub(crate) fn note(&mut self, step: StepIndex, ran: Ran) {
-        let is_older = self.ran.get(&step).is_some_and(|known| (known.epoch, known.attempt) > (ran.epoch, ran.attempt));
-        if !is_older {
+        let is_settled = |known: &Ran| {
+            matches!(known.state, RanState::Recorded { .. }) || (known.epoch, known.attempt) > (ran.epoch, ran.attempt)
+        };
+        if !self.ran.get(&step).is_some_and(is_settled) {
             self.ran.insert(step, ran);
         }
     }

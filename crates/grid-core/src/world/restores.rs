@@ -1,9 +1,9 @@
 //! Restores in a test's world: nodes that come back and say what their journals know (E2).
 
-use grid_types::{JobEpoch, JobId, NodeOrd, Outcome, SessionId};
+use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, Outcome, SessionId};
 
 use super::{Lease, World};
-use crate::commands::{Command, ConfirmJob, JournalOfJob, Rejection, Reply, ReportJournal};
+use crate::commands::{Command, ConfirmJob, JournalOfJob, RegisterNode, Rejection, Reply, ReportJournal};
 use crate::state::RanEnd;
 
 /// A lease that a journal names: still held, or how it ended.
@@ -18,6 +18,20 @@ impl World {
     pub fn come_back_as(&mut self, node: u32, journal: &[u8], nonce: &[u8]) {
         let boot = self.state.nodes[&NodeOrd(node)].boot + 1;
         self.register(&format!("node-{node}"), journal, boot, nonce, false).unwrap();
+    }
+
+    /// A worker process registers with what its journal has.
+    pub fn register_with_journal(
+        &mut self,
+        id: &str,
+        journal: &[u8],
+        nonce: &[u8],
+        held: Vec<LeaseKey>,
+    ) -> Result<Reply, Rejection> {
+        let Command::RegisterNode(worker) = Self::register_command(id, journal, 2, nonce, false, 4) else {
+            unreachable!()
+        };
+        self.one(Command::RegisterNode(RegisterNode { held, ..worker }))
     }
 
     /// Comes back with everything it knew, and says it.
@@ -64,7 +78,7 @@ impl World {
     }
 }
 
-fn leases_of(job: JobId, node: u32, named: &[Named]) -> Vec<(grid_types::LeaseKey, Option<RanEnd>)> {
+fn leases_of(job: JobId, node: u32, named: &[Named]) -> Vec<(LeaseKey, Option<RanEnd>)> {
     let own = named.iter().filter(|((ord, lease), _)| ord.0 == node && lease.job == job);
     let end = |outcome| RanEnd { outcome, error: None, duration_ms: 42, started_wall_ms: 7, output_bytes: 0 };
     own.map(|((_, lease), outcome)| (*lease, outcome.map(end))).collect()

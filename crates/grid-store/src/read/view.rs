@@ -1,7 +1,7 @@
 //! How one step stands on one node, from what is stored of it.
 //!
 //! ```text
-//!   a live cell at this step  >  done in an earlier run  >  the newest result or skip of this run (J8)  >  pending
+//!   a live cell at this step  >  done in an earlier run  >  the newest result of this run (J8)  >  a skip  >  pending
 //! ```
 //!
 //! A live cell is never settled, so that what an earlier attempt left behind says nothing against it: a retry that
@@ -29,7 +29,7 @@ pub(super) struct View<'a> {
     result: CachedStatement<'a>,
     skip: CachedStatement<'a>,
     earlier: CachedStatement<'a>,
-    /// Of the phase it is in; none if no cell can be out.
+    /// Of which cells may be out.
     steps: Range<u32>,
     /// Wall time minus leader time, by the last entry.
     wall_offset_ms: i64,
@@ -40,6 +40,11 @@ impl<'a> View<'a> {
         let phase = usize::try_from(job.head.phase).unwrap_or(usize::MAX);
         let tasks = job.spec.phases.get(phase).filter(|_| job.live).map_or(0, |phase| phase.tasks.len());
         let first = job.spec.first_step(phase).0;
+        let steps = match job.head.restored.filter(|_| job.live) {
+            // E2: a cell may have a later step leased.
+            Some(_) => 0..u32::MAX,
+            None => first..first.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX)),
+        };
         let mut meta = conn.prepare_cached("SELECT state FROM meta")?;
         let mut rows = meta.query([])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -48,12 +53,12 @@ impl<'a> View<'a> {
             job,
             cells: StoredCells::of(conn, &job.head, &job.spec)?,
             result: conn.prepare_cached(
-                "SELECT job_epoch, outcome, attempt, duration_ms, started_ms, reason, error FROM results
+                "SELECT outcome, attempt, duration_ms, started_ms, reason, error FROM results
                  WHERE job = ?1 AND step = ?2 AND node = ?3 AND job_epoch BETWEEN ?4 AND ?5
                  ORDER BY job_epoch DESC, id DESC LIMIT 1",
             )?,
             skip: conn.prepare_cached(
-                "SELECT job_epoch, reason FROM skips
+                "SELECT reason FROM skips
                  WHERE job = ?1 AND node IN (0, ?2) AND from_step <= ?3 AND to_step > ?3 AND job_epoch BETWEEN ?4 AND ?5
                  ORDER BY job_epoch DESC, id DESC LIMIT 1",
             )?,
@@ -61,7 +66,7 @@ impl<'a> View<'a> {
                 "SELECT count(*) FROM (SELECT DISTINCT job_epoch, attempt FROM results
                  WHERE job = ?1 AND step = ?2 AND node = ?3 AND job_epoch < ?4 AND attempt > 0 AND started_ms > 0)",
             )?,
-            steps: first..first.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX)),
+            steps,
             wall_offset_ms: meta.wall_ms.cast_signed().saturating_sub(meta.now_ms.cast_signed()),
         })
     }
@@ -92,21 +97,16 @@ impl<'a> View<'a> {
         let (first, last) = self.job.epochs(step, node);
         let id = self.job.head.id;
         let mut rows = self.result.query(params![job, step, node.0, first, last])?;
-        let result: Option<(u32, ResultDoc)> =
-            rows.next()?.map(|row| Ok::<_, Fault>((row.get(0)?, settled(row, id)?))).transpose()?;
-        match result {
-            // Nothing can have superseded a result of the current epoch.
-            Some((epoch, doc)) if done || epoch == self.job.head.epoch.0 => return Ok(doc),
-            _ => {}
+        // Within a run a step has a result or is skipped. A row for all nodes is for those that have no other outcome, and
+        // may be of a later epoch than a result that was known ahead of its barrier (E2).
+        if let Some(row) = rows.next()? {
+            return settled(row, id);
         }
         let mut rows = self.skip.query(params![job, node.0, step, first, last])?;
-        let skip: Option<(u32, Reason)> =
-            rows.next()?.map(|row| Ok::<_, Fault>((row.get(0)?, blob(row, 1)?))).transpose()?;
-        Ok(match (result, skip) {
-            (Some((epoch, doc)), Some((of, _))) if epoch >= of => doc,
-            (_, Some((_, reason))) => bare(Outcome::Skipped, Some(reason.text(id))),
-            (Some((_, doc)), None) => doc,
-            (None, None) => bare(Outcome::Pending, None),
+        let skip: Option<Reason> = rows.next()?.map(|row| blob(row, 0)).transpose()?;
+        Ok(match skip {
+            Some(reason) => bare(Outcome::Skipped, Some(reason.text(id))),
+            None => bare(Outcome::Pending, None),
         })
     }
 
@@ -122,7 +122,7 @@ impl<'a> View<'a> {
 
 /// How a live cell stands; `None` if nothing is open there.
 pub(super) fn of_cell(cell: &Cell, head: &JobHead, wall_offset_ms: i64) -> Option<ResultDoc> {
-    let attempt = cell.attempt;
+    let attempt = cell.attempt().0;
     let waits = |reason: String| {
         Some(ResultDoc { attempts: attempt.saturating_sub(1), ..bare(Outcome::Pending, Some(reason)) })
     };
@@ -158,16 +158,16 @@ fn being_stopped(why: Revoked) -> &'static str {
 }
 
 fn settled(row: &Row<'_>, job: JobId) -> Result<ResultDoc, Fault> {
-    let (attempt, started_ms): (u32, i64) = (row.get(2)?, row.get(4)?);
+    let (attempt, started_ms): (u32, i64) = (row.get(1)?, row.get(3)?);
     let ran = attempt > 0 && started_ms > 0;
-    let duration_ms = row.get::<_, i64>(3)?.cast_unsigned();
+    let duration_ms = row.get::<_, i64>(2)?.cast_unsigned();
     Ok(ResultDoc {
-        status: outcome(row, 1)?,
+        status: outcome(row, 0)?,
         duration: ran.then(|| seconds_text(duration_ms)),
         // One that was revoked before it started is not an attempt that ran.
         attempts: if ran { attempt } else { attempt.saturating_sub(1) },
-        error: row.get(6)?,
-        reason: optional_blob::<Reason>(row, 5)?.map(|reason| reason.text(job)),
+        error: row.get(5)?,
+        reason: optional_blob::<Reason>(row, 4)?.map(|reason| reason.text(job)),
         started_at: ran.then(|| time_text(started_ms.cast_unsigned())),
     })
 }

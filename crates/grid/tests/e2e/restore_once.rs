@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grid_testkit::spec::{job, record, record_slowly, with};
+use grid_testkit::spec::{job, record, record_slowly, task, with};
 use grid_testkit::{Api, Gridc, Job, LIMIT, Record, ServerOptions, Trio, ensure, wait_until};
 use serde_json::{Value, json};
 
@@ -250,6 +250,53 @@ fn e2_what_runs_is_adopted_and_what_ended_is_recorded_on_one_controller() {
 #[test]
 fn e2_what_runs_is_adopted_and_what_ended_is_recorded_on_three_controllers() {
     what_runs_is_adopted_and_what_ended_is_recorded(3);
+}
+
+/// One node has lost its journal, which keeps the first barrier open; the other one still runs a later step.
+fn a_later_step_that_runs_elsewhere_is_shown_and_finishes(controllers: usize) {
+    let mut site = Site::start(controllers, &[("web-01", ""), ("web-02", "")]);
+    let lines = site.trio.record("lines");
+    let api = site.api();
+    let printed = task("test", "output", &json!({"lines": 3, "width": 10}));
+    let id = api.submit(&job("all", [record_slowly(&lines, "2s"), printed, record_slowly(&lines, "25s")]));
+    lines.wait_of(&id, 2);
+    let file = site.backup();
+    lines.wait_of(&id, 4);
+    site.lose_controllers();
+    site.damage("web-02", "truncated", &file);
+    site.restore(&file);
+    site.restart("web-02");
+    let api = site.api();
+    let why = wait_until("web-01 is adopted and web-02 in doubt", LIMIT, || {
+        let why = site.gridc().run(&["job", "why", &id, "-o", "json"]).exits(0).json();
+        let doubts = why["may_have_run"].as_array().cloned().unwrap_or_default();
+        ensure(doubts.len() == 2 && doubts.iter().all(|doubt| doubt["awaited"] == false), why.to_string())?;
+        Ok::<_, String>(why)
+    });
+    assert!(why["why"].as_str().is_some_and(|why| why.contains("step 2 still runs on web-01;")), "{why}");
+    assert!(why["may_have_run"].as_array().is_some_and(|all| all.iter().all(|one| one["node"] == "web-02")), "{why}");
+    let held = api.job(&id);
+    let of_first = |doc: &Job| [0, 1, 2].map(|step| doc.outcome(step, "web-01").to_owned());
+    assert_eq!(of_first(&held), ["success", "success", "running"], "{held}");
+    site.gridc().run(&["job", "confirm", &id]).exits(0);
+    let running = api.job(&id);
+    assert_eq!((running.status(), of_first(&running)[2].as_str()), ("running", "running"), "{running}");
+    let done = api.wait_ended(&id);
+    assert_eq!((done.status(), of_first(&done)), ("failed", ["success"; 3].map(str::to_owned)), "{done}");
+    assert_eq!([0, 1, 2].map(|step| done.outcome(step, "web-02")), ["unknown", "skipped", "skipped"], "{done}");
+    let refused = site.gridc().run(&["job", "resume", &id]).exits(5);
+    assert!(refused.stderr.contains("step 2 on web-02") && !refused.stderr.contains("web-01"), "{refused:?}");
+    assert_eq!((lines.of(&id).len(), lines.duplicates()), (4, vec![]));
+}
+
+#[test]
+fn e2_a_later_step_that_runs_elsewhere_is_shown_and_finishes_on_one_controller() {
+    a_later_step_that_runs_elsewhere_is_shown_and_finishes(1);
+}
+
+#[test]
+fn e2_a_later_step_that_runs_elsewhere_is_shown_and_finishes_on_three_controllers() {
+    a_later_step_that_runs_elsewhere_is_shown_and_finishes(3);
 }
 
 /// Of a generation that a worker has left behind every write is refused, across restarts, until an operator lifts it.
