@@ -100,4 +100,32 @@ mod tests {
         assert!(proposer.propose(&submit(JobId(4))).await.is_ok());
         controller.shutdown().await;
     }
+
+    /// A result that waits for its place in the log when the leader closes is not proposed afterwards.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn e7_what_waits_when_a_draining_leader_closes_is_not_proposed() {
+        let home = TempDir::new().unwrap();
+        let controller = started(opening(home.path(), "c1", true)).await.unwrap();
+        propose(&controller, register("n1")).await;
+        propose(&controller, submit(JobId(1))).await;
+        let proposer = controller.shared.proposer.clone();
+        let places = proposer.all_places().await;
+        let draining = proposer.drain();
+        let cancel = Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job: JobId(1) });
+        let late = tokio::spawn({
+            let proposer = proposer.clone();
+            async move { proposer.propose(&cancel).await }
+        });
+        proposer.wait_taken().await;
+        let before = controller.shared.raft.states().await[0].last_index;
+        tokio::join!(draining.close(), async { drop(places) });
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert_eq!(controller.shared.raft.states().await[0].last_index, before, "nothing is proposed any more");
+        }
+        assert!(!late.is_finished());
+        drop(draining);
+        assert!(late.await.unwrap().is_ok(), "LEADER again");
+        controller.shutdown().await;
+    }
 }

@@ -190,6 +190,11 @@ async fn run(
         }
         // What arrives while both places are taken joins this entry.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        if *mode.borrow() == Mode::Nothing {
+            // E7: it was closed while this waited for a place. Whoever holds a place is waited for by `close`.
+            left_over = Some(first);
+            continue;
+        }
         let (mut batch, next) = gather(first, &mut inbox);
         left_over = next;
         if *mode.borrow() != Mode::Everything {
@@ -257,6 +262,22 @@ fn answer(batch: Vec<Waiting>, answered: Result<Replies, ProposeError>) {
             };
             batch.into_iter().for_each(|waiting| waiting.refuse(&no_reply));
         }
+    }
+}
+
+#[cfg(test)]
+impl Proposer {
+    /// Returns when something was queued and taken up: it waits for a place.
+    pub async fn wait_taken(&self) {
+        while self.memory.available_permits() == MEMORY_KIB || self.queue.capacity() < self.queue.max_capacity() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// All places of entries on their way, for a test that holds them.
+    pub async fn all_places(&self) -> OwnedSemaphorePermit {
+        let all = u32::try_from(IN_FLIGHT).unwrap();
+        Arc::clone(&self.places).acquire_many_owned(all).await.unwrap()
     }
 }
 
