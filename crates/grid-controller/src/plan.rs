@@ -51,6 +51,7 @@ impl Controller {
             tasks: tasks_doc(&spec.phases),
             strategy: spec.strategy.word().to_owned(),
             failure_tolerate: spec.tolerance().to_string(),
+            concurrency: spec.concurrency.as_ref().map(ToString::to_string),
             rows: u64::try_from(rows).unwrap_or(u64::MAX),
         })
     }

@@ -352,7 +352,7 @@ impl Job {
     }
 
     /// J10: the node has begun an atomic pipeline and is walked to its end although fail-fast tripped.
-    fn finishes(&self, cell: &Cell) -> bool {
+    pub(crate) fn finishes(&self, cell: &Cell) -> bool {
         let atomic = self.current_phase().is_some_and(|phase| phase.atomic);
         atomic && cell.entered && matches!(self.head.tripped, Some(Trip::FailFast { .. }))
     }

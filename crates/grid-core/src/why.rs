@@ -43,6 +43,17 @@ pub fn why(state: &State, job: &Job) -> String {
         }
         JobStatus::Running => {}
     }
+    // J10: what an operator sees to go on although the job has failed.
+    let finishing = examples(state, job, |cell, _| cell.is_open() && job.finishes(cell)).map(|(_, node, more)| {
+        let more = and_more(more);
+        format!("; the job has failed, and the atomic pipeline that {} has begun is walked to its end{more}", node.id)
+    });
+    format!("{}{}", running(state, job), finishing.unwrap_or_default())
+}
+
+/// What a running job waits for that no operator decides.
+fn running(state: &State, job: &Job) -> String {
+    let id = job.head.id;
     let at = |cell: &Cell| job.step_of(cell);
     if let Some((cell, node, more)) = examples(state, job, |cell, _| revoked(cell)) {
         return format!("step {} waits for {} to confirm that nothing runs{}", at(cell), node.id, and_more(more));
@@ -207,6 +218,20 @@ mod tests {
         let away = world.submit("node:node-2", vec![leaf("ping", "echo")]);
         world.advance_ms(41_000);
         assert_eq!(said(&world, away), "step 0 waits for node-2, left for 41s");
+    }
+
+    #[test]
+    fn j10_an_atomic_pipeline_that_is_finished_after_a_trip_is_named() {
+        let mut world = World::with_nodes(3);
+        let pipeline = crate::world::pipeline(vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+        let job = world.submit("all", vec![grid_types::job::Phase { atomic: true, ..pipeline }]);
+        assert_eq!(said(&world, job), "step 0 runs on node-1 (and 2 more)");
+        world.fail(world.offered()[2]);
+        let finishing = "; the job has failed, and the atomic pipeline that node-1 has begun is walked to its end";
+        assert_eq!(said(&world, job), format!("step 0 runs on node-1 (and 1 more){finishing} (and 1 more)"));
+        world.succeed(world.offered()[0]);
+        world.succeed(world.offered()[1]);
+        assert_eq!(said(&world, job), format!("step 1 runs on node-1 (and 1 more){finishing} (and 1 more)"));
     }
 
     #[test]

@@ -316,6 +316,9 @@ pub struct PlanDoc {
     pub tasks: serde_json::Value,
     pub strategy: String,
     pub failure_tolerate: String,
+    /// How many nodes may be in a phase at once, or which share of them, where the phase does not say it itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<String>,
     /// Steps times nodes.
     pub rows: u64,
 }

@@ -31,6 +31,10 @@ fn plan_text(doc: &PlanDoc) -> String {
     for (index, phase) in doc.tasks.as_array().into_iter().flatten().filter_map(Value::as_object).enumerate() {
         push_phase(&mut text, index, phase, &mut step);
     }
+    if let Some(concurrency) = &doc.concurrency {
+        let concurrency = one_line(concurrency);
+        text.push_str(&format!("concurrency  {concurrency}, in phases that do not set their own\n"));
+    }
     text.push_str(&format!(
         "strategy   {}\ntolerates  {}\nrows       {}\n",
         doc.strategy,
@@ -110,6 +114,7 @@ mod tests {
             ]),
             strategy: "fail-fast".into(),
             failure_tolerate: "0".into(),
+            concurrency: Some("20%".into()),
             rows: 6,
         };
         let expected = "\
@@ -126,6 +131,7 @@ phase 2    all nodes together, condition: on_failure, on failed nodes (on all af
   step 3   ping/echo
 phase 3    all nodes together, condition: on_failure, nodes: healthy
   step 4   ping/echo
+concurrency  20%, in phases that do not set their own
 strategy   fail-fast
 tolerates  0
 rows       6

@@ -285,6 +285,7 @@ impl Control for Fake {
             tasks: tasks_doc(&spec.phases),
             strategy: "fail-fast".to_owned(),
             failure_tolerate: "0".to_owned(),
+            concurrency: None,
             rows: 1,
         })
     }
