@@ -35,7 +35,7 @@ const BEAT: &str = ": beat\n\n";
     operation_id = "events",
     params(
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
-        ("after" = Option<u64>, Query, description = "begin behind this event"),
+        ("after" = Option<u64>, Query, description = "begin behind this event; 400 if this cluster never recorded it"),
         ("before" = Option<u64>, Query, description = "a page of what was before this event; it may be short although `next` names another one"),
         ("kind" = Option<String>, Query, description = "only these kinds, with commas between them"),
         ("job" = Option<String>, Query, description = "only of this job", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),

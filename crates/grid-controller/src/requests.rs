@@ -61,6 +61,22 @@ impl Controller {
         doubts.filter_map(doc).collect()
     }
 
+    /// Refuses the number of an event that this cluster never recorded: nothing would come behind it for a long time. A member
+    /// that lags behind the leader may not have an event yet that another one has shown, so it catches up first.
+    async fn check_event(&self, after: Option<u64>) -> Result<(), Refusal> {
+        let Some(after) = after else { return Ok(()) };
+        if after <= self.read(Reader::newest_event).await? {
+            return Ok(());
+        }
+        self.read_barrier().await?;
+        let newest = self.read(Reader::newest_event).await?;
+        if after <= newest {
+            return Ok(());
+        }
+        let why = format!("event {after} is not of this cluster: its newest event is {newest}; ask without a number");
+        Err(Refusal::new(Code::BadRequest, why))
+    }
+
     /// Refuses a run that the job does not have (J8). Returns whether it is the newest one.
     async fn check_run(&self, namespace: &str, job: JobId, run: Option<u32>) -> Result<bool, Refusal> {
         let Some(run) = run else { return Ok(true) };
@@ -305,11 +321,13 @@ impl Control for Controller {
     }
 
     async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {
+        self.check_event(after).await?;
         self.shared.events.subscribe(filter, after).await
     }
 
     async fn events(&self, filter: EventFilter, query: EventQuery) -> Result<ListDoc<EventDoc>, Refusal> {
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        self.check_event(query.after).await?;
         self.read(move |reader| match query.after {
             None => reader.events_before(&filter, query.before, limit),
             Some(after) => {

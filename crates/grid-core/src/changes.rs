@@ -29,6 +29,8 @@ pub struct Changes {
     pub retired: Vec<crate::state::Job>,
     /// Nodes that left `State`; in none of `nodes`.
     pub reclaimed: Vec<NodeOrd>,
+    /// E2: numbers of events begin here, because those up to it may have been given after the backup that was restored.
+    pub events_from: Option<u64>,
     /// Jobs of which nothing is to be kept.
     pub pruned: Vec<JobId>,
     /// Events that belong to no job and are older than this, in leader time, are not to be kept.

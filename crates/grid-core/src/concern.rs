@@ -87,7 +87,9 @@ impl Job {
     /// E2: whether a lease that this state does not know can be of the time after the backup.
     #[must_use]
     pub fn is_plausible(&self, lease: LeaseKey) -> bool {
-        let epochs = lease.job_epoch.0.saturating_sub(self.head.epoch.0);
+        // Another restore of the lost time may have moved it on, by the clock.
+        let newest = self.head.restored.map_or(self.head.epoch, |restored| self.head.epoch.max(restored.epochs_from));
+        let epochs = lease.job_epoch.0.saturating_sub(newest.0);
         epochs <= MOST_AHEAD && lease.attempt.0 <= MOST_AHEAD && self.has_step(lease)
     }
 }

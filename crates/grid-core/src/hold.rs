@@ -22,7 +22,7 @@ use crate::state::{CellState, Job, RanState, Restored, Timer};
 
 impl Turn<'_> {
     /// Every unfinished job waits for an operator; `backup` is the time of what was restored.
-    pub fn hold_all(&mut self, generation: u32, backup: &str) {
+    pub fn hold_all(&mut self, backup: &str) {
         for (ord, node) in &mut self.state.nodes {
             for past in node.past.values_mut() {
                 // What was decided since an earlier restore may have run since this backup.
@@ -31,12 +31,13 @@ impl Turn<'_> {
                 self.changes.nodes.insert(*ord);
             }
         }
+        let restored = Restored::by(&self.state.meta, false);
         let unfinished: Vec<JobId> =
             self.state.jobs.values().filter(|job| !job.head.status.is_ended()).map(|job| job.head.id).collect();
         for id in unfinished {
             if let Some(job) = self.state.jobs.get_mut(&id) {
                 job.head.held = Some(backup.to_owned());
-                job.head.restored = Some(Restored { generation, rerun_once: false });
+                job.head.restored = Some(restored);
             }
             self.state.pending.remove(&id);
             self.touch_job(id);

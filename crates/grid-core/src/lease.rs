@@ -252,7 +252,7 @@ impl Turn<'_> {
     /// Raises the job epoch and takes everything back that is out or waiting in the current phase.
     pub fn withdraw(&mut self, id: JobId, why: Revoked) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
-        job.head.epoch = job.head.epoch.next();
+        job.head.epoch = job.next_epoch();
         self.changes.jobs.insert(id);
         for position in 0..job.expected.len() {
             let Some(job) = self.state.jobs.get_mut(&id) else { return };

@@ -263,6 +263,11 @@ fn random_commands_keep_every_invariant_and_every_job_ends() {
     }
 }
 
+/// Without job epochs: like all numbers that must be beyond a lost time, they follow the clock after a restore (E2).
+fn offered(world: &World) -> Vec<(NodeOrd, JobId, u32, Attempt)> {
+    world.offered().into_iter().map(|(node, lease)| (node, lease.job, lease.step.0, lease.attempt)).collect()
+}
+
 /// The same commands under two wall clocks, one of which jumps by years: every decision is the same.
 #[test]
 fn w6_the_wall_clock_decides_nothing() {
@@ -278,7 +283,7 @@ fn w6_the_wall_clock_decides_nothing() {
                 step(world, dice, jobs, boots);
             }
             let [(calm, .., of_calm, _), (wild, .., of_wild, _)] = &worlds;
-            assert_eq!((calm.offered(), of_calm), (wild.offered(), of_wild), "seed {seed}");
+            assert_eq!((offered(calm), of_calm), (offered(wild), of_wild), "seed {seed}");
             assert_eq!(calm.state.timers, wild.state.timers, "seed {seed}");
         }
         let [(calm, .., jobs, _), (wild, ..)] = &worlds;

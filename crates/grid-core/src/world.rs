@@ -36,7 +36,7 @@ pub(crate) struct World {
     pub history: Vec<History>,
     /// Every text that came in through an entry.
     pub foreign: BTreeSet<String>,
-    retired: BTreeMap<JobId, Job>,
+    pub retired: BTreeMap<JobId, Job>,
     starts: Starts,
     now_ms: u64,
     next_job: u64,

@@ -49,8 +49,8 @@ pub struct RestoredFrom {
 const EPOCHS_SINCE_MS: u64 = 1_577_836_800_000;
 /// A day: clocks of controllers differ by less.
 const JOB_ID_STRIDE_MS: u64 = 24 * 3_600 * 1_000;
-/// No cluster grants a million sessions a second.
-const SESSION_STRIDE_BITS: u32 = 20;
+/// No cluster grants a million sessions or records a million events a second.
+const STRIDE_BITS: u32 = 20;
 
 impl BeginTerm {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
@@ -83,15 +83,15 @@ impl BeginTerm {
         turn.record_event(Event::TermBegun { leader: self.leader.clone(), epoch });
         if let Some(restored) = raised {
             turn.move_ids();
-            turn.hold_all(epoch.generation, &restored.backup);
+            turn.hold_all(&restored.backup);
         }
         Ok(Reply::TermBegun { epoch })
     }
 }
 
 impl Turn<'_> {
-    /// E2: moves session and job ids beyond anything that was granted after the backup. Nobody knows how far that went;
-    /// both follow the clock, with room for clocks that differ.
+    /// E2: moves the ids of sessions, jobs and events beyond anything that was granted after the backup. Nobody knows how far
+    /// that went; all follow the clock, with room for clocks that differ.
     fn move_ids(&mut self) {
         let newest = self.state.jobs.last_key_value().map(|(id, _)| *id);
         let newest = newest.max(self.state.stubs.last_key_value().map(|(id, _)| *id));
@@ -99,8 +99,9 @@ impl Turn<'_> {
         let meta = &mut self.state.meta;
         let from_ms = meta.wall_ms.max(newest_ms).max(meta.job_ids_from_ms);
         meta.job_ids_from_ms = from_ms.saturating_add(JOB_ID_STRIDE_MS);
-        let by_clock = u64::from(meta.leadership.epoch.n) << SESSION_STRIDE_BITS;
-        meta.next_session = meta.next_session.max(by_clock).saturating_add(1 << SESSION_STRIDE_BITS);
+        let by_clock = u64::from(meta.leadership.epoch.n) << STRIDE_BITS;
+        meta.next_session = meta.next_session.max(by_clock).saturating_add(1 << STRIDE_BITS);
+        self.changes.events_from = Some(by_clock);
     }
 }
 

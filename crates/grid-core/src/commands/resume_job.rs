@@ -50,12 +50,13 @@ pub struct ResumeJob {
 impl ResumeJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         self.check(turn)?;
-        let (epoch, run) = (self.epoch.next(), self.run.max(1) + 1);
         let state = &mut turn.state;
-        let generation = state.meta.leadership.epoch.generation;
+        let restored = self.restored.map(|rerun_once| Restored::by(&state.meta, rerun_once));
+        let epochs_from = restored.map_or(self.epoch, |restored| restored.epochs_from);
+        let (epoch, run) = (self.epoch.next().max(epochs_from), self.run.max(1) + 1);
         let head = JobHead {
             created_wall_ms: self.created_wall_ms,
-            restored: self.restored.map(|rerun_once| Restored { generation, rerun_once }),
+            restored,
             run,
             run_kind: if self.only.is_some() { RunKind::Retry } else { RunKind::Resume },
             ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)

@@ -144,6 +144,20 @@ pub struct Restored {
     /// An operator allowed `once` steps that may have run already to run again.
     #[n(1)]
     pub rerun_once: bool,
+    /// The next job epoch is at least this: beyond those that were given after the backup, whose leases workers may know.
+    #[n(2)]
+    pub epochs_from: JobEpoch,
+}
+
+/// No job moves through four epochs a second.
+const EPOCHS_A_SECOND: u32 = 4;
+
+impl Restored {
+    /// As of the restore that began this generation. Epochs of leaders begin with its time in seconds.
+    pub(crate) fn by(meta: &Meta, rerun_once: bool) -> Self {
+        let LeaderEpoch { generation, n } = meta.leadership.epoch;
+        Self { generation, rerun_once, epochs_from: JobEpoch(n.saturating_mul(EPOCHS_A_SECOND)) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -327,6 +341,11 @@ impl Job {
             blocked: 0,
             unresolved: 0,
         }
+    }
+
+    /// The epoch that follows.
+    pub(crate) fn next_epoch(&self) -> JobEpoch {
+        self.head.epoch.next().max(self.head.restored.map_or(JobEpoch(0), |restored| restored.epochs_from))
     }
 
     /// Whether a cell queued on this node waits for it to come back.

@@ -1,7 +1,8 @@
 //! Events in the order of their numbers.
 //!
 //! Rows of one job come by their index; every other wish is looked for row by row, in windows of [`WINDOW`] numbers a
-//! transaction, so that a rare kind among millions costs many short reads and never a long one.
+//! transaction, so that a rare kind among millions costs many short reads and never a long one. Numbers have gaps: old rows
+//! are pruned, and a restore moves them on (E2); a window begins at a row that is there.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,10 @@ pub(super) fn after(
 ) -> Result<(Vec<EventDoc>, u64), Fault> {
     let newest = newest(conn)?;
     // The events of one job are few: no window is needed.
-    let to = if filter.job.is_some() { newest } else { newest.min(after.saturating_add(WINDOW)) };
+    let mut next = conn.prepare_cached("SELECT min(id) FROM events WHERE id > ?1")?;
+    let next: Option<i64> = next.query_one([signed(after)], |row| row.get(0))?;
+    let begin = next.map_or(newest, |next| next.cast_unsigned().saturating_sub(1)).max(after);
+    let to = if filter.job.is_some() { newest } else { newest.min(begin.saturating_add(WINDOW)) };
     let mut budget = Budget::default();
     let found = between(conn, filter, (after, to), limit, "ASC", &mut budget)?;
     let is_full = found.len() >= limit || budget.is_spent();
@@ -51,7 +55,10 @@ pub(super) fn before(
     limit: usize,
     budget: &mut Budget,
 ) -> Result<(Vec<EventDoc>, Option<u64>), Fault> {
-    let to = newest(conn)?.min(before.map_or(u64::MAX, |before| before.saturating_sub(1)));
+    let to = before.map_or(u64::MAX, |before| before.saturating_sub(1));
+    let mut last = conn.prepare_cached("SELECT max(id) FROM events WHERE id <= ?1")?;
+    let last: Option<i64> = last.query_one([signed(to)], |row| row.get(0))?;
+    let to = last.unwrap_or(0).cast_unsigned();
     let from = if filter.job.is_some() { 0 } else { to.saturating_sub(WINDOW) };
     let found = between(conn, filter, (from, to), limit, "DESC", budget)?;
     let next = match found.last() {
@@ -60,6 +67,11 @@ pub(super) fn before(
     };
     let oldest: Option<i64> = conn.prepare_cached("SELECT min(id) FROM events")?.query_one([], |row| row.get(0))?;
     Ok((found, oldest.map(i64::cast_unsigned).filter(|oldest| *oldest < next).map(|_| next)))
+}
+
+/// No number lies beyond this.
+fn signed(id: u64) -> i64 {
+    i64::try_from(id).unwrap_or(i64::MAX)
 }
 
 /// Numbers above `from`, up to `to`.
@@ -74,7 +86,7 @@ fn between(
     let of_job = if filter.job.is_some() { "e.job = ?3" } else { "?3 IS NULL" };
     let sql = format!("{COLUMNS} WHERE {of_job} AND e.id > ?1 AND e.id <= ?2 ORDER BY e.id {order}");
     let mut select = conn.prepare_cached(&sql)?;
-    let mut rows = select.query(params![from.cast_signed(), to.cast_signed(), filter.job.map(key)])?;
+    let mut rows = select.query(params![signed(from), signed(to), filter.job.map(key)])?;
     let mut found = Vec::new();
     while found.len() < limit
         && !budget.is_spent()
@@ -119,10 +131,34 @@ fn labels(lines: &str) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use grid_types::Event;
-    use grid_types::api::EventFilter;
+    use grid_types::api::{EventDoc, EventFilter};
 
-    use super::{Budget, WINDOW, before};
+    use super::{Budget, WINDOW, after, before};
     use crate::schema;
+
+    #[test]
+    fn e2_a_gap_in_the_numbers_costs_nothing() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("db");
+        schema::create(&path, b"").unwrap();
+        let conn = schema::writer(&path).unwrap();
+        let far = 1i64 << 48;
+        for id in [1, 2, far, far + 1] {
+            let row = "INSERT INTO events (id, wall_ms, leader_epoch, kind, event, now_ms) VALUES (?1, 0, 1, 3, ?2, 0)";
+            conn.execute(row, rusqlite::params![id, minicbor::to_vec(Event::JobContinued).unwrap()]).unwrap();
+        }
+        let ids = |found: Vec<EventDoc>| found.iter().map(|event| event.id.cast_signed()).collect::<Vec<_>>();
+        let everything = EventFilter::default();
+        let (found, reached) = after(&conn, &everything, 0, 10).unwrap();
+        assert_eq!(ids(found), [1, 2]);
+        let (found, reached) = after(&conn, &everything, reached, 10).unwrap();
+        assert_eq!((ids(found), reached.cast_signed()), (vec![far, far + 1], far + 1));
+        assert_eq!(ids(after(&conn, &everything, 1_000, 10).unwrap().0), [far, far + 1], "an id of a lost time");
+        let (found, next) = before(&conn, &everything, None, 10, &mut Budget::default()).unwrap();
+        assert_eq!(ids(found), [far + 1, far]);
+        let (found, next) = before(&conn, &everything, next, 10, &mut Budget::default()).unwrap();
+        assert_eq!((ids(found), next), (vec![2, 1], None));
+    }
 
     #[test]
     fn a_kind_that_is_not_there_costs_one_window_a_transaction() {

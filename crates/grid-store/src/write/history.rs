@@ -33,25 +33,37 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?,
         event: conn.prepare_cached(
-            "INSERT OR ROLLBACK INTO events (wall_ms, leader_epoch, kind, event, job, node, namespace, now_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT OR ROLLBACK INTO events (wall_ms, leader_epoch, kind, event, job, node, namespace, now_ms, id)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?,
     };
     let mut settled = BTreeSet::new();
-    let rows = changes.iter().flat_map(|one| one.history.iter().map(|row| (row, one.now_ms)));
-    for (row, now_ms) in rows {
-        match row {
-            History::Result(row) => {
-                // Numbered here: SQLite would give the number of a pruned row again, and cells tell earlier from later by it.
-                written.last_result += 1;
-                pens.result(written.last_result, &mut written.outputs, row)?;
-                settled.insert((row.job, row.step, row.node));
+    for one in changes {
+        let mut event_id = first_event(conn, one)?;
+        for row in &one.history {
+            match row {
+                History::Result(row) => {
+                    // Numbered here: SQLite would give the number of a pruned row again, and cells tell earlier from later
+                    // by it.
+                    written.last_result += 1;
+                    pens.result(written.last_result, &mut written.outputs, row)?;
+                    settled.insert((row.job, row.step, row.node));
+                }
+                History::Skip(row) => pens.skip(row)?,
+                History::Event(row) => pens.event(event_id.take(), row, one.now_ms)?,
             }
-            History::Skip(row) => pens.skip(row)?,
-            History::Event(row) => pens.event(row, now_ms)?,
         }
     }
     Ok(settled)
+}
+
+/// The number of the next event, if SQLite is not to give the next one: after a restore they begin beyond what was given
+/// since the backup (E2).
+fn first_event(conn: &Connection, changes: &Changes) -> Result<Option<i64>, Fault> {
+    let Some(from) = changes.events_from.map(u64::cast_signed) else { return Ok(None) };
+    let last = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'";
+    let last: i64 = conn.query_one(last, [], |row| row.get(0))?;
+    Ok((from > last).then_some(from))
 }
 
 impl Pens<'_> {
@@ -104,7 +116,7 @@ impl Pens<'_> {
         Ok(())
     }
 
-    fn event(&mut self, row: &EventRow, now_ms: u64) -> Result<(), Fault> {
+    fn event(&mut self, id: Option<i64>, row: &EventRow, now_ms: u64) -> Result<(), Fault> {
         let epoch = row.leader_epoch.wire().cast_signed();
         self.event.execute(params![
             row.wall_ms.cast_signed(),
@@ -115,6 +127,7 @@ impl Pens<'_> {
             row.node.as_ref().map(grid_types::NodeId::as_str),
             row.namespace.as_ref().map(grid_types::Name::as_str),
             now_ms.cast_signed(),
+            id,
         ])?;
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 
 use grid_testkit::spec::{echo, fail, job};
-use grid_testkit::{LIMIT, command, ensure, wait_until};
+use grid_testkit::{LIMIT, Method, ServerOptions, command, ensure, wait_until};
 use serde_json::Value;
 
 use crate::staging::two_web_nodes;
@@ -93,6 +93,48 @@ fn a_listener_hears_every_event_once_although_the_server_is_killed_meanwhile() {
     let terms = heard.iter().filter(|event| event["kind"] == "TermBegun").count();
     assert_eq!(terms, 3);
     assert!(heard.iter().all(|event| event["role"].is_string() && event["leader_epoch"].is_u64()));
+}
+
+/// E2: after a restore numbers go on beyond those of the time that was lost, so that no follower waits for them in vain.
+#[test]
+fn e2_a_follower_of_the_time_that_a_restore_lost_goes_on_and_an_unknown_number_is_refused() {
+    let mut cluster = two_web_nodes();
+    let api = cluster.api();
+    let file = cluster.path("grid.backup");
+    cluster.gridc().run(&["cluster", "backup", "-o", file.to_str().expect("a plain path")]).exits(0);
+    let listener = Listener::start(&cluster.server.url(), &["--after", "0"]);
+    let mut lost = String::new();
+    for _ in 0..5 {
+        lost = api.submit(&job("group:web", [echo()]));
+        api.wait_ended(&lost);
+    }
+    listener.wait_for("the lost time", |event| event["kind"] == "JobEnded" && event["job"] == *lost);
+    let last = *ids(&listener.heard()).last().expect("events");
+    cluster.server.kill9();
+    let options = ServerOptions::new("n1", cluster.path("restored")).restore(&file);
+    cluster.server = options.spawn_at(cluster.server.ports());
+    cluster.server.wait_ready();
+    for node in ["web-01", "web-02"] {
+        api.wait_node(node, "ready");
+    }
+    let id = api.submit(&job("group:web", [echo()]));
+    api.wait_ended(&id);
+    listener.wait_for("what happens now", |event| event["kind"] == "JobEnded" && event["job"] == *id);
+    let heard = ids(&listener.heard());
+    assert!(heard.is_sorted() && heard.last() > Some(&last), "{heard:?}");
+    let json = [("accept", "application/json")];
+    let page = |path: &str| api.request(Method::GET, path, &json, None).expect("answered");
+    let next = page(&format!("/v1/events?after={last}")).json();
+    assert_eq!(next["items"][0]["kind"], "TermBegun", "{next}");
+    let newest = page("/v1/events?limit=1").json()["items"][0]["id"].as_u64().expect("an id");
+    let beyond = (newest + 1_000).to_string();
+    let refused = page(&format!("/v1/events?after={beyond}"));
+    assert_eq!((refused.status, refused.error()), (400, "BAD_REQUEST".to_owned()), "{refused:?}");
+    let stream = api.request(Method::GET, "/v1/events", &[("last-event-id", &beyond)], None).expect("answered");
+    assert!(stream.status == 400 && stream.text.contains(&newest.to_string()), "{stream:?}");
+    // Everything of before is still there, across the gap.
+    let all = cluster.gridc().run(&["events", "--limit", "500", "--kind", "TermBegun"]).exits(0);
+    assert_eq!(all.stdout.lines().count(), 2, "{all:?}");
 }
 
 #[test]

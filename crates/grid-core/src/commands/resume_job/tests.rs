@@ -300,3 +300,48 @@ fn issue13_19_the_head_of_a_resumed_job_does_not_grow_with_what_its_nodes_have_d
     let (few, many) = (head_bytes(8), head_bytes(300));
     assert!(many < few + 32, "{few} bytes for 8 nodes, {many} for 300");
 }
+
+/// A worker answers a lease that its journal knows from there. One of the lost time would answer for one of this time.
+#[test]
+fn e2_a_job_that_was_resumed_after_the_backup_gets_other_leases_when_it_is_resumed_again() {
+    let resume = |world: &mut World, job| {
+        let crate::Command::ResumeJob(resume) = world.resume_command(job) else { unreachable!() };
+        world.one(crate::Command::ResumeJob(crate::ResumeJob { restored: Some(true), ..resume })).unwrap();
+    };
+    for cancelled in [false, true] {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        if cancelled {
+            // Unfinished in the backup; cancelled and resumed after it, in both times.
+            let lease = world.offered()[0];
+            world.restore(1);
+            world.return_whole(1, &[job], &[(lease, None)]);
+        } else {
+            world.fail(world.offered()[0]);
+        }
+        let (backup, rows, ended) = (world.state.clone(), world.history.len(), world.retired.clone());
+        let mut epochs = Vec::new();
+        for time in 0..3u32 {
+            (world.state, world.retired) = (backup.clone(), ended.clone());
+            world.history.truncate(rows);
+            world.advance_ms(60_000 * u64::from(time));
+            if time > 0 {
+                world.restore(2);
+            }
+            if cancelled {
+                world.cancel(job).unwrap();
+                for lease in world.revoked() {
+                    world.confirm_revoked(lease).unwrap();
+                }
+            }
+            world.come_back(1);
+            for _ in 0..2 {
+                resume(&mut world, job);
+                epochs.extend(world.offered().into_iter().map(|(_, lease)| lease.job_epoch));
+                world.fail(world.offered()[0]);
+            }
+        }
+        let distinct: std::collections::BTreeSet<_> = epochs.iter().collect();
+        assert_eq!((epochs.len(), distinct.len()), (6, 6), "{epochs:?}");
+    }
+}
