@@ -6,7 +6,9 @@
 //! Not here: finished jobs, results, outputs, events — rows in SQLite only. Heartbeats — soft state of the leader.
 
 mod bits;
+mod cell;
 mod hash;
+mod head;
 mod job;
 mod node;
 mod parts;
@@ -23,8 +25,10 @@ use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd}
 use minicbor::{Decode, Encode};
 
 pub use bits::Bits;
+pub use cell::{Ahead, Cell, CellState};
 pub use grid_types::Revoked;
-pub use job::{Ahead, Cell, CellState, Job, JobHead, Restored, Tally, Trip};
+pub use head::{JobHead, Restored, Tally, Trip};
+pub use job::Job;
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};
 pub use past::{Past, Ran, RanEnd, RanState};

@@ -3,18 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::decl::builtin;
 use grid_types::job::{JobSpec, Phase, Strategy};
-use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, SessionId};
+use grid_types::{JobId, LeaseKey, NodeOrd};
 
 use crate::apply::{Applied, apply};
 use crate::changes::History;
 use crate::commands::{
-    BeginLease, BeginTerm, CancelJob, Command, ConfirmRevoke, DrainNode, ExpireLease, FireTimers, LeaveNode, MarkNode,
-    OrderDrain, RecordResult, RegisterNode, Rejection, RemoveNode, Reply, RequestHash, RestoredFrom, SubmitJob,
+    BeginTerm, CancelJob, Command, FireTimers, Rejection, Reply, RequestHash, RestoredFrom, SubmitJob,
 };
-use crate::effect::{Effect, pending_effects};
+use crate::effect::Effect;
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
 use crate::foreign_text::texts_of;
 use crate::invariants::{Starts, violations};
@@ -22,6 +19,8 @@ use crate::plan::Planned;
 use crate::state::{Job, Quotas, State};
 
 mod agents;
+mod leases;
+mod nodes;
 mod people;
 mod phases;
 mod restores;
@@ -156,15 +155,6 @@ impl World {
         self.adjust = adjust;
     }
 
-    /// Leases that are to be given back.
-    pub fn revoked(&self) -> Vec<Lease> {
-        let effects = pending_effects(&self.state).into_iter().filter_map(|effect| match effect {
-            Effect::Revoke { node, lease } => Some((node, lease)),
-            _ => None,
-        });
-        effects.collect()
-    }
-
     pub fn next_timeout(&mut self, text: &str) {
         self.timeout = Some(text.parse().unwrap());
     }
@@ -221,209 +211,6 @@ impl World {
 
     pub fn cancel_effects(&mut self, job: JobId) -> Vec<Effect> {
         self.apply(vec![Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job })]).effects
-    }
-
-    pub fn register_command(id: &str, journal: &[u8], boot: u64, nonce: &[u8], lives: bool, slots: u32) -> Command {
-        let backends = builtin().iter().map(|b| {
-            let actions = b.actions.iter().map(|a| a.name.to_owned()).collect();
-            (b.name.to_owned(), actions)
-        });
-        Command::RegisterNode(RegisterNode {
-            id: id.parse().unwrap(),
-            facts: NodeFacts {
-                groups: ["web".parse().unwrap()].into(),
-                backends: backends.collect(),
-                capacity: Capacity { slots, ..Capacity::default() },
-                ..NodeFacts::default()
-            },
-            journal_id: journal.to_vec(),
-            boot,
-            nonce: nonce.to_vec(),
-            known_session_lives: lives,
-            agent: false,
-            held: Vec::new(),
-            unstarted: Vec::new(),
-            secret: None,
-        })
-    }
-
-    pub fn register(
-        &mut self,
-        id: &str,
-        journal: &[u8],
-        boot: u64,
-        nonce: &[u8],
-        lives: bool,
-    ) -> Result<Reply, Rejection> {
-        self.one(Self::register_command(id, journal, boot, nonce, lives, 4))
-    }
-
-    /// A worker process registers with leases that it received and has not started.
-    pub fn register_unstarted(&mut self, id: &str, nonce: &[u8], unstarted: &[Lease]) -> Result<Reply, Rejection> {
-        self.register_with(id, nonce, unstarted, unstarted)
-    }
-
-    /// A worker process registers with the leases that its journal has.
-    pub fn register_holding(&mut self, id: &str, nonce: &[u8], held: &[Lease]) -> Result<Reply, Rejection> {
-        self.register_with(id, nonce, held, &[])
-    }
-
-    fn register_with(
-        &mut self,
-        id: &str,
-        nonce: &[u8],
-        held: &[Lease],
-        unstarted: &[Lease],
-    ) -> Result<Reply, Rejection> {
-        let journal = id.replace("node", "journal").into_bytes();
-        let Command::RegisterNode(worker) = Self::register_command(id, &journal, 2, nonce, false, 4) else {
-            unreachable!()
-        };
-        let keys = |leases: &[Lease]| leases.iter().map(|(_, lease)| *lease).collect();
-        let (held, unstarted) = (keys(held), keys(unstarted));
-        self.one(Command::RegisterNode(RegisterNode { held, unstarted, ..worker }))
-    }
-
-    /// W3: the worker asks to start a lease.
-    pub fn begin_as(&mut self, (node, lease): Lease, session: u64) -> Result<Reply, Rejection> {
-        self.one(Command::BeginLease(BeginLease { node, session: SessionId(session), lease }))
-    }
-
-    pub fn begin(&mut self, lease: Lease) -> Result<Reply, Rejection> {
-        self.begin_as(lease, self.session(lease.0.0))
-    }
-
-    /// Every `once` lease that is out has begun.
-    pub fn begin_all(&mut self) {
-        for lease in self.offered() {
-            self.begin(lease).unwrap();
-        }
-    }
-
-    pub fn register_with_slots(&mut self, id: &str, slots: u32) {
-        self.one(Self::register_command(id, id.as_bytes(), 1, b"n", false, slots)).unwrap();
-    }
-
-    pub fn session(&self, node: u32) -> u64 {
-        self.state.nodes[&NodeOrd(node)].session.0
-    }
-
-    pub fn mark(&mut self, node: u32, session: u64, from: NodeStatus, to: NodeStatus) -> Result<Reply, Rejection> {
-        let (node, session) = (NodeOrd(node), SessionId(session));
-        self.one(Command::MarkNode(MarkNode { node, session, from, to, cause: None }))
-    }
-
-    pub fn mark_dead(&mut self, node: u32) {
-        let from = self.state.nodes[&NodeOrd(node)].status;
-        self.mark(node, self.session(node), from, NodeStatus::Dead).unwrap();
-    }
-
-    pub fn drain(&mut self, node: u32) {
-        let session = SessionId(self.session(node));
-        self.one(Command::DrainNode(DrainNode { node: NodeOrd(node), session })).unwrap();
-    }
-
-    pub fn order_drain(&mut self, node: u32, drain: bool) -> Result<Reply, Rejection> {
-        self.one(Command::OrderDrain(OrderDrain { node: NodeOrd(node), drain }))
-    }
-
-    pub fn remove(&mut self, node: u32, force: bool) -> Result<Reply, Rejection> {
-        self.one(Command::RemoveNode(RemoveNode { node: NodeOrd(node), force, lapsed: false }))
-    }
-
-    pub fn leave(&mut self, node: u32) {
-        self.leave_with(node, true);
-    }
-
-    pub fn leave_holding(&mut self, node: u32) {
-        self.leave_with(node, false);
-    }
-
-    fn leave_with(&mut self, node: u32, holds_nothing: bool) {
-        let session = SessionId(self.session(node));
-        self.one(Command::LeaveNode(LeaveNode { node: NodeOrd(node), session, holds_nothing })).unwrap();
-    }
-
-    /// Leases that are out and not revoked, by node.
-    pub fn offered(&self) -> Vec<Lease> {
-        let offers = pending_effects(&self.state).into_iter().filter_map(|effect| match effect {
-            Effect::Offer(offer) => Some((offer.node, offer.lease)),
-            _ => None,
-        });
-        offers.collect()
-    }
-
-    pub fn result_command(&self, (node, lease): Lease, session: u64, outcome: Outcome) -> Command {
-        Command::RecordResult(RecordResult {
-            node,
-            session: SessionId(session),
-            lease,
-            outcome,
-            error: outcome.is_failure().then(|| "boom".to_owned()),
-            output_tail: b"out".to_vec(),
-            output_bytes: 3,
-            output_truncated: false,
-            duration_ms: 42,
-            started_wall_ms: 7,
-        })
-    }
-
-    pub fn report_as(&mut self, lease: Lease, session: u64, outcome: Outcome) -> Result<Reply, Rejection> {
-        let command = self.result_command(lease, session, outcome);
-        self.one(command)
-    }
-
-    pub fn report(&mut self, lease: Lease, outcome: Outcome) -> Result<Reply, Rejection> {
-        self.report_as(lease, self.session(lease.0.0), outcome)
-    }
-
-    pub fn succeed(&mut self, lease: Lease) {
-        self.report(lease, Outcome::Success).unwrap();
-    }
-
-    pub fn fail(&mut self, lease: Lease) {
-        self.report(lease, Outcome::Failed).unwrap();
-    }
-
-    pub fn succeed_all_offered(&mut self) {
-        for lease in self.offered() {
-            self.succeed(lease);
-        }
-    }
-
-    /// Succeeds whatever is offered until nothing is.
-    pub fn finish_all(&mut self) {
-        for _ in 0..10_000 {
-            if self.offered().is_empty() {
-                return;
-            }
-            self.succeed_all_offered();
-        }
-        panic!("it never ends");
-    }
-
-    pub fn confirm_revoked(&mut self, lease: Lease) -> Result<Reply, Rejection> {
-        self.confirm_ended(lease, Some(Outcome::Cancelled))
-    }
-
-    pub fn confirm_ended(&mut self, (node, lease): Lease, ended: Option<Outcome>) -> Result<Reply, Rejection> {
-        let session = SessionId(self.session(node.0));
-        self.one(Command::ConfirmRevoke(ConfirmRevoke {
-            node,
-            session,
-            lease,
-            ended,
-            duration_ms: 1,
-            started_wall_ms: 2,
-            output_tail: Vec::new(),
-            output_bytes: 0,
-            error: None,
-        }))
-    }
-
-    pub fn expire(&mut self, (node, lease): Lease) -> Vec<Effect> {
-        let begun = self.state.jobs.get(&lease.job).is_some_and(|job| job.begun(node).is_some());
-        self.apply(vec![Command::ExpireLease(ExpireLease { node, lease, begun })]).effects
     }
 
     pub fn advance_ms(&mut self, ms: u64) -> Vec<Effect> {
