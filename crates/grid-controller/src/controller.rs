@@ -220,9 +220,10 @@ impl Controller {
         }
     }
 
-    /// E8: a worker is about to start on this machine. Nothing is given out from here on.
-    pub fn hold_dispatch(&self) {
-        self.shared.gate.hold();
+    /// E8: a worker is about to start on this machine, or may live there for all that is known (`problem`). Dispatch is paused from
+    /// here on.
+    pub fn hold_dispatch(&self, problem: Option<String>) {
+        self.shared.gate.hold(problem);
     }
 
     /// E8: no worker lives on this machine; a leader gives work out as soon as the log says so, too.

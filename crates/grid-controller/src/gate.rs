@@ -33,7 +33,8 @@ pub struct LocalWorker {
 
 #[derive(Debug, Clone)]
 enum Wish {
-    Held,
+    /// With the reason, if it is not that a worker may live on this machine.
+    Held(Option<String>),
     Open(Option<LocalWorker>),
 }
 
@@ -44,7 +45,7 @@ pub struct Gate {
 
 impl Gate {
     pub fn new(is_held: bool) -> Self {
-        let wish = if is_held { Wish::Held } else { Wish::Open(None) };
+        let wish = if is_held { Wish::Held(None) } else { Wish::Open(None) };
         Self { is_open: AtomicBool::new(!is_held), wish: watch::Sender::new(wish) }
     }
 
@@ -53,11 +54,19 @@ impl Gate {
     }
 
     /// Nothing goes out any more when this returns.
-    pub fn hold(&self) {
+    pub fn hold(&self, problem: Option<String>) {
         self.wish.send_modify(|wish| {
-            *wish = Wish::Held;
+            *wish = Wish::Held(problem);
             self.is_open.store(false, Ordering::Release);
         });
+    }
+
+    /// Why it is not known whether a worker lives on this machine.
+    pub fn problem(&self) -> Option<String> {
+        match &*self.wish.borrow() {
+            Wish::Held(problem) => problem.clone(),
+            Wish::Open(_) => None,
+        }
     }
 
     /// It opens when the state knows that the worker is gone.
@@ -84,8 +93,8 @@ pub async fn follow(shared: Arc<Shared>) {
         let wish = wishes.borrow_and_update().clone();
         let leads = terms.borrow_and_update().is_some();
         match wish {
-            Wish::Held if leads => info!("nothing is given out until the worker on this machine has ended"),
-            Wish::Held => {}
+            Wish::Held(_) if leads => info!("{}", shared.held_reason()),
+            Wish::Held(_) => {}
             Wish::Open(gone) => {
                 if let Some(gone) = gone.filter(|_| leads) {
                     leave(&shared, &gone).await;
@@ -137,13 +146,13 @@ mod tests {
         assert!(!gate.open() && !gate.is_open(), "nobody released it");
         gate.release(gone());
         assert!(!gate.is_open(), "the log does not know yet");
-        gate.hold();
+        gate.hold(None);
         assert!(!gate.open() && !gate.is_open());
         gate.release(gone());
         assert!(gate.open() && gate.is_open());
         assert!(!gate.open(), "opened once");
-        gate.hold();
-        assert!(!gate.is_open());
+        gate.hold(Some("refused".to_owned()));
+        assert_eq!((gate.is_open(), gate.problem().as_deref()), (false, Some("refused")));
     }
 
     #[test]

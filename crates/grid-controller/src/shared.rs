@@ -149,12 +149,16 @@ impl Shared {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// E8, for a person.
+    /// E8, for an operator.
     pub fn held_reason(&self) -> String {
-        format!(
-            "nothing is given out before the worker on the machine of its leader, {}, has ended",
-            self.settings.node_id
-        )
+        let leader = &self.settings.node_id;
+        match self.gate.problem() {
+            None => format!("dispatch is paused until the worker on leader {leader} has stopped"),
+            Some(problem) => format!(
+                "dispatch is paused: whether a worker still runs on leader {leader} is not known, because its data folder is \
+                 refused: {problem}"
+            ),
+        }
     }
 
     /// Raft says that this controller leads, and no majority answers it.

@@ -139,10 +139,17 @@ impl Survey {
         self.note(folder, found);
         let mut left = vec![folder.to_owned()];
         while let Some(at) = left.pop() {
-            for entry in fs::read_dir(&at)? {
-                let entry = entry?;
+            // A worker that still lives in the folder may remove anything below it meanwhile.
+            let entries = match fs::read_dir(&at) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && at != folder => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = match entry {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && at != folder => break,
+                    entry => entry?,
+                };
                 let found = match entry.metadata() {
-                    // Another process of this folder removed it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     found => found?,
                 };

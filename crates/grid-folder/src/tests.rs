@@ -113,6 +113,34 @@ fn what_tasks_leave_in_their_working_folders_is_not_looked_at() {
     assert!(refusal(&folder).contains("symbolic link"));
 }
 
+/// A worker whose supervisor was killed still prunes its outputs while the next supervisor looks at the folder.
+#[test]
+fn e8_what_vanishes_during_the_walk_is_no_fault() {
+    let (_dir, folder) = folder();
+    let output = folder.join("output");
+    super::make_dir(&output).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let done = || is_over.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done() {
+                for job in 0..50 {
+                    super::make_dir(&output.join(job.to_string())).unwrap();
+                    fs::write(output.join(format!("{job}/0-1")), "x").unwrap();
+                }
+                for job in 0..50 {
+                    fs::remove_dir_all(output.join(job.to_string())).unwrap();
+                }
+            }
+        });
+        let entered: Vec<_> = (0..200).map(|_| super::enter(&folder, Kind::WORKER)).collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        for result in entered {
+            result.unwrap();
+        }
+    });
+}
+
 #[test]
 fn issue14_6_the_way_to_the_folder_is_closed_to_others() {
     let (dir, folder) = folder();

@@ -61,8 +61,13 @@ impl Folder {
         let fault = |problem: String| WorkerError::Folder { path: path.to_owned(), problem };
         // Outputs and errors of leases are nobody else's business.
         grid_folder::enter(path, Kind::WORKER).map_err(|refused| fault(refused.to_string()))?;
-        let lock = lock(path)?;
-        // Whoever names the node needs nothing of a damaged identity.
+        Self::locked(path, lock(path)?, given, reset)
+    }
+
+    /// As [`Self::open`], for a folder that was entered and whose lock this process has.
+    pub(crate) fn locked(path: &Path, lock: File, given: Option<&NodeId>, reset: bool) -> Result<Self, WorkerError> {
+        let fault = |problem: String| WorkerError::Folder { path: path.to_owned(), problem };
+        // With a node id on the command line nothing of a damaged identity is needed.
         let start_over = reset && given.is_some();
         let known = match read_identity(path) {
             Err(Unreadable::Damaged(problem)) if start_over => {

@@ -1,9 +1,11 @@
-//! What a worker that has ended left on its machine, for whoever supervises it (E8).
+//! Ends what a worker that has ended left on its machine, for its supervisor (E8).
 //!
 //! A worker that was killed leaves the processes of its leases behind; the next one ends them when it starts. Under
-//! `grid node` there may be no next one for a long time, and the machine must be quiet before its controller gives out work.
+//! `grid node` there may be no next one for a long time, and the machine must be quiet before its controller dispatches work.
 //! Not here: ending a worker that lives.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,10 +18,12 @@ use crate::process::{Processes, SystemProcesses};
 use crate::start::open_journal;
 
 /// How a worker's folder was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftOver {
     /// A worker lives in it.
     InUse,
+    /// The folder is refused: whether a worker or its processes are left is not known.
+    NotKnown { problem: String },
     /// None does, and none of its processes.
     Gone {
         /// Nothing in its journal waits for a leader's answer.
@@ -28,19 +32,29 @@ pub enum LeftOver {
 }
 
 /// Ends what an earlier worker left running.
+///
+/// # Errors
+/// No worker lives there, and what it held cannot be read.
 pub async fn end_left_over(data_dir: &Path) -> Result<LeftOver, WorkerError> {
-    if !data_dir.join("identity").exists() {
-        return Ok(LeftOver::Gone { holds_nothing: true });
+    let lacks =
+        |name: &str| matches!(fs::symlink_metadata(data_dir.join(name)), Err(e) if e.kind() == ErrorKind::NotFound);
+    let has_identity = !lacks("identity");
+    if !has_identity && lacks("lock") {
+        return Ok(LeftOver::Gone { holds_nothing: lacks("journal") });
     }
-    let fault = |problem: String| WorkerError::Folder { path: data_dir.to_owned(), problem };
-    grid_folder::enter(data_dir, Kind::WORKER).map_err(|refused| fault(refused.to_string()))?;
-    match grid_folder::lock(&data_dir.join("lock")) {
-        // Taken again, for good, below.
-        Ok(_) => {}
+    // The lock decides whether a worker lives there, so it comes before everything that can be refused.
+    let lock = match grid_folder::lock(&data_dir.join("lock")) {
+        Ok(lock) => lock,
         Err(LockError::Held { .. }) => return Ok(LeftOver::InUse),
-        Err(LockError::Io(error)) => return Err(fault(error.to_string())),
+        Err(LockError::Io(error)) => return Ok(LeftOver::NotKnown { problem: error.to_string() }),
+    };
+    if let Err(refused) = grid_folder::enter(data_dir, Kind::WORKER) {
+        return Ok(LeftOver::NotKnown { problem: refused.to_string() });
     }
-    let mut folder = Folder::open(data_dir, None, false)?;
+    if !has_identity {
+        return Ok(LeftOver::Gone { holds_nothing: lacks("journal") });
+    }
+    let mut folder = Folder::locked(data_dir, lock, None, false)?;
     let is_given_up = |folder: &Folder| folder.replaced_journal_id().is_some();
     let (was_given_up, id) = (is_given_up(&folder), folder.journal_id().to_owned());
     let processes: Arc<dyn Processes> = Arc::new(SystemProcesses::new());

@@ -44,7 +44,7 @@ pub async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
     grid_folder::enter(&args.server.data_dir, grid_folder::Kind::NODE)
         .with_context(|| format!("--data-dir {} cannot be used", args.server.data_dir.display()))?;
 
-    let (word, words) = watch::channel(Word { number: 1, saying: Saying::Hold });
+    let (word, words) = watch::channel(Word { number: 1, saying: Saying::Hold { problem: None } });
     let (stand, local) = watch::channel(None);
     let (stop, stopped) = watch::channel(false);
     let (ask, asked) = watch::channel(0);

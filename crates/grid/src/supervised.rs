@@ -56,8 +56,8 @@ pub async fn obey(controller: Controller, mut words: mpsc::Receiver<Word>) {
                 let Some(Word { number, saying }) = word else { return };
                 standing.word = number;
                 match saying {
-                    Saying::Hold => {
-                        controller.hold_dispatch();
+                    Saying::Hold { problem } => {
+                        controller.hold_dispatch(problem);
                         standing.is_held = true;
                     }
                     Saying::Gone { node, holds_nothing } => {

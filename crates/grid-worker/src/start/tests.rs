@@ -172,3 +172,22 @@ async fn e8_a_folder_says_whether_a_worker_lives_in_it_and_what_it_left() {
     std::fs::remove_file(dir.path().join("journal")).unwrap();
     assert_eq!(look().await, LeftOver::Gone { holds_nothing: false }, "nobody knows what was under way");
 }
+
+#[tokio::test]
+async fn e8_a_refused_folder_does_not_hide_the_worker_that_lives_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let alive = start(dir.path(), false).await.unwrap();
+    let planted = dir.path().join("planted");
+    std::os::unix::fs::symlink("/etc/hostname", &planted).unwrap();
+    assert_eq!(crate::end_left_over(dir.path()).await.unwrap(), LeftOver::InUse);
+    drop(alive);
+    match crate::end_left_over(dir.path()).await.unwrap() {
+        LeftOver::NotKnown { problem } => assert!(problem.contains("planted is a symbolic link"), "{problem}"),
+        other => panic!("{other:?}"),
+    }
+    std::fs::remove_file(&planted).unwrap();
+    // Its identity is lost: nobody knows what it held.
+    std::fs::remove_file(dir.path().join("identity")).unwrap();
+    let found = crate::end_left_over(dir.path()).await.unwrap();
+    assert_eq!(found, LeftOver::Gone { holds_nothing: false });
+}

@@ -4,6 +4,7 @@
 //!   supervisor: "hold 3"                       -> controller: "grid standing word=3 role=STANDBY dispatch=held"
 //!   supervisor: "gone 4 c1-worker nothing"     -> controller: "grid standing word=4 role=STANDBY dispatch=released"
 //!                                                 controller: "grid standing word=4 role=LEADER dispatch=released"
+//!   supervisor: "hold 5 the data folder …"     -> the same, and `why` names the problem
 //! ```
 //!
 //! E8: a worker starts only after its `hold` was answered by a controller that does not lead; from then on the controller
@@ -24,7 +25,10 @@ pub struct Word {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Saying {
     /// A worker may live on this machine.
-    Hold,
+    Hold {
+        /// Why it is not known whether one does.
+        problem: Option<String>,
+    },
     /// None does.
     Gone { node: NodeId, holds_nothing: bool },
 }
@@ -45,7 +49,11 @@ impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.number;
         match &self.saying {
-            Saying::Hold => write!(f, "hold {number}"),
+            Saying::Hold { problem: None } => write!(f, "hold {number}"),
+            // One line, whatever a path contains.
+            Saying::Hold { problem: Some(problem) } => {
+                write!(f, "hold {number} {}", problem.replace(char::is_control, "?"))
+            }
             Saying::Gone { node, holds_nothing: true } => write!(f, "gone {number} {node} nothing"),
             Saying::Gone { node, holds_nothing: false } => write!(f, "gone {number} {node} something"),
         }
@@ -56,9 +64,13 @@ impl FromStr for Word {
     type Err = Unintelligible;
 
     fn from_str(line: &str) -> Result<Self, Unintelligible> {
+        if let Some((number, problem)) = line.strip_prefix("hold ").and_then(|rest| rest.split_once(' ')) {
+            let number = number.parse().map_err(|_| Unintelligible)?;
+            return Ok(Self { number, saying: Saying::Hold { problem: Some(problem.to_owned()) } });
+        }
         let parts: Vec<&str> = line.split_whitespace().collect();
         let (number, saying) = match parts[..] {
-            ["hold", number] => (number, Saying::Hold),
+            ["hold", number] => (number, Saying::Hold { problem: None }),
             ["gone", number, node, holds @ ("nothing" | "something")] => {
                 let node = node.parse().map_err(|_| Unintelligible)?;
                 (number, Saying::Gone { node, holds_nothing: holds == "nothing" })
@@ -107,7 +119,8 @@ mod tests {
     fn words_and_answers_come_back_as_they_were() {
         let node: grid_types::NodeId = "c1-worker".parse().unwrap();
         for saying in [
-            Saying::Hold,
+            Saying::Hold { problem: None },
+            Saying::Hold { problem: Some("the folder  is refused; run: rm 'x'".to_owned()) },
             Saying::Gone { node: node.clone(), holds_nothing: true },
             Saying::Gone { node, holds_nothing: false },
         ] {
@@ -118,7 +131,9 @@ mod tests {
             let standing = Standing { word: 3, leads, is_held };
             assert_eq!(standing.to_string().parse::<Standing>().unwrap(), standing);
         }
-        for nonsense in ["", "hold", "hold x", "gone 1 c1-worker", "gone 1 c1-worker maybe", "gone 1 UPPER nothing"] {
+        for nonsense in
+            ["", "hold", "hold x", "hold x why", "gone 1 c1-worker", "gone 1 c1-worker maybe", "gone 1 UPPER nothing"]
+        {
             assert!(nonsense.parse::<Word>().is_err(), "{nonsense}");
         }
         assert!("grid ready api=http://127.0.0.1:1".parse::<Standing>().is_err());

@@ -107,7 +107,7 @@ impl WorkerKeeper {
 
     /// Whether the controller holds its dispatch, and does not lead.
     async fn hold(&mut self) -> bool {
-        let word = self.say(Saying::Hold);
+        let word = self.say(Saying::Hold { problem: None });
         loop {
             if self.must_end() {
                 return false;
@@ -169,28 +169,31 @@ impl WorkerKeeper {
         child.end_within(STOP_LIMIT).await;
     }
 
-    /// Tells the controller that no worker lives here, as soon as that is so.
+    /// Notifies the controller that no worker lives here, as soon as that is certain.
     async fn gone(&mut self) {
-        let mut warned = false;
+        let mut logged = String::new();
         let holds_nothing = loop {
-            match grid_worker::end_left_over(&self.data_dir).await {
+            let problem = match grid_worker::end_left_over(&self.data_dir).await {
                 Ok(LeftOver::Gone { holds_nothing }) => break holds_nothing,
-                Ok(LeftOver::InUse) if self.is_stopping() => return,
-                Ok(LeftOver::InUse) => {
-                    if !std::mem::replace(&mut warned, true) {
-                        tracing::warn!(
-                            "{}: another worker still lives in it; waiting for its end",
-                            self.data_dir.display()
-                        );
-                    }
-                    tokio::time::sleep(LOOK_AGAIN).await;
-                }
-                // Nobody lives there; what it held is not known.
+                Ok(LeftOver::InUse | LeftOver::NotKnown { .. }) if self.is_stopping() => return,
+                Ok(LeftOver::InUse) => None,
+                Ok(LeftOver::NotKnown { problem }) => Some(problem),
+                // No worker lives there; what it held is not known.
                 Err(error) => {
                     tracing::warn!("{error}");
                     break false;
                 }
+            };
+            let line = match &problem {
+                None => "another worker still lives in it; waiting for its end".to_owned(),
+                Some(problem) => format!("it is refused, and dispatch stays paused until it is mended: {problem}"),
+            };
+            if logged != line {
+                tracing::warn!("{}: {line}", self.data_dir.display());
+                self.say(Saying::Hold { problem });
+                logged = line;
             }
+            tokio::time::sleep(LOOK_AGAIN).await;
         };
         self.say(Saying::Gone { node: self.node_id.clone(), holds_nothing });
     }

@@ -133,8 +133,7 @@ impl Promotion {
             assert!(!(is_alive && seen.ended()), "given out while the worker of the leader's machine lived: {seen}");
             if is_alive {
                 let why = api.get(&format!("/job/{waiting}/why")).json();
-                explained |=
-                    why["why"].as_str().is_some_and(|why| why.contains("nothing is given out before the worker"));
+                explained |= why["why"].as_str().is_some_and(|why| why.contains("dispatch is paused until the worker"));
             }
             ensure(seen.ended(), format!("{seen}"))
         });
@@ -195,6 +194,38 @@ fn e8_a_worker_that_does_not_finish_in_time_is_stopped_before_work_is_given_out(
         pair("unknown", "running")
     );
     promotion.the_lost_one_comes_back();
+}
+
+/// The worker of a promoted controller ends and leaves a folder that is refused: what it left there cannot be looked at.
+#[test]
+fn e8_a_refused_worker_folder_keeps_dispatch_paused_until_it_is_mended() {
+    let mut trio = Trio::start_nodes(NODE);
+    let lost = wait_settled(&trio);
+    let standbys: Vec<String> = trio.servers.keys().filter(|id| **id != lost).cloned().collect();
+    let planted = |id: &String| trio.servers[id].data_dir().join("worker/planted");
+    let links: Vec<_> = standbys.iter().map(planted).collect();
+    for link in &links {
+        std::os::unix::fs::symlink("/etc/hostname", link).expect("a link");
+    }
+    trio.server(&lost).process().kill9_tree();
+    let promoted = trio.wait_other_leader(&lost);
+    let other = standbys.iter().find(|id| **id != promoted).expect("a third");
+    let api = trio.api(&promoted);
+    let waiting = trio.submit("waiting", &job(&format!("node:{other}-worker"), [echo()]));
+    wait_until("the reason", LIMIT, || {
+        let seen = api.job(&waiting);
+        assert!(!seen.ended(), "dispatched beside what may be a worker: {seen}");
+        let why = api.get(&format!("/job/{waiting}/why")).json();
+        let named = why["why"].as_str().is_some_and(|why| why.contains("worker/planted is a symbolic link"));
+        ensure(named, why)
+    });
+    assert!(!api.job(&waiting).ended());
+    let log = trio.server(&promoted).process().log_text();
+    assert!(log.contains("dispatch stays paused until it is mended"), "{log}");
+    for link in &links {
+        std::fs::remove_file(link).expect("the link");
+    }
+    assert_eq!(api.wait_ended(&waiting).status(), "completed");
 }
 
 fn pair(one: &str, other: &str) -> (String, String) {
