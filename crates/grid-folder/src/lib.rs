@@ -15,9 +15,11 @@
 mod files;
 mod guard;
 mod lock;
+mod removal;
 #[cfg(test)]
 mod tests;
 
 pub use files::{append, copy, create, create_new, make_dir, open, read, read_if_there, update};
 pub use guard::{Kind, Refused, TASKS, check, enter};
 pub use lock::{LockError, lock};
+pub use removal::remove_tree;

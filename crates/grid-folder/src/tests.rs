@@ -243,3 +243,94 @@ fn issue14_6_modes_do_not_depend_on_what_was_there() {
     assert_eq!(super::read_if_there(&folder.join("copy")).unwrap().as_deref(), Some(b"new".as_slice()));
     assert_eq!(super::read_if_there(&folder.join("none")).unwrap(), None);
 }
+
+#[test]
+fn issue14_8_a_tree_is_removed_without_following_links_at_any_depth() {
+    let (dir, folder) = folder();
+    let victim = dir.path().join("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("file"), "precious").unwrap();
+    let tree = folder.join("tree");
+    // Deeper than a process may have open files, and than a path may be long.
+    fs::create_dir(&tree).unwrap();
+    let mut at = fs::File::open(&tree).unwrap();
+    for _ in 0..3000 {
+        rustix::fs::mkdirat(&at, "deeper", rustix::fs::Mode::from_raw_mode(0o700)).unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY;
+        at = rustix::fs::openat(&at, "deeper", flags, rustix::fs::Mode::empty()).unwrap().into();
+    }
+    rustix::fs::symlinkat(&victim, &at, "link").unwrap();
+    for inner in 0..20 {
+        fs::create_dir_all(tree.join(format!("{inner}/a/b"))).unwrap();
+        fs::write(tree.join(format!("{inner}/a/file")), "x").unwrap();
+        symlink(&victim, tree.join(format!("{inner}/a/link"))).unwrap();
+        set_mode(&tree.join(format!("{inner}/a/b")), 0o500);
+        set_mode(&tree.join(format!("{inner}/a")), 0);
+    }
+    super::remove_tree(&tree).unwrap();
+    assert!(!tree.exists());
+    super::remove_tree(&tree).unwrap();
+    symlink(&victim, &tree).unwrap();
+    super::remove_tree(&tree).unwrap();
+    assert!(fs::symlink_metadata(&tree).is_err());
+    assert_eq!(fs::read_to_string(victim.join("file")).unwrap(), "precious");
+}
+
+/// Runs again in a mount namespace of its own.
+#[test]
+fn issue14_8_what_is_mounted_in_a_tree_is_left_alone() {
+    const INSIDE: &str = "GRID_TEST_IN_MOUNT_NAMESPACE";
+    let name = "tests::issue14_8_what_is_mounted_in_a_tree_is_left_alone";
+    if std::env::var_os(INSIDE).is_none() {
+        let unshare = || std::process::Command::new("unshare");
+        if !unshare().args(["-m", "true"]).status().is_ok_and(|status| status.success()) {
+            println!("left out: mounts are not allowed here");
+            return;
+        }
+        let mut again = unshare();
+        again.arg("-m").arg(std::env::current_exe().unwrap()).args([name, "--exact", "--nocapture"]).env(INSIDE, "1");
+        let out = again.output().unwrap();
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr)
+        );
+        return;
+    }
+    let (dir, folder) = folder();
+    let victim = dir.path().join("victim");
+    fs::create_dir_all(victim.join("inner")).unwrap();
+    fs::write(victim.join("inner/file"), "precious").unwrap();
+    let mount = |arguments: &[&str], at: &Path| {
+        fs::create_dir_all(at).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        assert!(mount.args(arguments).arg(at).status().unwrap().success());
+    };
+    let tree = folder.join("tree");
+    let bind = ["--bind", victim.to_str().unwrap()];
+    mount(&bind, &tree.join("a/b/same-file-system"));
+    mount(&bind, &tree.join("top"));
+    mount(&["-t", "tmpfs", "none"], &tree.join("a/other"));
+    fs::write(tree.join("a/other/file"), "precious").unwrap();
+    fs::write(tree.join("a/b/own"), "x").unwrap();
+    let problem = super::remove_tree(&tree).unwrap_err().to_string();
+    assert!(problem.contains("mounted at"), "{problem}");
+    assert_eq!(fs::read_to_string(victim.join("inner/file")).unwrap(), "precious");
+    let mut left = Vec::new();
+    let mut waiting = vec![tree.clone()];
+    while let Some(at) = waiting.pop() {
+        for entry in fs::read_dir(at).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                left.push(path.file_name().unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(left, ["file"; 3], "two views of the victim and the other file system");
+    let whole = folder.join("whole");
+    mount(&bind, &whole);
+    assert!(super::remove_tree(&whole).is_err());
+    assert_eq!(fs::read_to_string(victim.join("inner/file")).unwrap(), "precious");
+}

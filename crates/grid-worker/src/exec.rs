@@ -3,7 +3,7 @@
 //! ```text
 //!   backend runs --ended--> left-over processes killed ----------------------.
 //!        |                                                                   v
-//!        +--stop, timeout--> backend dropped --> SIGTERM --5 s--> SIGKILL --> all gone --> Event::Ended
+//!        +--stop, timeout--> backend dropped --> SIGTERM --5 s--> SIGKILL --> all gone --> Event::Ended --> folder removed
 //! ```
 //!
 //! W6: the timeout counts from the start on the monotonic clock. W9: `Ended` comes only when no process of the lease is
@@ -125,9 +125,11 @@ impl Executor {
                 let _ = events.send(Event::Late { work }).await;
                 return;
             }
-            let (ended, tail) = execute(surroundings, work, stopped, events.clone()).await;
+            let context = Arc::new(LeaseContext::new(Arc::clone(&surroundings), &work, events.clone()));
+            let (ended, tail) = execute(&surroundings, &context, work, stopped).await;
             // Nobody listens only when the whole worker is gone.
             let _ = events.send(Event::Ended { lease, ended, tail }).await;
+            context.remove_folder();
         });
     }
 
@@ -176,22 +178,21 @@ impl Verdict {
 }
 
 async fn execute(
-    surroundings: Arc<Surroundings>,
+    surroundings: &Surroundings,
+    context: &Arc<LeaseContext>,
     work: Work,
     stopped: oneshot::Receiver<()>,
-    events: mpsc::Sender<Event>,
 ) -> (Ended, Vec<u8>) {
     let began_ms = surroundings.clock.mono_ms();
     let started_at_ms = work.started_at_ms;
     let timeout_ms = if work.offer.timeout_ms == 0 { DEFAULT_TASK_TIMEOUT_MS } else { work.offer.timeout_ms };
     let once = work.offer.effect().class() == EffectClass::Once;
-    let context = Arc::new(LeaseContext::new(Arc::clone(&surroundings), &work, events));
     let verdict = match surroundings.backends.find(&work.offer.backend, &work.offer.action) {
         Err(problem) => Verdict::Failed(problem),
         Ok(found) => match found.admitted(&work.offer) {
             Err(problem) => Verdict::Failed(problem),
             Ok(params) => {
-                let running = tokio::spawn(found.backend.run(Arc::clone(&context), work.offer.action, params));
+                let running = tokio::spawn(found.backend.run(Arc::clone(context), work.offer.action, params));
                 until_over(running, stopped, Duration::from_millis(timeout_ms)).await
             }
         },
@@ -202,7 +203,7 @@ async fn execute(
     };
     let cleared = context.clear(grace).await;
     let (status, error) = verdict.told(timeout_ms);
-    let (status, error) = if cleared { (status, error) } else { abandoned(&context, once, status, error) };
+    let (status, error) = if cleared { (status, error) } else { abandoned(context, once, status, error) };
     let duration_ms = surroundings.clock.mono_ms().saturating_sub(began_ms);
     let (output_bytes, output_truncated, tail) = context.output_end();
     (Ended { status, error, duration_ms, started_at_ms, output_bytes, output_truncated }, tail)

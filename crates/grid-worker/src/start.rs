@@ -37,6 +37,8 @@ use crate::worker::Worker;
 const EVENTS: usize = 1024;
 /// SIGKILL takes effect in no time, unless a process hangs in the kernel.
 const LEFT_OVER_LIMIT: Duration = Duration::from_secs(10);
+/// How long the end of a worker waits for the removal of working folders.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(1);
 const LEFT_OVER_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a worker reaches the world through.
@@ -89,7 +91,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
 
     let work = WorkFolders::new(&config.data_dir);
     if let Err(error) = work.clear() {
-        tracing::warn!(%error, "working folders of an earlier process could not be removed");
+        tracing::warn!(%error, "working folders of an earlier process cannot be listed");
     }
     let outputs = Arc::new(Outputs::new(&config.data_dir));
     let surroundings = Arc::new(Surroundings {
@@ -117,7 +119,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
         }),
         book,
         journal,
-        executor: Executor::new(surroundings, events_in),
+        executor: Executor::new(Arc::clone(&surroundings), events_in),
         inbox: Inbox { events, synced, shutdown },
         logs: LogDesk::new(Arc::clone(&outputs)),
         outputs,
@@ -127,7 +129,9 @@ pub async fn run_with<D: Dialer, R: Directory>(
         idle_since: None,
         chores_at_ms: 0,
     };
-    worker.run().await
+    let ended = worker.run().await;
+    surroundings.work.removed_within(REMOVAL_LIMIT).await;
+    ended
 }
 
 /// Fills the book, and returns only when no process of an earlier run is left.

@@ -1,5 +1,6 @@
 //! What a backend may do for its lease: write output, wait, run a program, block. Whatever it started through this is
-//! known, and gone when [`LeaseContext::clear`] returns, except for a blocking call that hangs: that one is told.
+//! known, and gone when [`LeaseContext::clear`] returns, except for a blocking call that hangs: that one is reported. The working folder
+//! goes after the outcome was reported.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -133,7 +134,10 @@ impl LeaseContext {
     /// blocking call does not return and is abandoned.
     pub(super) async fn clear(&self, grace: Duration) -> bool {
         let deadline = tokio::time::Instant::now() + GRACE;
-        let Started { groups, pumps, has_folder } = std::mem::take(&mut *locked(&self.started));
+        let (groups, pumps) = {
+            let mut started = locked(&self.started);
+            (std::mem::take(&mut started.groups), std::mem::take(&mut started.pumps))
+        };
         for group in groups {
             if grace.is_zero() {
                 // What a successful lease moved out of its group, a daemon, is left alone.
@@ -146,9 +150,6 @@ impl LeaseContext {
                 }
             }
         }
-        if has_folder {
-            self.remove_folder().await;
-        }
         for mut pump in pumps {
             if tokio::time::timeout(DRAIN_LIMIT, &mut pump).await.is_err() {
                 // A daemon that a successful lease left behind on purpose still holds the pipe.
@@ -158,11 +159,10 @@ impl LeaseContext {
         self.blocking.have_returned_by(deadline).await
     }
 
-    /// Everything that used it is gone, but for what a successful lease left behind on purpose.
-    async fn remove_folder(&self) {
-        let (work, lease) = (self.surroundings.work.clone(), self.lease);
-        if let Some(Err(error)) = off_runtime(move || work.remove(&lease)).await {
-            tracing::warn!(lease = %self.lease, %error, "its working folder could not be removed; the next start tries again");
+    /// In the background. Everything that used it is gone, but for what a successful lease left behind on purpose.
+    pub(super) fn remove_folder(&self) {
+        if locked(&self.started).has_folder {
+            self.surroundings.work.remove(&self.lease);
         }
     }
 

@@ -64,13 +64,25 @@ impl Rig {
 
     fn start_by(start_by_mono_ms: Option<u64>, effect: EffectClass, backend: impl Backend, timeout_ms: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let work = super::WorkFolders::new(dir.path());
+        Self::start_in(dir, work, start_by_mono_ms, effect, backend, timeout_ms)
+    }
+
+    fn start_in(
+        dir: tempfile::TempDir,
+        work: super::WorkFolders,
+        start_by_mono_ms: Option<u64>,
+        effect: EffectClass,
+        backend: impl Backend,
+        timeout_ms: u64,
+    ) -> Self {
         let outputs = Arc::new(Outputs::new(dir.path()));
         let surroundings = Surroundings {
             node_id: "web-01".parse().unwrap(),
             folder_mark: folder_mark(dir.path()),
             backends: Backends::single(Box::new(backend)),
             environment: crate::environment::Environment::new(&[]).unwrap(),
-            work: super::WorkFolders::new(dir.path()),
+            work,
             processes: Arc::new(SystemProcesses::new()),
             outputs: Arc::clone(&outputs),
             clock: Arc::new(MinuteLater(SystemClock::new())),
@@ -149,6 +161,31 @@ async fn the_exit_of_a_program_decides() {
     let missing = Does(|context: Arc<LeaseContext>| async move { context.run("/no/such", Vec::new()).await });
     let mut rig = Rig::start(missing, 60_000);
     assert!(rig.ended().await.0.error.starts_with("cannot start /no/such"));
+}
+
+/// A large tree, or a mount that hangs.
+#[tokio::test]
+async fn w3_w9_an_outcome_does_not_wait_for_the_removal_of_its_working_folder() {
+    let (go, gate) = blocking::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let dir = tempfile::tempdir().unwrap();
+    let removes = move |folder: &Path| {
+        // Notified, or the test is over.
+        let _ = gate.lock().unwrap().recv();
+        grid_folder::remove_tree(folder)
+    };
+    let work = super::WorkFolders::with(dir.path(), removes);
+    let mut rig = Rig::start_in(dir, work, None, EffectClass::Once, shell("echo x >file"), 60_000);
+    rig.forked().await;
+    assert_eq!(rig.ended().await.0.status, Status::Success);
+    let folders = || std::fs::read_dir(rig.dir.path().join("work")).unwrap().count();
+    assert_eq!(folders(), 1);
+    drop(go);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while folders() > 0 {
+        assert!(tokio::time::Instant::now() < deadline, "not removed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]

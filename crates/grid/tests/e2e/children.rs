@@ -90,7 +90,10 @@ fn issue14_8_a_program_of_a_lease_inherits_nothing_but_what_is_listed() {
     fs::create_dir_all(work.join("left")).expect("made");
     std::os::unix::fs::symlink("/etc", work.join("left/link")).expect("a link");
     worker.restart();
-    assert!(!work.join("left").exists() && fs::metadata("/etc/passwd").is_ok());
+    wait_until("the end of what was left", LIMIT, || {
+        ensure(fs::read_dir(&work).map_or(0, Iterator::count) == 0, format!("{:?}", fs::read_dir(&work)))
+    });
+    assert!(fs::metadata("/etc/passwd").is_ok());
 }
 
 #[test]
