@@ -115,7 +115,9 @@ pub(crate) fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
 pub(crate) fn refuse_content(dir: &Path, allowed: &[&str]) -> Result<(), OpenError> {
     for entry in std::fs::read_dir(dir).map_err(|e| unreadable(dir, e))? {
         let name = entry.map_err(|e| unreadable(dir, e))?.file_name();
-        if !allowed.iter().any(|allowed| name == *allowed) {
+        // A file system of its own has this from the beginning.
+        let is_allowed = name == grid_folder::FILE_SYSTEM || allowed.iter().any(|allowed| name == *allowed);
+        if !is_allowed {
             let problem = format!("is not empty (it has {name:?}) and not a controller's folder; give an empty one");
             return Err(not_ours(dir, problem));
         }
@@ -148,6 +150,7 @@ mod tests {
     #[test]
     fn a_folder_is_this_nodes_own_or_empty() {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("lost+found")).unwrap();
         let (c1, c2) = ("c1".parse().unwrap(), "c2".parse().unwrap());
         assert!(check(dir.path(), &c1, false).unwrap_err().to_string().contains("--bootstrap"));
         check(dir.path(), &c1, true).unwrap();

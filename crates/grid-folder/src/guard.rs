@@ -19,11 +19,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::files::make_dir;
+use crate::mount;
 
 /// The folder, at any depth, whose content is not looked at: the working folders of tasks.
 pub const TASKS: &str = "work";
 /// Of the file system itself, where the folder is one of its own.
-const FILE_SYSTEM: &str = "lost+found";
+pub const FILE_SYSTEM: &str = "lost+found";
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const GROUP_WRITES: u32 = 0o020;
@@ -111,13 +112,16 @@ pub fn check(folder: &Path, kind: Kind) -> Result<(), Refused> {
     // A last component that is a link would otherwise be what is looked at.
     let folder = folder.canonicalize()?;
     let own = rustix::process::geteuid().as_raw();
-    check_owner(&folder, &found, own)?;
+    if found.uid() != own {
+        return Err(Refused::Unsafe(of_another(&folder, found.uid(), own)));
+    }
     if found.mode() & OTHERS_WRITE != 0 {
         let mode = found.mode() & 0o7777;
         return Err(Refused::Unsafe(format!(
             "users other than its owner may write to it (mode {mode:04o}), so what is in it may be theirs; look at it, \
-             then run: chmod -R go-rwx {}",
-            quoted(&folder)
+             then run: chmod -R go-rwx {}{}",
+            quoted(&folder),
+            mount::advice(&folder, mode)
         )));
     }
     kind.check(&folder)?;
@@ -185,8 +189,9 @@ impl Survey {
         if found.mode() & OTHERS_WRITE != 0 && !self.is_closed {
             return refused(format!(
                 "other users may write to {shown} (mode {:04o}), so what is in it may be theirs; look at it, then run: \
-                 chmod go-rwx {named}",
-                found.mode() & 0o7777
+                 chmod go-rwx {named}{}",
+                found.mode() & 0o7777,
+                mount::advice(path, 0)
             ));
         }
         self.note(path, found);
@@ -201,13 +206,22 @@ impl Survey {
 }
 
 /// The folder first: from then on nobody else reaches the rest.
-fn close(folder: &Path, loose: Vec<(PathBuf, u32)>) -> Result<(), Refused> {
+pub(crate) fn close(folder: &Path, loose: Vec<(PathBuf, u32)>) -> Result<(), Refused> {
     let count = loose.len();
     for (path, mode) in loose {
-        match fs::set_permissions(&path, Permissions::from_mode(mode)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            closed => closed?,
-        }
+        let closed =
+            fs::set_permissions(&path, Permissions::from_mode(mode)).and_then(|()| fs::symlink_metadata(&path));
+        let problem = match closed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => error.to_string(),
+            // Some file systems accept a mode and do not keep it.
+            Ok(found) if found.mode() & OTHERS != 0 => "chmod had no effect".to_owned(),
+            Ok(_) => continue,
+        };
+        let (shown, elsewhere) = (path.display(), mount::elsewhere(&path));
+        return Err(Refused::Unsafe(format!(
+            "other users may read {shown}, which cannot be changed ({problem}); {elsewhere}"
+        )));
     }
     if count > 0 {
         tracing::warn!("{}: other users could read {count} files and folders; they cannot any more", folder.display());
@@ -225,6 +239,16 @@ fn check_owner(path: &Path, found: &Metadata, own: u32) -> Result<(), Refused> {
         path.display(),
         quoted(path)
     )))
+}
+
+/// Of the folder itself: most often it belongs to a service, and somebody tries something as root.
+fn of_another(folder: &Path, owner: u32, own: u32) -> String {
+    format!(
+        "{} belongs to user {owner}, and this process runs as user {own}; run it as that user: sudo -u '#{owner}' grid …; or, if \
+         nothing else uses it and you trust what is in it, run: chown -hR {own} {}",
+        folder.display(),
+        quoted(folder)
+    )
 }
 
 /// Whether another user could put something else in the folder's place.
@@ -245,13 +269,17 @@ fn check_way(folder: &Path) -> Result<(), Refused> {
     // Of a folder that is there those above it count, else all that are.
     let skipped = usize::from(folder.exists());
     for above in there.ancestors().skip(skipped) {
-        let mode = fs::metadata(above)?.mode();
+        let found = fs::metadata(above)?;
+        let mode = found.mode();
         if mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0 {
+            let owner = found.uid();
+            let who = if [0, owner].contains(&own) { String::new() } else { format!(" as user {owner}") };
             return Err(Refused::Unsafe(format!(
-                "every user may replace what is in {} (mode {:04o}), this folder included; run: chmod +t {}",
+                "every user may replace what is in {} (mode {:04o}), this folder included; run{who}: chmod +t {}{}",
                 above.display(),
                 mode & 0o7777,
-                quoted(above)
+                quoted(above),
+                mount::without_modes(above)
             )));
         }
     }
@@ -276,7 +304,7 @@ fn warn_of_neighbours(folder: &Path) {
 }
 
 /// As one word of a shell.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
     if !text.starts_with('-') && text.chars().all(plain) {

@@ -15,11 +15,12 @@
 mod files;
 mod guard;
 mod lock;
+mod mount;
 mod removal;
 #[cfg(test)]
 mod tests;
 
 pub use files::{append, copy, create, create_new, make_dir, open, read, read_if_there, update};
-pub use guard::{Kind, Refused, TASKS, check, enter};
+pub use guard::{FILE_SYSTEM, Kind, Refused, TASKS, check, enter};
 pub use lock::{LockError, lock};
 pub use removal::remove_tree;

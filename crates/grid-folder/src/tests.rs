@@ -32,10 +32,13 @@ fn refusal(folder: &Path) -> String {
 #[test]
 fn issue14_6_a_folder_that_others_may_write_is_refused_and_left_as_it_is() {
     let (_dir, folder) = folder();
-    for bad in [0o777, 0o770, 0o702] {
+    for bad in [0o777, 0o770, 0o702, 0o2770] {
         set_mode(&folder, bad);
-        let told = refusal(&folder);
-        assert!(told.contains(&format!("chmod -R go-rwx {}", folder.display())), "{told}");
+        let refused = refusal(&folder);
+        assert!(refused.contains(&format!("chmod -R go-rwx {}", folder.display())), "{refused}");
+        // As fsGroup of Kubernetes leaves it.
+        let sub_folder = format!("use a sub-folder, --data-dir {}/grid", folder.display());
+        assert_eq!(refused.contains(&sub_folder), bad == 0o2770, "{refused}");
         assert_eq!(mode(&folder), bad, "nothing is changed");
     }
 }
@@ -113,6 +116,20 @@ fn what_tasks_leave_in_their_working_folders_is_not_looked_at() {
     assert!(refusal(&folder).contains("symbolic link"));
 }
 
+#[test]
+fn issue14_6_a_file_that_cannot_be_closed_to_others_is_refused() {
+    let path = Path::new("/proc/self/stat");
+    match super::guard::close(path, vec![(path.to_owned(), 0o400)]) {
+        Err(Refused::Unsafe(problem)) => {
+            assert!(
+                problem.contains("may read /proc/self/stat") && problem.contains("does not keep modes"),
+                "{problem}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A worker whose supervisor was killed still prunes its outputs while the next supervisor looks at the folder.
 #[test]
 fn e8_what_vanishes_during_the_walk_is_no_fault() {
@@ -168,10 +185,13 @@ fn issue14_6_a_folder_of_another_user_is_refused() {
     chown(&inner, Some(1000), None).unwrap();
     let told = refusal(&folder);
     assert!(told.contains("belongs to user 1000") && told.contains(r"o'\''clock'"), "{told}");
+    assert!(!told.contains("sudo"), "the folder is not that user's: {told}");
     chown(&inner, Some(0), None).unwrap();
     chown(&folder, Some(1000), None).unwrap();
     let told = refusal(&folder);
-    assert!(told.contains(&format!("chown -hR 0 {}", folder.display())), "{told}");
+    let (first, second) = ("sudo -u '#1000'", format!("chown -hR 0 {}", folder.display()));
+    let places = (told.find(first), told.find(&second));
+    assert!(places.0.is_some() && places.0 < places.1, "{told}");
     chown(&folder, Some(0), None).unwrap();
     let link = dir.path().join("link");
     symlink(&folder, &link).unwrap();

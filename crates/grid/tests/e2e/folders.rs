@@ -173,6 +173,10 @@ fn issue14_6_files_are_closed_to_others_whatever_the_umask() {
     for umask in ["000", "0777"] {
         let prelude = format!("umask {umask}");
         let dir = tempfile::tempdir().expect("temp dir");
+        fs::create_dir_all(dir.path().join("n1/data/lost+found")).expect("a folder");
+        for path in ["n1", "n1/data", "n1/data/lost+found"] {
+            set_mode(&dir.path().join(path), 0o700);
+        }
         let options = ServerOptions::new("n1", dir.path().join("n1")).prelude(&prelude).flags("--snapshot-after 65536");
         let mut server = options.start();
         let mut worker =
@@ -209,6 +213,11 @@ fn issue14_6_files_are_closed_to_others_whatever_the_umask() {
         assert!(worker.terminate().success());
         assert!(server.terminate().success());
         assert_closed(&server.data_dir());
+        // A new file system has this from the beginning.
+        fs::create_dir_all(dir.path().join("restored/data/lost+found")).expect("a folder");
+        for path in ["restored", "restored/data", "restored/data/lost+found"] {
+            set_mode(&dir.path().join(path), 0o700);
+        }
         let mut restored =
             ServerOptions::new("n1", dir.path().join("restored")).prelude(&prelude).restore(&backup).start();
         assert_closed(&restored.data_dir());
@@ -247,6 +256,7 @@ fn issue14_6_a_folder_of_another_user_or_open_to_others_is_refused_with_the_comm
         set_mode(&data, 0o700);
         let told = refusal(&dir, verb, &data);
         assert!(told.contains(&format!("chown -hR 0 {}", data.display())), "{verb}: {told}");
+        assert!(told.contains("sudo -u '#1000'"), "{verb}: {told}");
         chown(&data, Some(0), None).expect("root");
         set_mode(&data, 0o777);
         let told = refusal(&dir, verb, &data);
