@@ -26,7 +26,8 @@ impl Job {
             (None, Condition::OnSuccess) if !has_failed => None,
             (None, Condition::OnFailure) if has_failed => None,
             (None, Condition::OnSuccess) if self.head.failed.is_empty() => Some(Reason::EarlierPhaseUnreached),
-            (None, Condition::OnSuccess) => Some(Reason::ANodeFailed),
+            (None, Condition::OnSuccess) if self.any_failure_is_known() => Some(Reason::ANodeFailed),
+            (None, Condition::OnSuccess) => Some(Reason::UnknownOnANode),
             (None, Condition::OnFailure) => Some(Reason::NothingFailed),
         }
     }
@@ -49,11 +50,14 @@ impl Job {
         let node = self.expected[position];
         let (failed, excluded) = (self.head.failed.contains_key(&node), self.head.excluded.contains(&node));
         if phase.condition != Condition::OnFailure {
-            return excluded.then_some(Reason::NodeExcluded);
+            let reason = || if self.failure_is_known(node) { Reason::NodeExcluded } else { Reason::UnknownExcluded };
+            return excluded.then(reason);
         }
         match self.cleanup_nodes(phase) {
             PhaseNodes::Failed => (!failed).then_some(Reason::NotAFailedNode),
-            PhaseNodes::Healthy => (failed || excluded).then_some(Reason::NotAHealthyNode),
+            PhaseNodes::Healthy if !failed && !excluded => None,
+            PhaseNodes::Healthy if self.failure_is_known(node) => Some(Reason::NotAHealthyNode),
+            PhaseNodes::Healthy => Some(Reason::UnknownNotHealthy),
             PhaseNodes::All => None,
         }
     }

@@ -1,14 +1,14 @@
 //! Steps whose end nobody knew: the worker's journal or a person says it after all (W8).
 //!
 //! Under `on_unknown: fail` an unknown counts as failed at once, and a later word of the journal only corrects the row and
-//! the count: the node stays excluded. Under `on_unknown: wait` its cell stays open, unresolved, and goes on from there.
+//! the count: the node stays excluded, and the reasons of what was skipped there say no more than that it was unknown. Under `on_unknown: wait` its cell stays open, unresolved, and goes on from there.
 
-use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome};
+use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::apply::Turn;
 use crate::lease::may_retry;
 use crate::report::Report;
-use crate::state::CellState;
+use crate::state::{CellState, Job};
 
 impl Turn<'_> {
     /// W8: the worker's journal says after all how an `unknown` ended.
@@ -83,5 +83,32 @@ impl Turn<'_> {
         let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step, attempt };
         self.touch_cell(id, position);
         Some((ord, lease))
+    }
+}
+
+impl Job {
+    /// Whether a step has failed on the node. Outcomes that are still unknown count as failures too (J1), but the journal
+    /// may say later that they were none.
+    pub(crate) fn failure_is_known(&self, node: NodeOrd) -> bool {
+        let failed = self.head.failed.get(&node).map_or(0, |failed| usize::try_from(*failed).unwrap_or(usize::MAX));
+        failed > 0 && (self.head.unknown.is_empty() || failed > self.unknown_steps(node, 0, self.spec.step_count()))
+    }
+
+    /// The same of the steps of the current phase. A pipeline that is broken stays so although nothing failed there.
+    pub(crate) fn pipeline_failure_is_known(&self, position: usize) -> bool {
+        let (node, first) = (self.expected[position], self.first_step());
+        let tasks = self.current_phase().map_or(0, |phase| phase.tasks.len());
+        self.head.failed.contains_key(&node) && self.unknown_steps(node, first.0, tasks) == 0
+    }
+
+    /// Whether any node is known to have failed. Asked between phases: then every unknown outcome counts as a failure.
+    pub(crate) fn any_failure_is_known(&self) -> bool {
+        let failed: u64 = self.head.failed.values().map(|steps| u64::from(*steps)).sum();
+        failed > u64::try_from(self.head.unknown.len()).unwrap_or(u64::MAX)
+    }
+
+    fn unknown_steps(&self, node: NodeOrd, first: u32, steps: usize) -> usize {
+        let steps = (first..).map(StepIndex).take(steps);
+        steps.filter(|step| self.head.unknown.contains_key(&(*step, node))).count()
     }
 }

@@ -334,10 +334,12 @@ impl Job {
             return (!failed).then_some(Reason::NothingFailedHere);
         }
         match &self.head.tripped {
-            _ if broken => Some(Reason::PipelineBroken),
+            _ if broken && self.pipeline_failure_is_known(position) => Some(Reason::PipelineBroken),
+            _ if broken => Some(Reason::UnknownInPipeline),
             Some(why) if !self.goes_on(&self.cells[position]) => Some(why.reason()),
-            _ if condition == Condition::OnSuccess && failed => Some(Reason::StepFailedHere),
-            _ => None,
+            _ if condition != Condition::OnSuccess || !failed => None,
+            _ if self.failure_is_known(self.expected[position]) => Some(Reason::StepFailedHere),
+            _ => Some(Reason::UnknownHere),
         }
     }
 

@@ -45,6 +45,12 @@ coded! {
         11 StepFailedHere => "condition on_success: a step failed on this node";
         12 NotAFailedNode => "nodes: failed; nothing has failed on this node";
         13 NotAHealthyNode => "nodes: healthy; a step failed on this node";
+        // The same where nothing is known to have failed: an unknown outcome may turn out to be a success later (W8).
+        14 UnknownExcluded => "excluded: the outcome of a step on this node was unknown at the time";
+        15 UnknownInPipeline => "the outcome of an earlier step of the pipeline on this node was unknown at the time";
+        16 UnknownHere => "condition on_success: the outcome of a step on this node was unknown at the time";
+        17 UnknownNotHealthy => "nodes: healthy; the outcome of a step on this node was unknown at the time";
+        18 UnknownOnANode => "condition on_success: the outcome of a step was unknown at the time";
 
         // Why a result is what it is, where the worker's own error does not say it.
         /// `ended`: how the worker said that it ended; `None`: it never started.

@@ -3,6 +3,7 @@
 mod atomic;
 mod cleanup;
 mod offline;
+mod unknown;
 
 use grid_types::job::Condition;
 use grid_types::node::NodeStatus;

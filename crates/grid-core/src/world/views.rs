@@ -58,6 +58,13 @@ impl World {
         rows.collect()
     }
 
+    pub fn skip_reason(&self, job: JobId, step: u32, node: u32) -> Option<String> {
+        let is_of = |skip: &SkipRow| {
+            (skip.from.0..skip.to.0).contains(&step) && skip.node.is_none_or(|skipped| skipped.0 == node)
+        };
+        self.skips_of(job).into_iter().find(is_of).map(|skip| skip.reason.text(job))
+    }
+
     fn skips_of(&self, job: JobId) -> Vec<SkipRow> {
         let rows = self.history.iter().filter_map(|row| match row {
             History::Skip(skip) if skip.job == job => Some(skip.clone()),
