@@ -38,9 +38,13 @@ impl Elapsed {
 
     /// Leader time, at least: that of the last entry and what has passed since.
     pub fn now_ms(&self, recorded_ms: u64) -> u64 {
+        recorded_ms + self.unrecorded_ms(recorded_ms)
+    }
+
+    /// What has passed since the last entry, at least.
+    pub fn unrecorded_ms(&self, recorded_ms: u64) -> u64 {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let unrecorded_ms = if inner.recorded_ms == recorded_ms { inner.unrecorded_ms } else { 0 };
-        recorded_ms + unrecorded_ms
+        if inner.recorded_ms == recorded_ms { inner.unrecorded_ms } else { 0 }
     }
 }
 

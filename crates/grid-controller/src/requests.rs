@@ -244,7 +244,8 @@ impl Control for Controller {
         let live = {
             let state = self.shared.state();
             let found = state.jobs.get(&job).filter(|found| found.head.namespace.as_str() == namespace);
-            found.map(|found| (found.head.status, grid_core::why(&state, found)))
+            let unrecorded_ms = self.shared.elapsed.unrecorded_ms(state.meta.now_ms);
+            found.map(|found| (found.head.status, grid_core::why(&state, found, unrecorded_ms)))
         };
         let held = self.shared.current_term().is_some() && !self.shared.gate.is_open();
         let (status, why) = match live {

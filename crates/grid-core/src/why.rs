@@ -4,14 +4,16 @@
 //! In this order: what waits for an operator; nodes that are away; what runs; what will be tried again; what waits for a slot
 //! or for admission. Counts follow the first example, so that one line also does for ten thousand nodes.
 
+use grid_types::node::NodeStatus;
 use grid_types::wait::and_more;
 use grid_types::{JobStatus, NodeOrd, StepIndex, Wait};
 
 use crate::state::{Cell, CellState, Job, Node, RanState, State};
 
-/// The one reason a job that is still here is not further.
+/// The one reason a job that is still here is not further. `unrecorded_ms`: how long ago the last entry was stamped, as far
+/// as the reader knows; in an idle cluster the time of the state does not move.
 #[must_use]
-pub fn why(state: &State, job: &Job) -> String {
+pub fn why(state: &State, job: &Job, unrecorded_ms: u64) -> String {
     let id = job.head.id;
     if let Some(backup) = &job.head.held {
         return held(state, job, backup);
@@ -26,7 +28,7 @@ pub fn why(state: &State, job: &Job) -> String {
     if let Some(node) = job.awaited(state).filter(|_| job.head.status == JobStatus::Running && job.open == 0) {
         return format!("waits for {} to register after the restore: its journal knows what has run", node.id);
     }
-    if let Some(wait) = first_wait(state, job) {
+    if let Some(wait) = first_wait(state, job, unrecorded_ms) {
         return wait.text(id);
     }
     match job.head.status {
@@ -48,11 +50,11 @@ pub fn why(state: &State, job: &Job) -> String {
         let more = and_more(more);
         format!("; the job has failed, and the atomic pipeline that {} has begun is walked to its end{more}", node.id)
     });
-    format!("{}{}", running(state, job), finishing.unwrap_or_default())
+    format!("{}{}", running(state, job, unrecorded_ms), finishing.unwrap_or_default())
 }
 
 /// What a running job waits for that no operator decides.
-fn running(state: &State, job: &Job) -> String {
+fn running(state: &State, job: &Job, unrecorded_ms: u64) -> String {
     let id = job.head.id;
     let at = |cell: &Cell| job.step_of(cell);
     if let Some((cell, node, more)) = examples(state, job, |cell, _| revoked(cell)) {
@@ -62,7 +64,9 @@ fn running(state: &State, job: &Job) -> String {
         return format!("step {} waits for agent {} to ask for it{}", at(cell), node.id, and_more(more));
     }
     if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Leased { .. })) {
-        return format!("step {} runs on {}{}", at(cell), node.id, and_more(more));
+        // It is not waited for: what runs there finishes.
+        let draining = if node.status == NodeStatus::Draining { " (draining)" } else { "" };
+        return format!("step {} runs on {}{draining}{}", at(cell), node.id, and_more(more));
     }
     if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Backoff { .. })) {
         let (attempt, more) = (cell.attempt, and_more(more));
@@ -72,16 +76,16 @@ fn running(state: &State, job: &Job) -> String {
         let (slots, more) = (node.facts.capacity.slots, and_more(more));
         return format!("step {} waits for one of the {slots} slots of {}{more}", at(cell), node.id);
     }
-    last_wait(state, job).map_or_else(|| "it goes on".to_owned(), |wait| wait.text(id))
+    last_wait(state, job, unrecorded_ms).map_or_else(|| "it goes on".to_owned(), |wait| wait.text(id))
 }
 
 /// What a stalled job waits for (J3): the cause that its event stores.
 pub(crate) fn wait_of(state: &State, job: &Job) -> Option<Wait> {
-    first_wait(state, job).or_else(|| last_wait(state, job))
+    first_wait(state, job, 0).or_else(|| last_wait(state, job, 0))
 }
 
 /// Waits that are named before anything that runs.
-fn first_wait(state: &State, job: &Job) -> Option<Wait> {
+fn first_wait(state: &State, job: &Job, unrecorded_ms: u64) -> Option<Wait> {
     if let Some(backup) = &job.head.held {
         return Some(Wait::Held { backup: backup.clone() });
     }
@@ -94,19 +98,21 @@ fn first_wait(state: &State, job: &Job) -> Option<Wait> {
     if let Some((cell, node, more)) = examples(state, job, |cell, _| cell.state == CellState::Unresolved) {
         return Some(Wait::Resolution { step: job.step_of(cell), node: node.id.clone(), more });
     }
-    let away = |cell: &Cell, node: &Node| {
-        cell.state != CellState::Idle && cell.state != CellState::Parked && node.status.is_away()
+    let away = |cell: &Cell, node: &Node| match cell.state {
+        CellState::Idle | CellState::Parked => false,
+        CellState::Leased { .. } => node.status.is_away() && node.status != NodeStatus::Draining,
+        _ => node.status.is_away(),
     };
-    examples(state, job, away).map(|found| away_wait(state, job, found))
+    examples(state, job, away).map(|found| away_wait(state, job, unrecorded_ms, found))
 }
 
 /// Nodes that are let into the phase as soon as they are back.
-fn last_wait(state: &State, job: &Job) -> Option<Wait> {
-    examples(state, job, |cell, node| is_away(job, cell, node)).map(|found| away_wait(state, job, found))
+fn last_wait(state: &State, job: &Job, unrecorded_ms: u64) -> Option<Wait> {
+    examples(state, job, |cell, node| is_away(job, cell, node)).map(|found| away_wait(state, job, unrecorded_ms, found))
 }
 
-fn away_wait(state: &State, job: &Job, (cell, node, more): (&Cell, &Node, u32)) -> Wait {
-    let for_ms = state.meta.wall_ms.saturating_sub(node.changed_wall_ms);
+fn away_wait(state: &State, job: &Job, unrecorded_ms: u64, (cell, node, more): (&Cell, &Node, u32)) -> Wait {
+    let for_ms = state.meta.wall_ms.saturating_sub(node.changed_wall_ms).saturating_add(unrecorded_ms);
     Wait::Node { step: job.step_of(cell), node: node.id.clone(), status: node.status, for_ms, more }
 }
 
@@ -182,7 +188,33 @@ mod tests {
     use grid_types::{JobId, Outcome};
 
     fn said(world: &World, job: JobId) -> String {
-        why(&world.state, world.job(job))
+        why(&world.state, world.job(job), 0)
+    }
+
+    /// Entries carry the time of the state, and an idle cluster has none.
+    #[test]
+    fn why_durations_grow_without_entries() {
+        let mut world = World::with_nodes(2);
+        world.mark_dead(2);
+        world.next_job(|spec| spec.offline = Offline::Wait);
+        let job = world.submit("node:node-2", vec![leaf("ping", "echo")]);
+        assert_eq!(said(&world, job), "step 0 waits for node-2, dead for 0s");
+        assert_eq!(why(&world.state, world.job(job), 12_345), "step 0 waits for node-2, dead for 12s");
+    }
+
+    #[test]
+    fn why_says_that_a_step_runs_on_a_draining_node() {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        world.order_drain(1, true).unwrap();
+        assert_eq!(said(&world, job), "step 0 runs on node-1 (draining)");
+        world.cancel(job).unwrap();
+        assert_eq!(said(&world, job), "cancelled; waits for node-1 to confirm that nothing runs");
+        let mut world = World::with_nodes(1);
+        world.order_drain(1, true).unwrap();
+        world.next_job(|spec| spec.offline = Offline::Wait);
+        let waits = world.submit("all", vec![leaf("ping", "echo")]);
+        assert_eq!(said(&world, waits), "step 0 waits for node-1, draining for 0s");
     }
 
     #[test]

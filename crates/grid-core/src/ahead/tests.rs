@@ -19,7 +19,7 @@ fn named(node: u32, job: JobId, step: u32) -> Lease {
 }
 
 fn said(world: &World, job: JobId) -> String {
-    crate::why(&world.state, world.job(job))
+    crate::why(&world.state, world.job(job), 0)
 }
 
 const SUCCESS: Option<Outcome> = Some(Outcome::Success);

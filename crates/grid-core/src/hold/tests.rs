@@ -20,7 +20,7 @@ fn committed(reply: &Result<Reply, Rejection>) {
 }
 
 fn said(world: &World, job: JobId) -> String {
-    crate::why(&world.state, world.job(job))
+    crate::why(&world.state, world.job(job), 0)
 }
 
 #[test]

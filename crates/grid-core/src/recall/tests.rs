@@ -32,7 +32,7 @@ fn e2_a_lease_that_runs_is_adopted_and_not_failed_by_the_confirmation() {
     let (mut world, job, lease) = restored();
     world.return_whole(1, &[job], &[(lease, None)]);
     assert_eq!(world.count(job, 0, Outcome::Running), 1);
-    assert!(crate::why(&world.state, world.job(job)).contains("step 0 still runs on node-1"));
+    assert!(crate::why(&world.state, world.job(job), 0).contains("step 0 still runs on node-1"));
     world.confirm(job, None).unwrap();
     assert_eq!((world.count(job, 0, Outcome::Running), world.revoked()), (1, vec![]));
     world.succeed(lease);
@@ -120,7 +120,7 @@ fn e2_a_node_that_has_not_registered_is_waited_for_and_unknown_when_it_is_offlin
     let (mut world, job, lease) = restored();
     world.confirm(job, None).unwrap();
     assert!(world.offered().is_empty());
-    let why = crate::why(&world.state, world.job(job));
+    let why = crate::why(&world.state, world.job(job), 0);
     assert_eq!(why, "step 0 waits for node-1 to register after the restore: its journal knows whether it ran");
     let mut back = World::with_nodes(1);
     back.state = world.state.clone();

@@ -338,7 +338,7 @@ impl Fleet {
                 return;
             }
         }
-        let stuck = self.world.state.jobs.values().map(|job| crate::why(&self.world.state, job)).collect::<Vec<_>>();
+        let stuck = self.world.state.jobs.values().map(|job| crate::why(&self.world.state, job, 0)).collect::<Vec<_>>();
         panic!("it never ends: {stuck:#?}");
     }
 }

@@ -43,7 +43,7 @@ fn w10_what_was_never_handed_out_is_never_unknown() {
     let mut world = world();
     let job = world.submit("all", vec![leaf("test", "record")]);
     let lease = world.offered()[0];
-    assert!(why(&world.state, world.job(job)).contains("waits for agent node-1 to ask for it"));
+    assert!(why(&world.state, world.job(job), 0).contains("waits for agent node-1 to ask for it"));
     world.expire(lease);
     assert_eq!(world.offered(), [lease], "it may still come");
     world.mark_dead(1);
