@@ -8,9 +8,9 @@ pub const STALE_SESSION: &str = "STALE_SESSION";
 /// A second stream was opened with the secret of this session.
 pub const REPLACED: &str = "REPLACED";
 pub const SHUTDOWN: &str = "SHUTDOWN";
-/// The worker read too slowly; it opens a new session and is told again what is still true.
+/// The worker read too slowly; it opens a new session and receives again what is still true.
 pub const OVERFLOW: &str = "OVERFLOW";
-/// A person removed the node: the worker ends, and is a new node if it is started again.
+/// An operator removed the node: the worker ends, and is a new node if it is started again.
 pub const REMOVED: &str = "REMOVED";
 
 /// The reason for a log, with what it means where the word alone does not tell.

@@ -29,7 +29,7 @@ pub trait Hub: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
     /// A session's stream is open; what the leader says goes into `outbox`. Refused: the stream answers `Closing` and ends.
-    /// The credential is checked here and never again: all messages of the stream come from whoever opened it.
+    /// The credential is checked here and never again: all messages of the stream come from the client that opened it.
     fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing>;
 
     /// Awaited before the next message of that session is read: this is the back-pressure.

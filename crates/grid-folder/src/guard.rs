@@ -31,7 +31,7 @@ const GROUP_WRITES: u32 = 0o020;
 const EVERYBODY_WRITES: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// What a folder of one kind contains: how it is told from one that was named by mistake and must not be closed to its users.
+/// What a folder of one kind contains: how it differs from one that was named by mistake and must not be closed to its users.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     /// As in "not a worker's folder".

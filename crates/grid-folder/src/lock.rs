@@ -1,6 +1,6 @@
 //! The lock of a folder: one process at a time.
 //!
-//! The file is never cut: whoever opens it does not hold the lock yet, and may not be the one who owns what is in it. The holder
+//! The file is never truncated: a process that opens it does not hold the lock yet, and may not own what is in it. The holder
 //! writes its process id over what is there, padded to a fixed width.
 
 use std::fs::{File, TryLockError};

@@ -61,8 +61,8 @@ fn issue14_6_a_file_that_others_may_write_is_refused_if_they_could_reach_it() {
     fs::write(&file, "x").unwrap();
     set_mode(&file, 0o666);
     set_mode(&folder, 0o755);
-    let told = refusal(&folder);
-    assert!(told.contains(&format!("chmod go-rwx {}", file.display())), "{told}");
+    let refused = refusal(&folder);
+    assert!(refused.contains(&format!("chmod go-rwx {}", file.display())), "{refused}");
     set_mode(&folder, 0o700);
     super::enter(&folder, Kind::WORKER).unwrap();
     assert_eq!(mode(&file), 0o600);
@@ -96,8 +96,8 @@ fn issue14_6_a_folder_that_was_named_by_mistake_is_left_as_it_is() {
     for path in [&file, &folder] {
         set_mode(path, 0o755);
     }
-    let told = refusal(&folder);
-    assert!(told.contains("thesis.txt") && told.contains("not a worker's folder"), "{told}");
+    let refused = refusal(&folder);
+    assert!(refused.contains("thesis.txt") && refused.contains("not a worker's folder"), "{refused}");
     assert_eq!((mode(&folder), mode(&file)), (0o755, 0o755));
     // A worker's own may have more in it.
     fs::write(folder.join("identity"), "x").unwrap();
@@ -183,15 +183,15 @@ fn issue14_6_a_folder_of_another_user_is_refused() {
     let inner = folder.join("journal o'clock");
     fs::write(&inner, "").unwrap();
     chown(&inner, Some(1000), None).unwrap();
-    let told = refusal(&folder);
-    assert!(told.contains("belongs to user 1000") && told.contains(r"o'\''clock'"), "{told}");
-    assert!(!told.contains("sudo"), "the folder is not that user's: {told}");
+    let refused = refusal(&folder);
+    assert!(refused.contains("belongs to user 1000") && refused.contains(r"o'\''clock'"), "{refused}");
+    assert!(!refused.contains("sudo"), "the folder is not that user's: {refused}");
     chown(&inner, Some(0), None).unwrap();
     chown(&folder, Some(1000), None).unwrap();
-    let told = refusal(&folder);
+    let refused = refusal(&folder);
     let (first, second) = ("sudo -u '#1000'", format!("chown -hR 0 {}", folder.display()));
-    let places = (told.find(first), told.find(&second));
-    assert!(places.0.is_some() && places.0 < places.1, "{told}");
+    let places = (refused.find(first), refused.find(&second));
+    assert!(places.0.is_some() && places.0 < places.1, "{refused}");
     chown(&folder, Some(0), None).unwrap();
     let link = dir.path().join("link");
     symlink(&folder, &link).unwrap();

@@ -9,7 +9,7 @@
 //! A failure to accept (most likely too many open files) is logged and tried again; it never ends the listener.
 //! HTTP/2 pings find a peer that falls silent, but they begin only after its preface, and a peer that answers them without ever
 //! asking for anything would keep its connection for good: so a connection counts as used only while a call is open on it, and
-//! before its first valid call ([`Caller::prove`], said by whoever can tell) not even then.
+//! before its first valid call ([`Caller::prove`], which the service calls) not even then.
 //! Not here: how many places a listener has (`grid::open_files`).
 
 mod connection;

@@ -18,9 +18,9 @@
 //! | snapshot | [`MAX_SNAPSHOT_BYTES`] |
 //! | generation | [`GENERATION_STEP`] above the known one (`peers`) |
 //!
-//! [`TERM_STEP`]: a member stands only when a majority would elect it (`candidacy`), twice a second at most. Honest terms differ by the
-//! elections that one member missed: 2^30 of them take 17 years, so that no absence and no empty log is too much. Each ballot that is
-//! accepted is an fsync, so that it takes years of nothing else to come from 0 to [`MAX_TERM`] in such steps.
+//! [`TERM_STEP`]: a member is a candidate only when a majority would elect it (`candidacy`), twice a second at most. Honest terms
+//! differ by the elections that one member missed: 2^30 of them take 17 years, so that no absence and no empty log is too much.
+//! Each ballot that is accepted is an fsync, so that it takes years of nothing else to come from 0 to [`MAX_TERM`] in such steps.
 //! [`INDEX_STEP`]: 2^40 entries are three years of 10,000 a second.
 //! Both maxima lie far below what is stored as a signed 64-bit integer, so that no step above them can overflow.
 //! Not here: who sends (`sender`).

@@ -37,7 +37,7 @@ impl Contact {
         *at = (*at).max(sent);
     }
 
-    /// `member` has told the leader of `term`, which is this one, that its log matches up to `last`.
+    /// `member` has confirmed to the leader of `term`, which is this one, that its log matches up to `last`.
     pub fn acknowledged(&self, member: u64, term: u64, last: Option<LogId<u64>>) {
         let Some(last) = last else { return };
         let mut heard = self.lock();

@@ -10,8 +10,8 @@
 //! learner's log is empty at first. Committed memberships are final, so that a caller which they lack, and whose own knowledge is
 //! not newer, was removed. It may still probe: that is how it learns of its removal.
 //!
-//! Folder ids are random, 128 bits long, shown by no API and never logged. They are no substitute for certificates: whoever reads
-//! the traffic, a data folder or a backup has them.
+//! Folder ids are random, 128 bits long, shown by no API and never logged. They are no substitute for certificates: anybody who
+//! reads the traffic, a data folder or a backup has them.
 //! A refusal is the same whatever was wrong, so that it confirms no id; the log of the member that refuses says what it was. It carries
 //! the generation (E2) with a proof that only somebody who knows the cluster id can make or check: a member from before a restore
 //! learns from it that it was superseded.

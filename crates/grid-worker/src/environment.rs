@@ -4,10 +4,10 @@
 //!   PATH, LANG, LC_ALL (fixed), HOME (the lease's own folder)  <  --pass-env  <  what the action declares  <  GRID_*
 //! ```
 //!
-//! A worker that was started from a login shell has tokens, agents' sockets and configuration of whoever typed the command. None
+//! A worker that was started from a login shell has tokens, agents' sockets and configuration of the user who typed the command. None
 //! of it is meant for a task, and some of it changes what a program does (`LD_PRELOAD`, `CURL_HOME`, `PAGER`). What is
 //! meant, a proxy for instance, is passed on by name.
-//! HOME is not the user's: configuration that lies there (`.curlrc`, `.netrc`, `.gitconfig`) is that of a person.
+//! HOME is not the user's: configuration that lies there (`.curlrc`, `.netrc`, `.gitconfig`) is that of a user.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Environment {
         locate(program, &self.path, further)
     }
 
-    /// For a program that works in `home`; what is added later beats it.
+    /// For a program that works in `home`; what is added later overrides it.
     #[must_use]
     pub fn variables(&self, home: &Path) -> Vec<Variable> {
         let fixed = [

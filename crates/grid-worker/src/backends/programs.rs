@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// `program` in the folders of `path`, then in `further` ones.
 pub(crate) fn locate(program: &str, path: &OsStr, further: &[&str]) -> Option<PathBuf> {
-    // An empty or relative one is the working folder of whoever looks.
+    // An empty or relative one is the working folder of the process that looks.
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     let all = folders.chain(further.iter().map(PathBuf::from));
     all.map(|folder| folder.join(program)).find(|file| is_program(file))

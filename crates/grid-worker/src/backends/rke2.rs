@@ -127,7 +127,7 @@ impl Drop for Part {
 
 fn download_call(part: &Path) -> Call {
     let part = part.to_string_lossy();
-    // -q counts only as the first: no configuration of whoever the worker runs as.
+    // -q counts only as the first: no configuration of the user that the worker runs as.
     let fetch =
         ["-q", "--fail", "--silent", "--show-error", "--location", "--retry", "3", "--proto", "=https", "--tlsv1.2"];
     Call::new("curl", fetch.into_iter().chain(["--output", &part, INSTALLER_URL]))

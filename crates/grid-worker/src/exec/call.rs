@@ -18,7 +18,7 @@ const LINES_QUOTED: usize = 3;
 pub struct Call {
     pub program: String,
     pub args: Vec<String>,
-    /// On top of what every program of this worker gets; beats it.
+    /// On top of what every program of this worker gets; overrides it.
     pub env: Vec<(&'static str, String)>,
 }
 

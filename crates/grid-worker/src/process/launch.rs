@@ -2,7 +2,7 @@
 //!
 //! Both are inherited over `exec`, and nothing in safe code changes them between `fork` and `exec`. So they are arranged
 //! before: the umask in a thread that has one of its own (`unshare(CLONE_FS)`), because the worker's own files want 077; and a
-//! signal that this process was told to ignore gets a handler that does nothing, which the kernel resets for a program where it
+//! signal that this process ignores gets a handler that does nothing, which the kernel resets for a program where it
 //! would keep "ignored". The standard library does the same for SIGPIPE and the signal mask.
 
 use std::sync::Mutex;
