@@ -11,7 +11,7 @@
 //! | index | at most [`INDEX_STEP`] above the end of one's own log, never above [`MAX_INDEX`] |
 //! | `previous`, `committed`, `last`, entries: term | not above the ballot's; below it for the log of a candidate |
 //! | entries | [`MAX_ENTRIES`]; their indices follow `previous` without a gap, their terms never fall; none contradicts what is applied |
-//! | floors | [`MAX_MEMBERS`]; none counts above `committed` (`contact`) |
+//! | floors | [`MAX_MEMBERS`], each a position as above; none counts above `committed` (`contact`) |
 //! | content of an entry | empty for a blank one, else [`MAX_PAYLOAD_BYTES`] |
 //! | membership | [`MAX_MEMBERSHIP_BYTES`], [`MAX_MEMBERS`] members, one or two sets of voters, each text [`MAX_TEXT_BYTES`] |
 //! | snapshot id | `TERM-INDEX-HASH` of its own `last`; the hash has 64 hexadecimal digits |
@@ -77,6 +77,7 @@ impl Known {
         if request.floors.len() > MAX_MEMBERS {
             return Err((Kind::OutOfBounds, "too many floors"));
         }
+        request.floors.iter().try_for_each(|floor| self.position(floor.at.as_ref(), ballot.term))?;
         self.contradiction(request.previous.as_ref())?;
         let mut before = request.previous;
         for entry in &request.entries {
@@ -139,6 +140,7 @@ impl Known {
         let indices = [reply.last_index, reply.applied_index, reply.snapshot_index, reply.unlisted_at.unwrap_or(0)];
         indices.iter().try_for_each(|index| self.position(Some(&peer::LogId { term: 0, index: *index }), MAX_TERM))?;
         self.position(reply.last.as_ref(), MAX_TERM)?;
+        self.position(reply.floor.as_ref(), MAX_TERM)?;
         self.position(reply.acknowledged.as_ref(), reply.term)
     }
 

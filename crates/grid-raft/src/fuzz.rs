@@ -76,7 +76,8 @@ impl Dice {
         let entries = (0..count).map(|n| entry(self, first + n)).collect();
         let previous = (!self.chance(10)).then(|| self.id(4, first - 1));
         let committed = (!self.chance(4)).then(|| self.id(4, 30));
-        peer::AppendRequest { ballot: self.ballot(true), previous, entries, committed, ..Default::default() }
+        let floors = (0..self.below(2)).map(|_| peer::Floor { raft_id: ME, at: Some(self.id(4, 20)) }).collect();
+        peer::AppendRequest { ballot: self.ballot(true), previous, entries, committed, floors }
     }
 
     fn header(&mut self) -> peer::SnapshotHeader {
@@ -97,6 +98,7 @@ impl Dice {
             last: Some(self.id(5, 40)),
             unlisted_at: Some(self.number(3)),
             acknowledged: Some(self.id(5, 40)),
+            floor: Some(self.id(4, 20)),
             about: self.bytes().into(),
             ..peer::ProbeReply::default()
         }
@@ -157,11 +159,14 @@ struct Passed {
 
 fn requests(dice: &mut Dice, passed: &mut Passed) {
     let append = dice.append();
-    if let Some(request) = dice.sent(&append)
+    let sent = dice.sent(&append);
+    let floors = sent.as_ref().map(|request| request.floors.clone()).unwrap_or_default();
+    if let Some(request) = sent
         && KNOWN.append(LEADER, &request).is_ok()
         && let Ok(request) = wire::from_append(request)
     {
         passed.appends += 1;
+        assert!(floors.iter().all(|floor| is_within(floor.at.map(wire::from_log_id).as_ref())));
         assert_eq!(request.vote.leader_id.voted_for, Some(LEADER));
         assert!(request.vote.committed && request.vote.leader_id.term <= MAX_TERM);
         assert!(is_within(request.prev_log_id.as_ref()) && is_within(request.leader_commit.as_ref()));
@@ -229,6 +234,7 @@ fn replies(dice: &mut Dice, passed: &mut Passed) {
         && KNOWN.probe_reply(&reply).is_ok()
     {
         assert!(is_within(reply.acknowledged.map(wire::from_log_id).as_ref()));
+        assert!(is_within(reply.floor.map(wire::from_log_id).as_ref()));
     }
     let read = peer::ReadIndexReply { at: Some(dice.id(5, 40)) };
     if let Some(reply) = dice.sent(&read) {

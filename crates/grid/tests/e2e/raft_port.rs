@@ -58,7 +58,7 @@ fn public_ids(api: &Api, id: &str) -> (String, u64) {
 }
 
 /// A sender that knows all public ids, and is no member.
-fn stranger(api: &Api, target: &str) -> peer::Sender {
+fn outsider(api: &Api, target: &str) -> peer::Sender {
     let (cluster_id, target) = public_ids(api, target);
     peer::Sender { cluster_id, raft_id: 4_711, folder_id: "0".repeat(32), target, ..peer::Sender::default() }
 }
@@ -77,7 +77,7 @@ const FAR: peer::LogId = peer::LogId { term: 1 << 40, index: 1 << 40 };
 fn issue14_1_a_vote_of_no_member_does_not_end_a_controller() {
     let mut trio = Trio::start_of(1, "", &[("web-01", "")]);
     let api = trio.api("c1");
-    let sender = stranger(&api, "c1");
+    let sender = outsider(&api, "c1");
     let epoch = trio.roles()["c1"]["leader_epoch"].clone();
     let mut speaker = Speaker::to(&trio.servers["c1"]);
     for term in [u64::MAX, u64::MAX - 1, 50] {
@@ -113,7 +113,7 @@ fn issue14_1_nobody_but_a_member_deposes_a_leader() {
         let leader_id = public_ids(&api, &leader).1;
         // Under an id of its own, and under a member's.
         for raft_id in [4_711, leader_id] {
-            let sender = peer::Sender { raft_id, ..stranger(&api, id) };
+            let sender = peer::Sender { raft_id, ..outsider(&api, id) };
             for term in [50, u64::MAX] {
                 let request = peer::AppendRequest { ballot: Some(ballot(term, raft_id, true)), ..Default::default() };
                 assert!(speaker.append(&sender, request).is_err(), "{id} {term}");
@@ -134,7 +134,7 @@ fn issue14_1_nobody_but_a_member_deposes_a_leader() {
 fn issue14_1_a_refusal_does_not_tell_which_id_was_wrong() {
     let trio = Trio::start_of(1, "", &[]);
     let api = trio.api("c1");
-    let right = stranger(&api, "c1");
+    let right = outsider(&api, "c1");
     let wrong = [
         right.clone(),
         peer::Sender { cluster_id: "x".into(), ..right.clone() },
