@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What a member acknowledged was counted for a majority. If it votes without those entries, a leader without them can
-//! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor stands before it has asked
-//! once, and its leader does not replicate to it as if it had only lagged behind (`network`).
+//! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor stands nor takes entries before it has
+//! asked once, and its leader does not replicate to it as if it had only lagged behind (`network`).
 //! Of what was acknowledged two things are believed: what the leader got in its own term, since nobody else can have
 //! truncated that, and the floor of each member: up to where it has had every entry and they were committed, which no later
 //! leader takes back. Leaders send the floors with their heartbeats, so that every member remembers them.
@@ -16,7 +16,6 @@
 //! Floors are in memory only: nobody notices a rollback if no other member has run since the rolled-back entries were
 //! acknowledged. So it is when all members were down at once, and with a folder that is rolled back on every member.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use grid_proto::peer;
@@ -25,6 +24,8 @@ use crate::machine::LogPosition;
 use crate::start::Started;
 
 const ROUND: Duration = Duration::from_millis(200);
+/// An append waits this long for the comparison after a start; its sender tries again.
+const COMPARE_LIMIT: Duration = Duration::from_secs(1);
 
 /// What its leader says about such a member.
 pub const SAID: &str = "it lacks entries that it has acknowledged: its folder was rolled back, and nothing is replicated \
@@ -40,7 +41,7 @@ impl Started {
                 self.rolled_back.send_replace(Some(acknowledged));
                 return;
             }
-            self.has_compared.store(true, Ordering::Release);
+            self.has_compared.send_replace(true);
             if replies.iter().any(|(from, reply)| reply.has_leader && reply.leader == Some(*from)) {
                 return;
             }
@@ -53,7 +54,17 @@ impl Started {
 
     /// Whether it may take part in elections.
     pub fn may_vote(&self) -> bool {
-        self.has_compared.load(Ordering::Acquire) && self.rolled_back.borrow().is_none()
+        *self.has_compared.borrow() && self.rolled_back.borrow().is_none()
+    }
+
+    /// Waits until its log was compared once. Before, nothing is replicated to it: entries that arrive first would hide what it lacks.
+    pub async fn compared(&self) -> Result<(), &'static str> {
+        let mut compared = self.has_compared.subscribe();
+        let waited = tokio::time::timeout(COMPARE_LIMIT, compared.wait_for(|compared| *compared)).await;
+        match waited {
+            Ok(Ok(_)) if self.rolled_back.borrow().is_none() => Ok(()),
+            _ => Err("it compares its log with the others' before it takes entries"),
+        }
     }
 
     /// The entry that this member has acknowledged and does not have.

@@ -119,6 +119,7 @@ impl Desk {
         file.flush().await.map_err(failed)?;
         file.rewind().await.map_err(failed)?;
         let snapshot = openraft::Snapshot { meta, snapshot: file };
+        self.member.compared().await.map_err(Status::unavailable)?;
         let response = self.member.raft.install_full_snapshot(vote, snapshot).await.map_err(ended)?;
         Ok(peer::SnapshotReply { ballot: Some(wire::ballot(&response.vote)) })
     }
@@ -137,6 +138,7 @@ impl Peer for Desk {
                 bounds::membership(membership).map_err(refused)?;
             }
         }
+        self.member.compared().await.map_err(Status::unavailable)?;
         let response = self.member.raft.append_entries(request).await.map_err(ended)?;
         if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
             let contact = self.member.peers.contact();

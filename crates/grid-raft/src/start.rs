@@ -61,7 +61,7 @@ pub struct Started {
     /// It has been a voter, or was started as one: it does not join any more.
     pub has_joined: AtomicBool,
     /// It has asked the others whether its log is whole: before that it does not vote.
-    pub has_compared: AtomicBool,
+    pub has_compared: watch::Sender<bool>,
     /// Its log lacks what it acknowledged.
     pub rolled_back: watch::Sender<Option<Missing>>,
     /// It is known that the group goes on without this member.
@@ -115,7 +115,7 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
         closing,
         persistence,
         has_joined: AtomicBool::new(!me.joining),
-        has_compared: AtomicBool::new(false),
+        has_compared: watch::Sender::new(false),
         rolled_back: watch::Sender::new(None),
         removed: watch::Sender::new(false),
         about: RwLock::default(),
