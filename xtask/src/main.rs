@@ -11,6 +11,8 @@ mod ci;
 mod deps;
 mod docs;
 mod fixtures;
+mod fuzz;
+mod hostile;
 mod shell;
 mod size;
 mod test;
@@ -29,6 +31,8 @@ cargo xtask CHORE [ARGS]
   deps          check that dependencies between crates point one way (table: xtask/src/deps.rs)
   docs          write the generated pages of docs/ anew (a test checks that they are current)
   fixtures      write fixtures/vN for this feature level, unless they are there; old ones are never touched
+  fuzz [S]      feed mutated messages to the decoders of the worker and Raft ports for S seconds (600)
+  hostile [S]   attack every port of a cluster under load for S seconds (300); `test` does it for 20
   size          list files with more than 400 lines of production code; only warns
 
 Tests that start real processes look for the binaries beside the test executable;
@@ -55,6 +59,8 @@ fn main() -> ExitCode {
         ("deps", []) => deps::run(),
         ("docs", []) => docs::run(),
         ("fixtures", []) => fixtures::run(),
+        ("fuzz", args @ ([] | [_])) => fuzz::run(args.first().map(String::as_str)),
+        ("hostile", args @ ([] | [_])) => hostile::run(args.first().map(String::as_str)),
         ("size", []) => size::run(),
         ("ci" | "deps" | "docs" | "fixtures" | "size", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");

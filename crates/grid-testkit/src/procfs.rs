@@ -77,9 +77,18 @@ pub fn survivors(watched: &[Seen]) -> Vec<Seen> {
 /// # Panics
 /// When there is no such process.
 pub fn peak_memory_kib(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a running process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_else(|| panic!("no VmHWM: {status}"))
+    memory(pid, "VmHWM:").unwrap_or_else(|| panic!("process {pid} shows no memory"))
+}
+
+/// The memory that a process holds now; `None` when it has ended.
+pub fn memory_kib(pid: u32) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+fn memory(pid: u32, row: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(row))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// SIGTERM to a process that the test has started by itself.

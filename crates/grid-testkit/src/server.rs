@@ -165,6 +165,10 @@ impl Server {
         self.ports.raft
     }
 
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }

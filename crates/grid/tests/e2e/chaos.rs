@@ -17,27 +17,14 @@ use std::thread::{self, sleep};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use grid_testkit::spec::{job, pipeline, record_slowly, with};
-use grid_testkit::{Api, Cluster, Job, LIMIT, Line, Record, wait_until};
+use grid_testkit::{Api, Cluster, Dice, Job, LIMIT, Line, Record, wait_until};
 use serde_json::{Value, json};
 
 const KILLS: u32 = 50;
 const NODES: [&str; 3] = ["a", "b", "c"];
 
-/// SplitMix64: enough to choose victims and moments, and the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
-    }
-
-    fn pause(&mut self, up_to_ms: u64) -> Duration {
-        Duration::from_millis(self.roll(up_to_ms))
-    }
+fn pause(dice: &mut Dice, up_to_ms: u64) -> Duration {
+    Duration::from_millis(dice.roll(up_to_ms))
 }
 
 fn seed() -> u64 {
@@ -49,14 +36,14 @@ fn seed() -> u64 {
 fn i7_fifty_kills_lose_nothing_and_run_nothing_twice() {
     let seed = seed();
     println!("GRID_CHAOS_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let workers = NODES.map(|node| (node, "--groups x --slots 4"));
     let mut cluster = Cluster::start_with("--max-concurrent 6", &workers);
     let (api, lines) = (cluster.api(), cluster.record("lines"));
 
     let over = AtomicBool::new(false);
     let submitted = thread::scope(|scope| {
-        let submitter = scope.spawn(|| submit_until(&over, &api, &lines, Dice(seed ^ 1)));
+        let submitter = scope.spawn(|| submit_until(&over, &api, &lines, Dice::new(seed ^ 1)));
         let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| kill_all_over(&mut cluster, &mut dice)));
         over.store(true, Ordering::Relaxed);
         let submitted = submitter.join().expect("the submitter's own panic is above");
@@ -81,11 +68,11 @@ fn i7_fifty_kills_lose_nothing_and_run_nothing_twice() {
 fn kill_all_over(cluster: &mut Cluster, dice: &mut Dice) {
     for _ in 0..KILLS {
         // Not a wait for anything: the random moment is the test.
-        sleep(dice.pause(1_500));
+        sleep(pause(dice, 1_500));
         match dice.roll(5) {
             0 | 1 => {
                 cluster.server.kill9();
-                sleep(dice.pause(300));
+                sleep(pause(dice, 300));
                 cluster.server.respawn();
             }
             other => {
@@ -97,7 +84,7 @@ fn kill_all_over(cluster: &mut Cluster, dice: &mut Dice) {
                 } else {
                     worker.kill9_tree();
                 }
-                sleep(dice.pause(300));
+                sleep(pause(dice, 300));
                 worker.respawn();
             }
         }
@@ -113,7 +100,7 @@ fn submit_until(over: &AtomicBool, api: &Api, lines: &Record, mut dice: Dice) ->
         let key = format!("chaos-{number}");
         let id = wait_until("an acknowledged submit", 2 * LIMIT, || api.try_submit(&key, &body));
         assert!(ids.insert(id.clone()), "two keys gave the same job {id}");
-        sleep(dice.pause(1_000));
+        sleep(pause(&mut dice, 1_000));
     }
     ids
 }

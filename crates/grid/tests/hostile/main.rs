@@ -1,0 +1,93 @@
+//! Hostile neighbours: everything that an unknown client can send to a port of a running cluster.
+//!
+//! Three controllers and their workers run jobs of `once` steps while attackers speak raw HTTP/2, gRPC, Raft messages and
+//! HTTP to every port: valid, stale, forged, oversized, out of order, in floods. Meanwhile and afterwards:
+//! - no process panics or ends, and no leader is deposed;
+//! - memory stays within 100 MiB of its level;
+//! - every acknowledged job ends `completed`, and no step was recorded twice;
+//! - `/status` counts the refusals.
+//!
+//! `cargo xtask hostile` runs it for five minutes (`GRID_HOSTILE_SECONDS`), a plain test run for a short time.
+//! `GRID_HOSTILE_SEED` repeats the choices of a failed run.
+//! Not here: requests that are allowed to anybody who reaches the API (cancel a job, drain a node). Access tokens decide those.
+
+mod api;
+mod cluster;
+mod peers;
+mod target;
+mod wire;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use cluster::{Load, Watch};
+use grid_testkit::{Dice, Trio};
+use target::Target;
+
+/// One bounded attack on one controller.
+type Attack = (&'static str, fn(&Target, &mut Dice));
+
+const ATTACKERS: u64 = 6;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
+#[test]
+fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
+    let seconds = number("GRID_HOSTILE_SECONDS").unwrap_or(20);
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs());
+    let seed = number("GRID_HOSTILE_SEED").unwrap_or_else(clock);
+    println!("GRID_HOSTILE_SEED={seed} GRID_HOSTILE_SECONDS={seconds}");
+    let workers = cluster::NODES.map(|node| (node, "--groups real --slots 4"));
+    let mut trio = Trio::start_with("--max-concurrent 6", &workers);
+    let load = Load::new(&trio);
+    load.warm_up(&trio);
+    let watch = Watch::new(&trio);
+    let targets = target::all(&mut trio);
+    let attacks: Vec<Attack> = [peers::ATTACKS, workers::ATTACKS, api::ATTACKS].concat();
+
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let over = AtomicBool::new(false);
+    let counts = Mutex::new(BTreeMap::<&str, u64>::new());
+    thread::scope(|scope| {
+        let loading = scope.spawn(|| load.run(&trio, &over));
+        let attackers: Vec<_> = (0..ATTACKERS)
+            .map(|i| {
+                let (targets, attacks, counts) = (&targets, &attacks, &counts);
+                scope.spawn(move || {
+                    let mut dice = Dice::new(seed.wrapping_add(i));
+                    while Instant::now() < until {
+                        let (name, attack) = dice.pick(attacks);
+                        attack(dice.pick(targets), &mut dice);
+                        *counts.lock().expect("no attacker panics here").entry(name).or_default() += 1;
+                    }
+                })
+            })
+            .collect();
+        while attackers.iter().any(|attacker| !attacker.is_finished()) {
+            watch.check(&trio);
+            thread::sleep(Duration::from_millis(500));
+        }
+        over.store(true, Ordering::Relaxed);
+        loading.join().expect("the load's own panic is above");
+        for attacker in attackers {
+            attacker.join().expect("an attacker's own panic is above");
+        }
+    });
+
+    let counts = counts.into_inner().expect("nobody panicked");
+    println!("{counts:#?}");
+    load.check(&trio);
+    watch.check(&trio);
+    watch.check_end(&mut trio);
+    trio.wait_equal();
+    if seconds >= 300 {
+        let missing: Vec<_> = attacks.iter().map(|(name, _)| *name).filter(|name| !counts.contains_key(name)).collect();
+        assert!(missing.is_empty(), "never tried: {missing:?}");
+    }
+}
