@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use grid_controller::{Control, MemberChange};
 use grid_types::Name;
-use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, RoleDoc, StepDownBody};
+use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, MAX_MEMBER_TEXT_BYTES, RoleDoc, StepDownBody};
 use serde_json::Value;
 
 use crate::body::{Fields, JsonBody};
@@ -180,7 +180,9 @@ pub async fn step_down<C: Control>(
 
 fn join_body(mut fields: Fields) -> Result<JoinBody, Refused> {
     let mut text = |name: &str, wanted: &str| {
-        fields.required(name, wanted, |value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned))
+        let is_short = |text: &&str| (1..=MAX_MEMBER_TEXT_BYTES).contains(&text.len());
+        let is_plain = |text: &&str| !text.contains(char::is_control);
+        fields.required(name, wanted, |value| value.as_str().filter(is_short).filter(is_plain).map(str::to_owned))
     };
     let (raft_addr, api_url) = (text("raft_addr", "host:port"), text("api_url", "an http URL"));
     let (grpc_addr, folder_id) = (text("grpc_addr", "host:port"), text("folder_id", "the id of its data folder"));

@@ -38,7 +38,8 @@ pub const TERM_STEP: u64 = 1 << 30;
 pub const INDEX_STEP: u64 = 1 << 40;
 pub const GENERATION_STEP: u32 = 64;
 pub const MAX_ENTRIES: usize = 4_096;
-pub const MAX_MEMBERS: usize = 256;
+/// With texts of the greatest length they still fit into [`MAX_MEMBERSHIP_BYTES`].
+pub const MAX_MEMBERS: usize = 64;
 pub const MAX_MEMBERSHIP_BYTES: usize = 256 << 10;
 pub const MAX_TEXT_BYTES: usize = 512;
 pub const MAX_SNAPSHOT_BYTES: u64 = 1 << 40;

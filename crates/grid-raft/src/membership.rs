@@ -15,6 +15,7 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use openraft::error::{ClientWriteError, RaftError};
 
+use crate::bounds::{self, MAX_MEMBERS};
 use crate::contact::is_majority;
 use crate::error::ChangeError;
 use crate::group::{Member, Membership};
@@ -91,6 +92,8 @@ impl Started {
 
     /// Adds a learner, or brings the record of a member up to date.
     pub async fn admit(&self, raft_id: u64, member: Member, replace: bool) -> Result<(), ChangeError> {
+        // Before it is in the log: an entry that the other members refuse would stop every commit behind it.
+        bounds::member(&member).map_err(|(_, what)| ChangeError::Refused(what.to_owned()))?;
         let _turn = self.begin_change().await?;
         let membership = self.membership();
         if let Some(known) = membership.get_node(&raft_id) {
@@ -116,6 +119,11 @@ impl Started {
                 return Err(ChangeError::Refused(reason));
             }
             None => {}
+        }
+        if self.membership().nodes().count() >= MAX_MEMBERS {
+            return Err(ChangeError::Refused(format!(
+                "the cluster has {MAX_MEMBERS} members, the most that there can be"
+            )));
         }
         self.change(Change::AddNodes(BTreeMap::from([(raft_id, member)])), true).await
     }

@@ -19,7 +19,9 @@ pub use agent_doc::{
     AGENT_SLOTS, AgentLeaseDoc, DEFAULT_WAIT_MS, LeasesDoc, MAX_INSTANCE_BYTES, MAX_WAIT_MS, RecordedDoc,
 };
 pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
-pub use cluster_doc::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, StepDownBody, SupersededDoc};
+pub use cluster_doc::{
+    ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, MAX_MEMBER_TEXT_BYTES, StepDownBody, SupersededDoc,
+};
 pub use event_doc::{EVENT_KINDS, EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, RunDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 pub use log_doc::{LogCursor, LogDoc, LogNote, LogText, LogsBody};

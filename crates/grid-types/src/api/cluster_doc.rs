@@ -61,15 +61,22 @@ pub struct SupersededDoc {
     pub at: String,
 }
 
+/// Bytes of each address and id in a [`JoinBody`].
+pub const MAX_MEMBER_TEXT_BYTES: usize = 512;
+
 /// `POST /api/v1/cluster/members`: a controller asks to join.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JoinBody {
     pub node_id: String,
     pub raft_id: u64,
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub folder_id: String,
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub raft_addr: String,
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub api_url: String,
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub grpc_addr: String,
     #[cfg_attr(feature = "schema", schema(required = false))]
     pub feature_level: u32,

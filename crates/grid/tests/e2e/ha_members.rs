@@ -237,3 +237,25 @@ fn issue13_18_a_rolled_back_log_is_noticed_although_its_leader_is_gone() {
     let id = trio.submit("two-go-on", &job("all", [echo()]));
     assert_eq!(trio.api(&trio.wait_leader()).wait_ended(&id).status(), "completed");
 }
+
+#[test]
+fn issue14_1_a_join_that_other_members_would_refuse_is_not_logged() {
+    let mut trio = Trio::start(&[("w1", "")]);
+    let leader = trio.wait_leader();
+    let endless = "x".repeat(600);
+    for (field, value) in
+        [("raft_addr", endless.as_str()), ("api_url", "http://x\n"), ("grpc_addr", &endless), ("folder_id", "\u{7}")]
+    {
+        let mut body = serde_json::json!({
+            "node_id": "evil", "raft_id": 7, "folder_id": "f", "raft_addr": "127.0.0.1:1", "api_url": "http://127.0.0.1:1",
+            "grpc_addr": "127.0.0.1:1", "feature_level": 2,
+        });
+        body[field] = value.into();
+        let answer = trio.api(&leader).post("/api/v1/cluster/members", &body);
+        assert_eq!(answer.status, 422, "{field}: {answer:?}");
+        assert!(answer.text.contains(field), "{answer:?}");
+    }
+    run_one(&trio, "after");
+    trio.add_server("c4");
+    trio.wait_equal();
+}
