@@ -34,6 +34,8 @@ const MAX_HEADER_BYTES: u32 = 8 << 10;
 /// A worker answers a reader with 64 KiB at a time.
 const MAX_CHUNK_BYTES: usize = 256 << 10;
 const MAX_SMALL_BYTES: usize = 16 << 10;
+/// The facts of a node, and the leases that its worker has.
+const MAX_REGISTRATION_BYTES: usize = 2 << 20;
 const REGISTER_PATH: &str = "/grid.worker.v1.Fabric/RegisterNode";
 const LOGS_PATH: &str = "/grid.worker.v1.Fabric/StreamLogs";
 /// A worker has a session on its connection; one without any call is not a worker.
@@ -55,7 +57,7 @@ pub async fn serve<H: Hub>(
     let desk = Arc::new(Desk { hub, sessions: Mutex::default() });
     let with = |most| FabricServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(most);
     let service = LeanService {
-        register: with(MAX_MESSAGE_BYTES),
+        register: with(MAX_REGISTRATION_BYTES),
         logs: with(MAX_CHUNK_BYTES),
         small: with(MAX_SMALL_BYTES),
         desk: Arc::clone(&desk),
@@ -124,26 +126,37 @@ impl<H: Hub> Desk<H> {
 
     async fn open(&self, request: Request<Streaming<v1::FromWorker>>) -> Result<Response<SessionStream<H>>, Status> {
         let peer = request.remote_addr();
-        let caller = request.extensions().get::<Caller>().cloned();
+        let caller = caller(&request);
         let mut inbound = request.into_inner();
-        let first = tokio::time::timeout(FIRST_MESSAGE_LIMIT, inbound.message())
-            .await
-            .map_err(|_| Status::deadline_exceeded("a session begins with a message"))??
-            .ok_or_else(|| Status::invalid_argument("a session begins with a message"))?;
-        if let Some(caller) = caller {
+        let nothing = || Status::invalid_argument("a session begins with a message");
+        let first = first_message(&mut inbound).await?.ok_or_else(nothing)?;
+        let stream = SessionStream::new(&self.hub, first, peer, inbound);
+        if let Some(caller) = caller.filter(|_| stream.is_opened()) {
             caller.prove();
         }
-        let stream = SessionStream::new(&self.hub, first, peer, inbound);
         self.enlist(stream.outbox());
         Ok(Response::new(stream))
     }
 }
 
-/// A message of it could be read: its connection may stay.
-fn has_called<T>(request: &Request<T>) {
-    if let Some(caller) = request.extensions().get::<Caller>() {
-        caller.prove();
+/// Limited, as a stream that never begins would keep its connection for good.
+async fn first_message<T>(stream: &mut Streaming<T>) -> Result<Option<T>, Status> {
+    let first = tokio::time::timeout(FIRST_MESSAGE_LIMIT, stream.message()).await;
+    first.map_err(|_| Status::deadline_exceeded("a stream begins with a message"))?
+}
+
+/// The connection of a call may stay while the hub works on it, and afterwards if the hub accepted it.
+async fn proven<T, E>(caller: Option<Caller>, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    caller.iter().for_each(Caller::prove);
+    let answer = call.await;
+    if answer.is_err() {
+        caller.iter().for_each(Caller::disprove);
     }
+    answer
+}
+
+fn caller<T>(request: &Request<T>) -> Option<Caller> {
+    request.extensions().get::<Caller>().cloned()
 }
 
 fn shutdown_closing() -> v1::Closing {
@@ -158,9 +171,8 @@ impl<H: Hub> Fabric for Desk<H> {
         &self,
         request: Request<v1::RegisterNodeRequest>,
     ) -> Result<Response<v1::RegisterNodeReply>, Status> {
-        has_called(&request);
-        let peer = request.remote_addr();
-        Ok(Response::new(self.hub.register(request.into_inner(), peer).await?))
+        let (caller, peer) = (caller(&request), request.remote_addr());
+        Ok(Response::new(proven(caller, self.hub.register(request.into_inner(), peer)).await?))
     }
 
     async fn heartbeat(
@@ -171,24 +183,25 @@ impl<H: Hub> Fabric for Desk<H> {
     }
 
     async fn drain_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
-        has_called(&request);
+        let caller = caller(&request);
         let v1::NodeSession { node_id, session, secret, .. } = request.into_inner();
-        self.hub.drain(node_id, Credential::new(session, secret)).await?;
+        proven(caller, self.hub.drain(node_id, Credential::new(session, secret))).await?;
         Ok(Response::new(v1::Empty {}))
     }
 
     async fn leave_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
-        has_called(&request);
+        let caller = caller(&request);
         let v1::NodeSession { node_id, session, holds_nothing, secret } = request.into_inner();
-        self.hub.leave(node_id, Credential::new(session, secret), holds_nothing).await?;
+        proven(caller, self.hub.leave(node_id, Credential::new(session, secret), holds_nothing)).await?;
         Ok(Response::new(v1::Empty {}))
     }
 
     async fn stream_logs(&self, request: Request<Streaming<v1::LogChunk>>) -> Result<Response<v1::Empty>, Status> {
-        let caller = request.extensions().get::<Caller>().cloned();
+        let caller = caller(&request);
         let mut chunks = request.into_inner();
         let mut sender = None;
-        while let Some(mut chunk) = chunks.message().await? {
+        let mut next = first_message(&mut chunks).await?;
+        while let Some(mut chunk) = next {
             let node = match sender {
                 Some(node) => node,
                 None => self.hub.log_sender(&Credential::new(chunk.session, chunk.secret.take()))?,
@@ -198,6 +211,7 @@ impl<H: Hub> Fabric for Desk<H> {
             if !self.hub.log_chunk(node, chunk).await {
                 break;
             }
+            next = chunks.message().await?;
         }
         Ok(Response::new(v1::Empty {}))
     }

@@ -75,6 +75,11 @@ impl<H: Hub> SessionStream<H> {
         stream
     }
 
+    /// Whether the hub accepted it.
+    pub(super) fn is_opened(&self) -> bool {
+        self.opened.is_some()
+    }
+
     pub(super) fn outbox(&self) -> &Outbox {
         &self.outbox
     }

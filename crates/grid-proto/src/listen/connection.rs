@@ -76,8 +76,10 @@ impl Connection {
 
     /// Whether nothing was asked for long enough.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.shared.is_proven() {
-            self.unproven = None;
+        match self.shared.is_proven() {
+            true => self.unproven = None,
+            false if self.unproven.is_none() => self.unproven = Some(Box::pin(sleep(FIRST_CALL_LIMIT))),
+            false => {}
         }
         if let Some(limit) = &mut self.unproven {
             *lock(&self.shared.reader) = Some(cx.waker().clone());
@@ -122,6 +124,11 @@ impl Caller {
     /// It has made a valid call: from now on its connection may stay for as long as it is used.
     pub fn prove(&self) {
         self.shared.is_proven.store(true, Ordering::Release);
+    }
+
+    /// The call was refused after all: its connection has as long as a new one for a valid call.
+    pub fn disprove(&self) {
+        self.shared.is_proven.store(false, Ordering::Release);
     }
 }
 
