@@ -50,10 +50,16 @@ impl BeginLease {
             return if job.may_come(self.node, self.lease) { Ok(Reply::Withdrawn) } else { refused };
         }
         let Some(position) = job.position(self.node) else { return refused };
+        let is_held = job.head.held.is_some();
         let timeout_ms = job.task_of(&job.cells[position]).map_or(0, |task| task.timeout_ms);
         let CellState::Leased { begun, .. } = &mut job.cells[position].state else { return refused };
         if let Some(first) = begun {
             let granted = first.as_slice() == nonce;
+            if granted && is_held {
+                // E2: the journal named it, but the process that asks has not started it, and nothing starts while a job is held.
+                turn.take_back(self.lease.job, position);
+                return Ok(Reply::Withdrawn);
+            }
             if !granted {
                 // The node's current process has not started it, and the one that did is gone: nobody can say how it ended.
                 turn.lose_lease(self.lease.job, position, Reason::NotInJournal);

@@ -70,6 +70,12 @@ impl Entry {
         matches!(self.phase, Phase::Over)
     }
 
+    /// W3: a `once` lease that starts only after the leader has granted it. Others start by themselves.
+    pub(super) fn must_ask(&self) -> bool {
+        self.effect == EffectClass::Once
+            && matches!(self.phase, Phase::Queued(_) | Phase::Starting(_) | Phase::Asking(_))
+    }
+
     /// The leader has to be told or asked something about it.
     pub(super) fn has_news(&self) -> bool {
         matches!(self.phase, Phase::Over | Phase::Asking(_))

@@ -1,8 +1,9 @@
 //! Tells a restored controller what the journal knows about jobs that its backup brought back (E2).
 //!
 //! Everything that is known of an asked job is named: leases that the worker has, leases that were settled, and that the
-//! job was forgotten. A lease that was revoked before it started is not named, because nothing of it ran. What was dropped
-//! for good is behind the mark `dropped_to`.
+//! job was forgotten. A lease that was revoked before it started is not named, because nothing of it ran; nor is a `once` lease that
+//! has not been granted (W3): named, it would count as running, and its `Begin` would be granted while its job is held. What was
+//! dropped for good is behind the mark `dropped_to`.
 
 use grid_proto::v1;
 use grid_types::{JobId, LeaseKey};
@@ -40,6 +41,7 @@ impl Book {
         let held = self
             .leases
             .range(of_job(job))
+            .filter(|(_, entry)| !entry.must_ask())
             .map(|(lease, _)| v1::JournalLease { lease: Some((*lease).into()), ..Default::default() });
         let settled = self.settled.range(of_job(job)).filter_map(|(lease, settled)| ended(lease, settled));
         v1::JobJournal {

@@ -184,3 +184,24 @@ fn w1_a_process_does_not_answer_for_a_lease_that_another_one_began() {
     assert_eq!(world.status(job), JobStatus::Running, "its own begin, whose answer was lost");
     assert_eq!(world.begin(lease), GRANTED);
 }
+
+#[test]
+fn e2_nothing_begins_while_its_restored_job_is_held() {
+    for is_adopted in [false, true] {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![leaf("test", "record")]);
+        let lease = world.offered()[0];
+        world.restore(1);
+        let named: &[_] = if is_adopted { &[(lease, None)] } else { &[] };
+        world.return_whole(1, &[job], named);
+        assert_eq!(world.begin(lease), Ok(Reply::Withdrawn), "adopted: {is_adopted}");
+        assert_eq!(world.begin(lease), Ok(Reply::Withdrawn), "the answer was lost");
+        assert!(world.offered().is_empty());
+        assert_eq!(world.count(job, 0, Outcome::Running), 0, "its process asks, so that nothing of it runs");
+        world.confirm(job, None).unwrap();
+        assert_eq!(world.offered(), [lease]);
+        assert_eq!(world.begin(lease), GRANTED);
+        world.succeed(lease);
+        assert_eq!(world.status(job), JobStatus::Completed);
+    }
+}

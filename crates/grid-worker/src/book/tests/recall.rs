@@ -23,6 +23,8 @@ fn e2_everything_that_is_known_of_an_asked_job_is_named() {
     let mut bench = Bench::new(8);
     settled(&mut bench, 1, 0);
     bench.offer(lease(1, 1), Once);
+    bench.sync();
+    assert_eq!(bench.started.last(), Some(&lease(1, 1)));
     settled(&mut bench, 2, 0);
     bench.forget(2);
     bench.revoke(lease(3, 0));
@@ -39,6 +41,23 @@ fn e2_everything_that_is_known_of_an_asked_job_is_named() {
     assert_eq!(of(3), (0, vec![]));
     assert_eq!((report.is_last, report.newest, report.dropped_to), (true, 3, 0));
     assert_eq!(bench.say().journal, None, "once");
+}
+
+#[test]
+fn e2_a_once_lease_that_was_not_granted_is_not_named() {
+    for is_asking in [false, true] {
+        let mut bench = Bench::new(1);
+        bench.grants = false;
+        bench.offer(lease(1, 0), Once);
+        bench.offer(lease(2, 0), Idempotent);
+        if is_asking {
+            bench.sync();
+            assert_eq!(bench.asking(), [lease(1, 0)]);
+        }
+        let report = asked(&mut bench, &[1, 2]);
+        assert_eq!(report.jobs[0].leases, [], "it would be adopted, and granted while its job is held");
+        assert_eq!(report.jobs[1].leases.len(), 1, "it starts without asking");
+    }
 }
 
 #[test]
