@@ -1,6 +1,8 @@
 //! The controllers as people see them, and changes of who belongs to them.
 //!
 //! Any controller answers how they stand, by asking the others; only the leader changes anything.
+//! A superseded cluster keeps its members (E2): each change would make it harder to return to. Leadership may still move, which
+//! changes no data.
 //! Not here: the rules of membership (`grid_raft`), roles (`shared`).
 
 use std::sync::Arc;
@@ -99,6 +101,7 @@ impl Controller {
     }
 
     pub(crate) async fn admit(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        crate::superseded::refuse_change(&self.shared)?;
         let level = self.shared.state().meta.feature_level;
         if body.feature_level < level {
             let why = format!(
@@ -120,6 +123,7 @@ impl Controller {
     }
 
     pub(crate) async fn change(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        crate::superseded::refuse_change(&self.shared)?;
         let raft_id = self.raft_id_of(id)?;
         let changed = match change {
             MemberChange::Promote => self.shared.raft.promote(raft_id).await,

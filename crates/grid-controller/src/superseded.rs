@@ -1,17 +1,18 @@
 //! A cluster whose backup was restored elsewhere (E2): who may show it, and what then happens to its sessions.
 //!
-//! A worker or a controller of this cluster that has seen a higher generation proves it; a client's number proves nothing
-//! and is only recorded, at most once a minute.
+//! A worker or a controller of this cluster that has seen an epoch of a later restore proves it; a client's number proves nothing
+//! and is only recorded, at most once a minute. An epoch names the restore: its generation is higher or, if one backup was
+//! restored twice, its `n` is, which begins with the time of the restore.
 //! Not here: what is refused afterwards (`grid-core`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use grid_core::{Command, Shown, Supersede};
+use grid_core::{Command, Rejection, Shown, Supersede, Superseded};
 use grid_proto::refusals::{Kind, Port, refuse};
-use grid_types::LeaderEpoch;
 use grid_types::api::SupersededDoc;
+use grid_types::{Code, LeaderEpoch};
 use tracing::{error, warn};
 
 use crate::control::Refusal;
@@ -19,47 +20,71 @@ use crate::requests::refused;
 use crate::shared::Shared;
 
 const CLAIMS_EVERY_MS: u64 = 60_000;
+/// A day: clocks of controllers differ by less.
+const CLOCKS_DIFFER_SECS: u32 = 24 * 3_600;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Commits it, and ends the sessions of workers: they look for the controllers that they should follow. Does nothing if it
 /// is recorded already, or an operator has lifted it.
-pub async fn commit(shared: &Arc<Shared>, generation: u32, by: String) {
-    let is_news = shared.state().meta.is_superseded_by(generation);
+pub async fn commit(shared: &Arc<Shared>, epoch: LeaderEpoch, by: String) {
+    let is_news = shared.state().meta.is_superseded_by(epoch);
     if !is_news || shared.open_term().is_none() {
         return;
     }
-    let shown = Some(Shown { generation, by: Some(by.clone()) });
+    let shown = Some(Shown::new(epoch, Some(by.clone())));
     match shared.proposer.propose(&Command::Supersede(Supersede { shown })).await {
+        Ok(_) if shared.state().meta.superseded.is_none() => {}
         Ok(_) => {
-            error!(generation, by, "this cluster was restored elsewhere: writes are refused (gridc cluster status)");
+            error!(%epoch, by, "this cluster was restored elsewhere: writes are refused (gridc cluster status)");
             shared.sessions().end_all(grid_fabric::closing::STALE_SESSION);
         }
-        Err(no_reply) => warn!(generation, by, "could not record that this cluster was superseded: {no_reply}"),
+        Err(no_reply) => warn!(%epoch, by, "could not record that this cluster was superseded: {no_reply}"),
     }
 }
 
-/// Whether restores can explain the generation that somebody shows on `port`; one that is too far above the newest known one
-/// is counted, and supersedes nothing.
-pub fn is_believed(shared: &Shared, port: Port, generation: u32) -> bool {
+/// Whether restores can explain the epoch that somebody shows on `port`; one whose generation is too far above the newest known
+/// one, or whose time is not reached yet, is counted, and supersedes nothing.
+pub fn is_believed(shared: &Shared, port: Port, epoch: LeaderEpoch) -> bool {
+    // One lock of the state after the other.
+    let most_n = most_n(shared);
     let newest = shared.state().meta.newest_generation();
-    let is_believed = generation <= newest.saturating_add(grid_raft::GENERATION_STEP);
+    let is_believed = epoch.generation <= newest.saturating_add(grid_raft::GENERATION_STEP) && epoch.n <= most_n;
     if !is_believed {
-        refuse(port, Kind::GenerationTooHigh, format_args!("generation {generation} is shown, {newest} is known"));
+        let LeaderEpoch { generation, n } = epoch;
+        refuse(
+            port,
+            Kind::GenerationTooHigh,
+            format_args!("epoch {n} of generation {generation} is shown, generation {newest} is known"),
+        );
     }
     is_believed
 }
 
-/// Tells other controllers which generation this one is of, and commits a higher one that they show. Runs until the member
+/// The epochs of a restore begin with its time, and leaders do not change every second.
+fn most_n(shared: &Shared) -> u32 {
+    let own = shared.state().meta.leadership.epoch.n;
+    own.max(grid_core::first_n(shared.clock.wall_ms())).saturating_add(CLOCKS_DIFFER_SECS)
+}
+
+/// Tells other controllers the epoch of this one, and commits that of a later restore which they show. Runs until the member
 /// ends.
 pub async fn follow_peers(shared: Arc<Shared>) {
-    let shown = shared.raft.shown_generation();
+    let shown = shared.raft.shown_epoch();
     let mut interval = tokio::time::interval(LOOK_EVERY);
     while shared.leadership.has_changed().is_ok() {
         interval.tick().await;
-        shared.raft.set_generation(shared.generation());
-        let (generation, by) = shown.borrow().clone();
-        commit(&shared, generation, by).await;
+        let own = shared.state().meta.leadership.epoch;
+        shared.raft.set_epoch(own.wire(), most_n(&shared));
+        let (epoch, by) = shown.borrow().clone();
+        commit(&shared, LeaderEpoch::from_wire(epoch), by).await;
     }
+}
+
+/// E2: a change of the members is a write, too.
+pub fn refuse_change(shared: &Shared) -> Result<(), Refusal> {
+    let state = shared.state();
+    let Some(Superseded { generation, by, .. }) = state.meta.superseded.clone() else { return Ok(()) };
+    Err(Refusal::new(Code::Superseded, Rejection::Superseded { generation, by }.to_string()))
 }
 
 pub async fn lift(shared: &Arc<Shared>) -> Result<(), Refusal> {
@@ -69,11 +94,12 @@ pub async fn lift(shared: &Arc<Shared>) -> Result<(), Refusal> {
 
 /// A client sent an epoch that is not the current one.
 pub fn claimed(shared: &Arc<Shared>, epoch: u64) {
-    let generation = LeaderEpoch::from_wire(epoch).generation;
+    let claimed = LeaderEpoch::from_wire(epoch);
+    let generation = claimed.generation;
     if generation <= shared.generation() || shared.open_term().is_none() {
         return;
     }
-    if !is_believed(shared, Port::Api, generation) {
+    if !is_believed(shared, Port::Api, claimed) {
         return;
     }
     let now = shared.clock.mono_ms().max(1);
@@ -85,7 +111,7 @@ pub fn claimed(shared: &Arc<Shared>, epoch: u64) {
     }
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        let shown = Some(Shown { generation, by: None });
+        let shown = Some(Shown::new(claimed, None));
         if let Err(no_reply) = shared.proposer.propose(&Command::Supersede(Supersede { shown })).await {
             warn!(generation, "a client's epoch of a higher generation was not recorded: {no_reply}");
         }

@@ -34,7 +34,7 @@ use grid_types::{JobId, JobStatus, LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 pub use begin_lease::BeginLease;
-pub use begin_term::{BeginTerm, RestoredFrom};
+pub use begin_term::{BeginTerm, RestoredFrom, first_n};
 pub use cancel_job::CancelJob;
 pub use confirm_job::ConfirmJob;
 pub use confirm_revoke::ConfirmRevoke;

@@ -15,7 +15,7 @@ pub const OLDEST_LEVEL: u32 = 2;
 pub enum BadLevel {
     #[error(
         "it was written by a newer grid (feature level {found}, this one knows {known}); start that grid, or a newer \
-         one, on this folder"
+         one, with it"
     )]
     Newer { found: u32, known: u32 },
     #[error(

@@ -50,7 +50,7 @@ pub use commands::{
     FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain,
     PruneHistory, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
     ReportJournal, ReportSnapshots, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, Stale, SubmitJob,
-    Supersede, Verdict, level_of_command,
+    Supersede, Verdict, first_n, level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{

@@ -97,6 +97,9 @@ pub struct Meta {
     #[n(12)]
     #[cbor(default)]
     pub failing_snapshots: BTreeSet<Name>,
+    /// E2: with `lifted_generation`: restores whose epochs begin up to this are not recorded again either.
+    #[n(13)]
+    pub lifted_n: Option<u32>,
 }
 
 impl Meta {
@@ -107,10 +110,29 @@ impl Meta {
         self.leadership.epoch.generation.max(shown).max(self.lifted_generation)
     }
 
-    /// E2: whether this generation, shown by a worker or a controller of this cluster, is to be recorded.
+    /// E2: whether an epoch that a worker or a controller of this cluster shows is of a later restore, and is to be recorded.
+    ///
+    /// Two restores of one backup have the same generation, and the epochs of the later one begin higher. No other leader of
+    /// this cluster explains a higher epoch: where this is asked in `apply`, its term would have ended this one.
     #[must_use]
-    pub fn is_superseded_by(&self, generation: u32) -> bool {
-        generation > self.newest_generation()
+    pub fn is_superseded_by(&self, shown: LeaderEpoch) -> bool {
+        let recorded = self.superseded.as_ref().map(|superseded| superseded.generation);
+        let is_new = recorded.is_none_or(|recorded| shown.generation > recorded);
+        self.is_elsewhere(shown) && is_new && !self.is_lifted(shown)
+    }
+
+    /// E2: whether the epoch is of a restore that is later than what this cluster comes from.
+    #[must_use]
+    pub fn is_elsewhere(&self, shown: LeaderEpoch) -> bool {
+        // Without a restore there is one line of epochs only.
+        shown.generation > 0 && shown > self.leadership.epoch
+    }
+
+    /// E2: whether an operator has decided to keep this cluster beside the restore that the epoch is of.
+    #[must_use]
+    pub fn is_lifted(&self, shown: LeaderEpoch) -> bool {
+        let lifted = LeaderEpoch { generation: self.lifted_generation, n: self.lifted_n.unwrap_or(u32::MAX) };
+        self.lifted_generation > 0 && shown <= lifted
     }
 }
 
@@ -123,6 +145,9 @@ pub struct Superseded {
     pub by: String,
     #[n(2)]
     pub wall_ms: u64,
+    /// Of the epoch that was shown.
+    #[n(3)]
+    pub n: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]

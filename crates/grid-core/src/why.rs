@@ -1,7 +1,7 @@
 //! Explains what a job is waiting for: one reason, the one that an operator would act on first.
 //!
 //! Words are made here because they are only answers; the event of a paused job stores the typed [`Wait`] (L2).
-//! In this order: what waits for an operator; nodes that are away; what runs; what will be tried again; what waits for a slot
+//! In this order: that the cluster was superseded; what waits for an operator; nodes that are away; what runs; what will be tried again; what waits for a slot
 //! or for admission. Counts follow the first example, so that one line also does for ten thousand nodes.
 
 use grid_types::node::NodeStatus;
@@ -15,6 +15,12 @@ use crate::state::{Cell, CellState, Job, Node, RanState, State};
 #[must_use]
 pub fn why(state: &State, job: &Job, unrecorded_ms: u64) -> String {
     let id = job.head.id;
+    if let Some(superseded) = state.meta.superseded.as_ref().filter(|_| !job.head.status.is_ended()) {
+        return format!(
+            "this cluster was superseded by generation {}, shown by {}: the job goes no further here; ask the restored cluster",
+            superseded.generation, superseded.by
+        );
+    }
     if let Some(backup) = &job.head.held {
         return held(state, job, backup);
     }

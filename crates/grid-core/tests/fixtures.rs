@@ -286,7 +286,7 @@ impl Log {
             jobs: vec![JournalOfJob { job: JobId(4), forgotten: Some(JobEpoch(1)), leases: vec![(lease, None)] }],
             is_last: true,
         }));
-        let shown = Some(Shown { generation: 2, by: Some("worker n1".to_owned()) });
+        let shown = Some(Shown { generation: 2, by: Some("worker n1".to_owned()), n: None });
         self.put(&Command::Supersede(Supersede { shown }));
         self.put(&Command::Supersede(Supersede { shown: None }));
         let failing = |problem| ReportSnapshots { controller: name("c1"), problem };

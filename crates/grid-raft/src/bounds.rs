@@ -16,7 +16,7 @@
 //! | membership | [`MAX_MEMBERSHIP_BYTES`], [`MAX_MEMBERS`] members, one or two sets of voters, each text [`MAX_TEXT_BYTES`] |
 //! | snapshot id | `TERM-INDEX-HASH` of its own `last`; the hash has 64 hexadecimal digits |
 //! | snapshot | [`MAX_SNAPSHOT_BYTES`] |
-//! | generation | [`GENERATION_STEP`] above the known one (`peers`) |
+//! | leader epoch | its generation [`GENERATION_STEP`] above the known one; its `n` not far beyond the clock (`peers`) |
 //!
 //! [`TERM_STEP`]: a member is a candidate only when a majority would elect it (`candidacy`), twice a second at most. Honest terms
 //! differ by the elections that one member missed: 2^30 of them take 17 years, so that no absence and no empty log is too much.

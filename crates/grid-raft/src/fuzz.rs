@@ -13,7 +13,7 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use crate::bounds::{self, Known, MAX_INDEX, MAX_TERM};
 use crate::group::{Member, position_of};
 use crate::machine::LogPosition;
-use crate::sender::{SENDER_KEY, generation_in, refusal, shown_in};
+use crate::sender::{SENDER_KEY, epoch_in, refusal, shown_in};
 use crate::wire;
 
 const ROUNDS: u64 = 20_000;
@@ -111,7 +111,7 @@ impl Dice {
             raft_id: self.number(LEADER),
             folder_id: text(self),
             target: self.number(ME),
-            generation: u32::try_from(self.roll() >> 32).unwrap_or(0),
+            leader_epoch: self.roll(),
             target_folder: text(self),
             members_at: self.number(3),
         }
@@ -256,9 +256,9 @@ fn headers(dice: &mut Dice) {
     let _ = shown_in(&headers);
     let mut status = refusal("abc", 3, LEADER);
     if let Ok(noise) = format!("{}", dice.number(3)).parse() {
-        status.metadata_mut().insert("grid-generation", noise);
+        status.metadata_mut().insert("grid-epoch", noise);
     }
-    assert!(generation_in(&status, "abc", LEADER).is_none_or(|generation| generation == 3));
+    assert!(epoch_in(&status, "abc", LEADER).is_none_or(|epoch| epoch == 3));
 }
 
 #[test]

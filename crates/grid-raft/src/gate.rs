@@ -70,7 +70,7 @@ impl Service<http::Request<Body>> for Gate {
                 Ok(caller) => caller,
                 Err((kind, what)) => return Ok(refused(&member, &shown, kind, &what).into_http()),
             };
-            member.peers.note_generation(shown.generation, shown.raft_id);
+            member.peers.note_epoch(shown.leader_epoch, shown.raft_id);
             if let Some(connection) = request.extensions().get::<Connection>() {
                 connection.prove();
             }
@@ -91,5 +91,5 @@ impl Service<http::Request<Body>> for Gate {
 
 fn refused(member: &Started, shown: &Sender, kind: Kind, what: &str) -> Status {
     refuse(Port::Raft, kind, format_args!("{what}"));
-    refusal(&member.peers.me().cluster_id, member.peers.generation(), shown.raft_id)
+    refusal(&member.peers.me().cluster_id, member.peers.epoch(), shown.raft_id)
 }

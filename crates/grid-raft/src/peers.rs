@@ -12,7 +12,7 @@
 //! retransmission for seconds while new ones would pass.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use crate::card::Card;
 use crate::contact::Contact;
 use crate::gate::MAX_APPEND_BYTES;
 use crate::group::{Member, position_of};
-use crate::sender::{Show, generation_in};
+use crate::sender::{Show, epoch_in};
 
 /// The largest answer, to a probe, has a description of a program.
 const MAX_REPLY_BYTES: usize = 256 << 10;
@@ -61,9 +61,11 @@ struct Inner {
     /// Who refuses this member.
     refusing: Told,
     lost: Mutex<HashSet<u64>>,
-    /// E2: of this member's cluster, and the highest that another one of the same cluster has shown.
-    generation: AtomicU32,
-    shown: watch::Sender<(u32, String)>,
+    /// E2: the leader epoch of this member's cluster, and the highest that another one of the same cluster has shown.
+    epoch: AtomicU64,
+    /// The highest `n` of an epoch that is believed.
+    most_n: AtomicU32,
+    shown: watch::Sender<(u64, String)>,
     /// What is known here: term and newest membership, and the log.
     seen: OnceLock<(watch::Receiver<ServerMetrics>, watch::Receiver<DataMetrics>)>,
 }
@@ -81,7 +83,8 @@ impl Peers {
             channels: Mutex::default(),
             refusing: Told::default(),
             lost: Mutex::default(),
-            generation: AtomicU32::new(0),
+            epoch: AtomicU64::new(0),
+            most_n: AtomicU32::new(u32::MAX),
             shown: watch::Sender::default(),
             seen: OnceLock::new(),
         }))
@@ -121,34 +124,43 @@ impl Peers {
             raft_id,
             folder_id,
             target,
-            generation: self.generation(),
             target_folder: target_folder.to_owned(),
             members_at: members_at.unwrap_or(0),
+            leader_epoch: self.epoch(),
         }
     }
 
-    pub fn set_generation(&self, generation: u32) {
-        self.0.generation.store(generation, Ordering::Relaxed);
+    pub fn set_epoch(&self, epoch: u64, most_n: u32) {
+        self.0.most_n.store(most_n, Ordering::Relaxed);
+        self.0.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    pub fn generation(&self) -> u32 {
-        self.0.generation.load(Ordering::Relaxed)
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch.load(Ordering::Relaxed)
     }
 
-    /// The highest generation above this member's own that another member of its cluster has shown, and who did.
-    pub fn shown_generation(&self) -> watch::Receiver<(u32, String)> {
+    /// The highest leader epoch above this member's own that another member of its cluster has shown, and who did.
+    pub fn shown_epoch(&self) -> watch::Receiver<(u64, String)> {
         self.0.shown.subscribe()
     }
 
-    /// A member of the same cluster says which generation it is of. One that no chain of restores explains is not believed.
-    pub fn note_generation(&self, generation: u32, member: u64) {
-        if generation > self.generation().saturating_add(GENERATION_STEP) {
-            refuse(Port::Raft, Kind::GenerationTooHigh, format_args!("member {member} shows generation {generation}"));
-        } else if generation > self.generation() {
+    /// A member of the same cluster says which leader epoch it has applied. One that neither a chain of restores nor the clock
+    /// explains is not believed.
+    pub fn note_epoch(&self, epoch: u64, member: u64) {
+        let own = self.epoch();
+        if epoch <= own {
+            return;
+        }
+        let most_n = u64::from(self.0.most_n.load(Ordering::Relaxed));
+        let is_explained =
+            epoch >> 32 <= (own >> 32) + u64::from(GENERATION_STEP) && epoch & u64::from(u32::MAX) <= most_n;
+        if !is_explained {
+            refuse(Port::Raft, Kind::GenerationTooHigh, format_args!("member {member} shows leader epoch {epoch}"));
+        } else {
             self.0.shown.send_if_modified(|shown| {
-                let is_news = generation > shown.0;
+                let is_news = epoch > shown.0;
                 if is_news {
-                    *shown = (generation, format!("controller with member id {member}"));
+                    *shown = (epoch, format!("controller with member id {member}"));
                 }
                 is_news
             });
@@ -184,8 +196,8 @@ impl Peers {
                 }
             }
             Err(status) if status.code() == Code::FailedPrecondition => {
-                let shown = generation_in(status, &self.0.me.cluster_id, self.0.me.raft_id);
-                self.note_generation(shown.unwrap_or(0), target);
+                let shown = epoch_in(status, &self.0.me.cluster_id, self.0.me.raft_id);
+                self.note_epoch(shown.unwrap_or(0), target);
                 let reason = Foreign(status.message()).to_string();
                 if self.0.refusing.is_news(target, &reason) {
                     tracing::warn!("member {target} refuses this one: {reason}");

@@ -86,14 +86,15 @@ impl<R: Send + 'static> Raft<R> {
         self.member.set_about(Box::new(about));
     }
 
-    /// E2: shown to other members in every request.
-    pub fn set_generation(&self, generation: u32) {
-        self.member.peers.set_generation(generation);
+    /// E2: the leader epoch that was applied here, shown to other members in every request; and the highest `n` in an epoch
+    /// of theirs that is believed.
+    pub fn set_epoch(&self, epoch: u64, most_n: u32) {
+        self.member.peers.set_epoch(epoch, most_n);
     }
 
-    /// E2: the highest generation above its own that another member of the cluster has shown, and who did; 0: none.
-    pub fn shown_generation(&self) -> tokio::sync::watch::Receiver<(u32, String)> {
-        self.member.peers.shown_generation()
+    /// E2: the highest leader epoch above its own that another member of the cluster has shown, and who did; 0: none.
+    pub fn shown_epoch(&self) -> tokio::sync::watch::Receiver<(u64, String)> {
+        self.member.peers.shown_epoch()
     }
 
     pub fn roster(&self) -> Roster {

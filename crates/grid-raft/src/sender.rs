@@ -13,7 +13,7 @@
 //! Folder ids are random, 128 bits long, shown by no API and never logged. They are no substitute for certificates: anybody who
 //! reads the traffic, a data folder or a backup has them.
 //! A refusal is the same whatever was wrong, so that it confirms no id; the log of the member that refuses says what it was. It carries
-//! the generation (E2) with a proof that only somebody who knows the cluster id can make or check: a member from before a restore
+//! the leader epoch (E2) with a proof that only somebody who knows the cluster id can make or check: a member from before a restore
 //! learns from it that it was superseded.
 //! Not here: what a member may say (`bounds`).
 
@@ -28,8 +28,8 @@ use crate::group::Member;
 use crate::start::Started;
 
 pub const SENDER_KEY: &str = "grid-sender-bin";
-const GENERATION_KEY: &str = "grid-generation";
-const PROOF_KEY: &str = "grid-generation-proof";
+const EPOCH_KEY: &str = "grid-epoch";
+const PROOF_KEY: &str = "grid-epoch-proof";
 /// Ids are 32 characters; a header that is longer than this in all is not read.
 const MAX_SENDER_BYTES: usize = 512;
 const REFUSED: &str = "this member does not accept the sender; its own log says why";
@@ -123,28 +123,26 @@ impl Started {
 }
 
 /// The refusal, for a caller that shows `raft_id`.
-pub fn refusal(cluster_id: &str, generation: u32, raft_id: u64) -> Status {
+pub fn refusal(cluster_id: &str, epoch: u64, raft_id: u64) -> Status {
     let mut status = Status::failed_precondition(REFUSED);
     let metadata = status.metadata_mut();
-    if let (Ok(generation_text), Ok(proof)) =
-        (generation.to_string().parse(), proof(cluster_id, generation, raft_id).parse())
-    {
-        metadata.insert(GENERATION_KEY, generation_text);
+    if let (Ok(epoch_text), Ok(proof)) = (epoch.to_string().parse(), proof(cluster_id, epoch, raft_id).parse()) {
+        metadata.insert(EPOCH_KEY, epoch_text);
         metadata.insert(PROOF_KEY, proof);
     }
     status
 }
 
-/// The generation of the cluster that refuses, if that is this cluster.
-pub fn generation_in(status: &Status, cluster_id: &str, raft_id: u64) -> Option<u32> {
+/// The leader epoch of the cluster that refuses, if that is this cluster.
+pub fn epoch_in(status: &Status, cluster_id: &str, raft_id: u64) -> Option<u64> {
     let text = |key| status.metadata().get(key)?.to_str().ok();
-    let generation = text(GENERATION_KEY)?.parse().ok()?;
-    is_same(text(PROOF_KEY)?, &proof(cluster_id, generation, raft_id)).then_some(generation)
+    let epoch = text(EPOCH_KEY)?.parse().ok()?;
+    is_same(text(PROOF_KEY)?, &proof(cluster_id, epoch, raft_id)).then_some(epoch)
 }
 
-fn proof(cluster_id: &str, generation: u32, raft_id: u64) -> String {
+fn proof(cluster_id: &str, epoch: u64, raft_id: u64) -> String {
     let key = blake3::derive_key("grid peer refusal", cluster_id.as_bytes());
-    blake3::keyed_hash(&key, format!("{generation} {raft_id}").as_bytes()).to_hex().to_string()
+    blake3::keyed_hash(&key, format!("{epoch} {raft_id}").as_bytes()).to_hex().to_string()
 }
 
 /// Takes as long for any two texts of one length: how long it takes tells nothing of what is right.
@@ -154,14 +152,14 @@ fn is_same(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{generation_in, is_same, refusal};
+    use super::{epoch_in, is_same, refusal};
 
     #[test]
-    fn e2_only_a_refusal_of_the_same_cluster_tells_its_generation() {
-        let status = refusal("abc", 7, 1);
-        assert_eq!(generation_in(&status, "abc", 1), Some(7));
-        assert_eq!(generation_in(&status, "other", 1), None);
-        assert_eq!(generation_in(&status, "abc", 2), None, "it was not for this member");
+    fn e2_only_a_refusal_of_the_same_cluster_tells_its_epoch() {
+        let status = refusal("abc", 7 << 32 | 3, 1);
+        assert_eq!(epoch_in(&status, "abc", 1), Some(7 << 32 | 3));
+        assert_eq!(epoch_in(&status, "other", 1), None);
+        assert_eq!(epoch_in(&status, "abc", 2), None, "it was not for this member");
         assert!(!format!("{status:?}").contains("abc"), "it tells no id");
         assert!(is_same("abc", "abc") && !is_same("abc", "abd") && !is_same("abc", "ab"));
     }

@@ -174,7 +174,8 @@ Examples:
     /// Let a cluster that was superseded accept writes again
     #[command(after_help = "\
 A cluster refuses every write when a worker or a controller shows that a backup of it was restored
-elsewhere and leads a higher generation. Lift this only when the restored cluster is gone and the
+elsewhere; of two restores of one backup the later one counts. Members cannot be changed either;
+step-down still works. Lift this only when the restored cluster is gone and the
 workers that followed it were started with --reset-journal; those that were not stay refused here.
 To keep this cluster and its workers, take a backup here and restore it instead.
 

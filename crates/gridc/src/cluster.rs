@@ -23,7 +23,10 @@ pub async fn role(global: &Global) -> Result<u8, Failure> {
 }
 
 fn status_text(status: &StatusDoc) -> String {
-    let mut rows = vec![("cluster", one_line(&status.cluster_id)), ("version", one_line(&status.version))];
+    // First: nothing else that is shown here goes on.
+    let superseded = status.superseded.as_ref().map(|it| ("superseded", crate::members::superseded_text(it)));
+    let mut rows: Vec<_> = superseded.into_iter().collect();
+    rows.extend([("cluster", one_line(&status.cluster_id)), ("version", one_line(&status.version))]);
     rows.extend(role_facts(&status.role));
     rows.push(("nodes", tally(&status.nodes)));
     rows.push(("jobs", tally(&status.jobs)));
@@ -31,7 +34,6 @@ fn status_text(status: &StatusDoc) -> String {
     if let Some(problem) = &status.snapshot_problem {
         rows.push(("snapshots", one_line(problem)));
     }
-    rows.extend(status.superseded.as_ref().map(|it| ("superseded", crate::members::superseded_text(it))));
     if let Some(refused) = refused_text(&status.refused) {
         rows.push(("refused", refused));
     }

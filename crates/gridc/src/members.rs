@@ -43,21 +43,22 @@ pub async fn step_down(global: &Global, to: Option<String>) -> Result<u8, Failur
 
 fn show(global: &Global, cluster: &ClusterDoc) -> Result<u8, Failure> {
     out::print(global.output.unwrap_or(Format::Table), cluster, |terminal| {
-        let mut rows = vec![
+        let superseded = cluster.superseded.as_ref().map(|superseded| ("superseded", superseded_text(superseded)));
+        let mut rows: Vec<_> = superseded.into_iter().collect();
+        rows.extend([
             ("cluster", one_line(&cluster.cluster_id)),
             ("leader", one_line(cluster.leader_id.as_deref().unwrap_or_default())),
             ("leader epoch", cluster.leader_epoch.map(|epoch| epoch.to_string()).unwrap_or_default()),
             ("voters", format!("{}, {} must agree", cluster.voters, cluster.majority)),
             ("feature level", level(cluster)),
-        ];
-        rows.extend(cluster.superseded.as_ref().map(|superseded| ("superseded", superseded_text(superseded))));
+        ]);
         let summary = facts(&rows);
         format!("{summary}\n{}", table(&cluster.members).render(terminal))
     })?;
     Ok(0)
 }
 
-/// E2: who showed a higher generation, and that writes are refused.
+/// E2: who showed a later restore, and that writes are refused.
 pub fn superseded_text(superseded: &SupersededDoc) -> String {
     format!(
         "{} followed generation {} at {}; writes are refused until gridc cluster lift",

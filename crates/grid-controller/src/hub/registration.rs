@@ -84,15 +84,18 @@ impl FabricHub {
         (known(held), known(unstarted))
     }
 
-    /// E2: a worker of this cluster that has obeyed a higher generation proves that this one was superseded.
+    /// E2: a worker of this cluster that has obeyed an epoch of a later restore proves that this one was superseded.
     pub(super) async fn check_generation(
         &self,
         id: &NodeId,
         request: &v1::RegisterNodeRequest,
     ) -> Result<(), FabricRefusal> {
-        let shown = LeaderEpoch::from_wire(request.leader_epoch).generation;
-        let is_ours = self.shared.state().meta.cluster_id == request.cluster_id;
-        if !is_ours || shown <= self.shared.generation() {
+        let shown = LeaderEpoch::from_wire(request.leader_epoch);
+        let is_elsewhere = {
+            let state = self.shared.state();
+            state.meta.cluster_id == request.cluster_id && state.meta.is_elsewhere(shown)
+        };
+        if !is_elsewhere {
             return Ok(());
         }
         if superseded::is_believed(&self.shared, Port::Grpc, shown) {
@@ -100,13 +103,18 @@ impl FabricHub {
         }
         let (own, is_lifted) = {
             let state = self.shared.state();
-            (state.meta.leadership.epoch.generation, shown <= state.meta.lifted_generation)
+            (state.meta.leadership.epoch, state.meta.is_lifted(shown))
         };
+        if shown.generation == own.generation && self.shared.open_term().is_none() {
+            // The worker followed a newer leader of this very cluster.
+            return Err(self.not_leader());
+        }
         // Only an operator who has kept this cluster wants the worker here.
         let way_out = if is_lifted { "; start it once with --reset-journal to let it join this one" } else { "" };
         let why = format!(
-            "SUPERSEDED: this worker follows generation {shown} of the cluster, this controller is of generation \
-             {own}{way_out}"
+            "SUPERSEDED: this worker follows a later restore of the cluster (generation {}, leader epoch {shown}), this controller \
+             is of generation {} (leader epoch {own}){way_out}",
+            shown.generation, own.generation
         );
         Err(FabricRefusal::new(Code::Superseded, why))
     }

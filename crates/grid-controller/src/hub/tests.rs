@@ -25,10 +25,14 @@ impl Bench {
 
     /// A worker of this cluster that has obeyed a leader of `generation` registers.
     async fn register(&self, node_id: &str, generation: u32) -> FabricRefusal {
+        self.register_from(node_id, LeaderEpoch { generation, n: 1 }).await
+    }
+
+    async fn register_from(&self, node_id: &str, epoch: LeaderEpoch) -> FabricRefusal {
         let request = v1::RegisterNodeRequest {
             node_id: node_id.to_owned(),
             cluster_id: self.controller.shared.state().meta.cluster_id.clone(),
-            leader_epoch: LeaderEpoch { generation, n: 1 }.wire(),
+            leader_epoch: epoch.wire(),
             ..Default::default()
         };
         self.hub.register(request, None).await.expect_err("it is refused")
@@ -46,7 +50,8 @@ async fn e2_a_worker_that_shows_a_lifted_generation_again_is_refused_and_superse
     assert_eq!((refused.code, bench.superseded()), (Code::Superseded, Some(2)));
     assert!(!refused.message.contains("--reset-journal"), "{}", refused.message);
     assert!(lift(&bench.controller.shared).await.is_ok());
-    let refused = bench.register("web-01", 2).await;
+    // Its leaders change, and their epochs rise.
+    let refused = bench.register_from("web-01", LeaderEpoch { generation: 2, n: 9 }).await;
     assert_eq!((refused.code, bench.superseded()), (Code::Superseded, None));
     assert!(refused.message.contains("--reset-journal"), "{}", refused.message);
     bench.register("web-01", 3).await;
@@ -86,5 +91,18 @@ async fn issue14_1_a_generation_that_no_restores_explain_supersedes_nothing() {
     assert!(grid_proto::refusals::counts()["grpc"]["generation_too_high"] >= 3);
     bench.register("web-01", 2).await;
     assert_eq!(bench.superseded(), Some(2), "a real one is still believed");
+    bench.controller.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn issue14_1_an_epoch_whose_time_is_not_reached_supersedes_nothing() {
+    let bench = Bench::start().await;
+    let now = grid_core::first_n(bench.controller.shared.clock.wall_ms());
+    for n in [u32::MAX, now + 2 * 24 * 3_600] {
+        let refused = bench.register_from("web-01", LeaderEpoch { generation: 1, n }).await;
+        assert_eq!((refused.code, bench.superseded()), (Code::Superseded, None), "{n}");
+    }
+    bench.register_from("web-01", LeaderEpoch { generation: 1, n: now }).await;
+    assert_eq!(bench.superseded(), Some(1));
     bench.controller.shutdown().await;
 }

@@ -2,6 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use grid_core::State;
+use grid_types::LeaderEpoch;
 
 use super::{Restoring, restore, restored};
 use crate::controller::{Controller, Opening};
@@ -111,7 +112,8 @@ async fn e2_a_backup_of_a_superseded_cluster_is_restored_above_the_other_one_and
     let dir = tempfile::tempdir().unwrap();
     let (data, backup, fresh) = (dir.path().join("data"), dir.path().join("backup"), dir.path().join("fresh"));
     let controller = started(opening(&data, "c1", true)).await;
-    crate::superseded::commit(&controller.shared, 5, "worker web-01".to_owned()).await;
+    crate::superseded::commit(&controller.shared, LeaderEpoch { generation: 5, n: 1 }, "worker web-01".to_owned())
+        .await;
     assert!(state(&controller).meta.superseded.is_some());
     controller.shared.reader.write_backup(&backup, Some(1_790_000_000_000)).unwrap();
     controller.shutdown().await;

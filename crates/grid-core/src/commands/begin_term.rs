@@ -52,6 +52,12 @@ const JOB_ID_STRIDE_MS: u64 = 24 * 3_600 * 1_000;
 /// No cluster grants a million sessions or records a million events a second.
 const STRIDE_BITS: u32 = 20;
 
+/// E2: with which the epochs of a restore begin that is made at this time.
+#[must_use]
+pub fn first_n(wall_ms: u64) -> u32 {
+    u32::try_from(wall_ms.saturating_sub(EPOCHS_SINCE_MS) / 1_000).unwrap_or(1).max(1)
+}
+
 impl BeginTerm {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let meta = &mut turn.state.meta;
@@ -59,10 +65,7 @@ impl BeginTerm {
         let raised = self.restored.as_ref().filter(|restored| restored.generation > current.generation);
         let epoch = raised.map_or_else(
             || current.next(),
-            |restored| {
-                let seconds = u32::try_from(meta.wall_ms.saturating_sub(EPOCHS_SINCE_MS) / 1_000).unwrap_or(1);
-                LeaderEpoch { generation: restored.generation, n: seconds.max(1) }
-            },
+            |restored| LeaderEpoch { generation: restored.generation, n: first_n(meta.wall_ms) },
         );
         meta.leadership = Leadership {
             epoch,
@@ -144,7 +147,7 @@ mod tests {
     fn e2_a_restore_above_the_generation_that_superseded_a_cluster_lets_it_accept_writes() {
         for (generation, is_superseded) in [(2, true), (3, true), (4, false)] {
             let mut world = World::with_nodes(1);
-            let shown = Some(crate::Shown { generation: 3, by: Some("worker web-01".to_owned()) });
+            let shown = Some(crate::Shown { generation: 3, by: Some("worker web-01".to_owned()), n: Some(1) });
             world.one(Command::Supersede(crate::Supersede { shown })).unwrap();
             assert_eq!(world.state.meta.newest_generation(), 3);
             world.restore(generation);

@@ -1,18 +1,20 @@
-//! `Supersede`: somebody shows a higher generation of this cluster (E2).
+//! `Supersede`: somebody shows an epoch of a later restore of this cluster (E2).
 //!
 //! ```text
-//!   serving --a worker or a controller shows a higher generation--> superseded --lifted by an operator--> serving
+//!   serving --a worker or a controller shows a later restore--> superseded --lifted by an operator--> serving
 //! ```
 //!
 //! A backup of this cluster was restored elsewhere, and its workers follow the restored controllers. What is written here
 //! would be lost, or would run beside them, so every write is refused, across restarts, until an operator lifts it. What was
-//! lifted is not recorded again: workers that follow the other cluster go on showing the same generation. What a client
-//! claims is only recorded as an event: anyone may send a number.
+//! lifted is not recorded again: workers that follow the other cluster go on showing its epochs. Those of every restore that
+//! was made before the operator lifted it begin with an earlier time; a restore that is made afterwards is recorded.
+//! A later restore has a higher generation or, if the same backup was restored again, higher epochs. What a client claims is only recorded as an event: anyone may send a number.
 
-use grid_types::Event;
 use grid_types::limits::MAX_WORD_BYTES;
+use grid_types::{Event, LeaderEpoch};
 use minicbor::{Decode, Encode};
 
+use super::begin_term::first_n;
 use super::{Command, Rejection, Reply};
 use crate::apply::Turn;
 use crate::report::cut;
@@ -32,31 +34,47 @@ pub struct Shown {
     /// The worker or controller that showed it; `None`: a client.
     #[n(1)]
     pub by: Option<String>,
+    /// Of the epoch that was shown; two restores of one backup differ in it.
+    #[n(2)]
+    pub n: Option<u32>,
+}
+
+impl Shown {
+    #[must_use]
+    pub fn new(epoch: LeaderEpoch, by: Option<String>) -> Self {
+        Self { generation: epoch.generation, by, n: Some(epoch.n) }
+    }
+
+    fn epoch(&self) -> LeaderEpoch {
+        LeaderEpoch { generation: self.generation, n: self.n.unwrap_or(0) }
+    }
 }
 
 impl Supersede {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         let meta = &mut turn.state.meta;
-        let Some(Shown { generation, by }) = &self.shown else {
+        let Some(shown) = &self.shown else {
             let lifted = meta.superseded.take().ok_or(Rejection::NotSuperseded)?;
-            meta.lifted_generation = meta.lifted_generation.max(lifted.generation);
+            let n = lifted.n.unwrap_or(0).max(first_n(meta.wall_ms));
+            let before = (meta.lifted_generation, meta.lifted_n.unwrap_or(0));
+            let (generation, n) = before.max((lifted.generation, n));
+            (meta.lifted_generation, meta.lifted_n) = (generation, Some(n));
             turn.record_event(Event::SupersessionLifted);
             return Ok(Reply::Done);
         };
-        if *generation <= meta.leadership.epoch.generation {
-            return Ok(Reply::Done);
-        }
-        let Some(by) = by else {
-            turn.record_event(Event::HigherGenerationClaimed { generation: *generation });
+        let generation = shown.generation;
+        let Some(by) = &shown.by else {
+            if generation > meta.leadership.epoch.generation {
+                turn.record_event(Event::HigherGenerationClaimed { generation });
+            }
             return Ok(Reply::Done);
         };
-        if !meta.is_superseded_by(*generation) {
+        if !meta.is_superseded_by(shown.epoch()) {
             return Ok(Reply::Done);
         }
         let by = cut(by.clone(), MAX_WORD_BYTES);
-        let superseded = Superseded { generation: *generation, by: by.clone(), wall_ms: meta.wall_ms };
-        meta.superseded = Some(superseded);
-        turn.record_event(Event::ClusterSuperseded { generation: *generation, by });
+        meta.superseded = Some(Superseded { generation, by: by.clone(), wall_ms: meta.wall_ms, n: shown.n });
+        turn.record_event(Event::ClusterSuperseded { generation, by });
         Ok(Reply::Done)
     }
 }
@@ -81,9 +99,14 @@ mod tests {
     use super::{Shown, Supersede};
     use crate::commands::{Command, Rejection, Reply};
     use crate::world::{World, leaf};
+    use grid_types::LeaderEpoch;
 
     fn shown(world: &mut World, generation: u32, by: Option<&str>) {
-        let shown = Some(Shown { generation, by: by.map(str::to_owned) });
+        shown_epoch(world, LeaderEpoch { generation, n: 1 }, by);
+    }
+
+    fn shown_epoch(world: &mut World, epoch: LeaderEpoch, by: Option<&str>) {
+        let shown = Some(Shown::new(epoch, by.map(str::to_owned)));
         assert_eq!(world.apply(vec![Command::Supersede(Supersede { shown })]).replies, [Ok(Reply::Done)]);
     }
 
@@ -100,6 +123,8 @@ mod tests {
             assert!(matches!(reply, Err(Rejection::Superseded { generation: 1, .. })));
         };
         refused(world.submit_keyed("all", vec![leaf("ping", "echo")], None));
+        let why = crate::why(&world.state, world.job(job), 0);
+        assert!(why.starts_with("this cluster was superseded by generation 1, shown by web-01"), "{why}");
         refused(world.cancel(job));
         refused(world.report(lease, grid_types::Outcome::Success));
         refused(world.register("node-1", b"journal-1", 2, b"again", false));
@@ -133,5 +158,57 @@ mod tests {
         assert_eq!(world.state.meta.newest_generation(), 2, "a restore goes above it");
         shown(&mut world, 3, Some("web-01"));
         assert_eq!(world.state.meta.superseded.as_ref().map(|it| it.generation), Some(3));
+    }
+
+    fn after_restore(generation: u32) -> (World, LeaderEpoch) {
+        let mut world = World::with_nodes(1);
+        world.restore(generation);
+        let epoch = world.state.meta.leadership.epoch;
+        (world, epoch)
+    }
+
+    #[test]
+    fn e2_a_later_restore_of_the_same_backup_supersedes_the_first_and_not_the_other_way_round() {
+        let (mut world, first) = after_restore(1);
+        shown_epoch(&mut world, first, Some("worker web-01"));
+        shown_epoch(&mut world, LeaderEpoch { n: first.n - 1, ..first }, Some("worker web-01"));
+        assert_eq!(world.state.meta.superseded, None, "its own epoch, and that of an earlier restore");
+        let second = LeaderEpoch { n: first.n + 5, ..first };
+        shown_epoch(&mut world, second, None);
+        assert_eq!(world.state.meta.superseded, None, "what a client says");
+        shown_epoch(&mut world, second, Some("worker web-01"));
+        let refused = world.submit_keyed("all", vec![leaf("ping", "echo")], None);
+        assert!(matches!(refused, Err(Rejection::Superseded { generation: 1, .. })), "{refused:?}");
+        let recorded = world.state.meta.superseded.clone();
+        shown_epoch(&mut world, second.next(), Some("worker web-02"));
+        assert_eq!(world.state.meta.superseded, recorded, "its next leader is no news");
+        assert_eq!(world.state.meta.newest_generation(), 1, "a restore goes above both");
+    }
+
+    #[test]
+    fn e2_without_a_restore_no_epoch_of_the_own_generation_supersedes() {
+        let mut world = World::with_nodes(1);
+        let own = world.state.meta.leadership.epoch;
+        shown_epoch(&mut world, LeaderEpoch { n: own.n + 9, ..own }, Some("worker web-01"));
+        assert_eq!((own.generation, world.state.meta.superseded.is_none()), (0, true));
+    }
+
+    #[test]
+    fn e2_what_was_restored_before_an_operator_lifted_it_is_not_recorded_again_and_a_later_restore_is() {
+        for generation in [0, 1] {
+            let (mut world, own) = after_restore(generation);
+            let other = LeaderEpoch { generation: 1, n: own.n + 5 };
+            shown_epoch(&mut world, other, Some("worker web-01"));
+            assert!(world.state.meta.superseded.is_some());
+            world.advance_ms(3_600_000);
+            world.one(Command::Supersede(Supersede { shown: None })).unwrap();
+            for _ in 0..2 {
+                shown_epoch(&mut world, LeaderEpoch { n: other.n + 60, ..other }, Some("worker web-01"));
+                assert_eq!(world.state.meta.superseded, None, "later leaders of what was lifted");
+            }
+            let restored_later = super::first_n(world.state.meta.wall_ms) + 60;
+            shown_epoch(&mut world, LeaderEpoch { n: restored_later, ..other }, Some("worker web-01"));
+            assert!(world.state.meta.superseded.is_some(), "generation {generation}");
+        }
     }
 }

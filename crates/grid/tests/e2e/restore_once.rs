@@ -366,3 +366,89 @@ fn e2_controllers_learn_from_a_restored_peer_that_they_are_superseded() {
         ensure(status["superseded"]["generation"] == 1, status.to_string())
     });
 }
+
+/// The leader epoch of `c1`, once it leads.
+fn epoch_of_first(site: &Site) -> u64 {
+    wait_until("c1 leads", LIMIT, || {
+        let role = site.trio.api("c1").try_get("/role")?.json();
+        ensure(role["role"] == "LEADER", role.to_string())?;
+        role["leader_epoch"].as_u64().ok_or_else(|| role.to_string())
+    })
+}
+
+/// Epochs of a restore begin with its time in seconds: the next one begins higher when that has passed.
+fn wait_behind(epoch: u64) {
+    wait_until("the clock is beyond the last epoch", LIMIT, || {
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        let seconds = since_1970.as_secs() - 1_577_836_800;
+        ensure(seconds > (epoch & u64::from(u32::MAX)) + 1, seconds.to_string())
+    });
+}
+
+fn is_superseded(api: &Api) {
+    wait_until("it is superseded", LIMIT, || {
+        let answer = api.try_get("/status")?.json();
+        ensure(answer["superseded"]["generation"] == 1, answer.to_string())
+    });
+    let answer = api.post("/job", &job("all", [grid_testkit::spec::echo()]));
+    assert_eq!((answer.status, answer.json()["error"].clone()), (409, json!("SUPERSEDED")), "{answer:?}");
+}
+
+/// Both restores of one backup have the same generation; the later one counts.
+#[test]
+fn e2_a_second_restore_of_one_backup_supersedes_the_first_which_learns_it_from_a_worker() {
+    let mut site = Site::start(1, &[("web-01", "")]);
+    let lines = site.trio.record("lines");
+    let file = site.backup();
+    let ports = site.trio.server("c1").ports();
+    for folder in ["first", "second"] {
+        site.lose_controllers();
+        site.restore(&file);
+        wait_behind(epoch_of_first(&site));
+        let api = site.api();
+        let seen = wait_until("the worker follows", LIMIT, || api.try_submit(folder, &job("all", [record(&lines)])));
+        assert_eq!(api.wait_ended(&seen).status(), "completed");
+    }
+    site.lose_controllers();
+    let mut first = ServerOptions::new("c1", site.trio.path("c1-restored-1")).spawn_at(ports);
+    first.wait_ready();
+    let (api, gridc) = (site.trio.api("c1"), Gridc::new(&first.url()));
+    is_superseded(&api);
+    let status = gridc.run(&["status"]).exits(0).stdout;
+    assert!(status.starts_with("superseded"), "it comes first: {status}");
+    let refused = gridc.run(&["cluster", "remove", "c1"]).exits(5).stderr;
+    assert!(refused.contains("SUPERSEDED") && refused.contains("gridc cluster lift"), "{refused}");
+    gridc.run(&["cluster", "lift"]).exits(0);
+    wait_until("writes are accepted", LIMIT, || api.try_submit("lifted", &job("all", [record(&lines)])));
+    let log = site.trio.workers.get_mut("web-01").expect("a worker");
+    wait_until("the worker says what to do", LIMIT, || {
+        let text = log.process().log_text();
+        ensure(text.contains("--reset-journal"), text.clone())
+    });
+    assert!(api.get("/status").json()["superseded"].is_null(), "what was lifted is not recorded again");
+}
+
+#[test]
+fn e2_a_second_restore_of_one_backup_supersedes_the_first_which_learns_it_from_a_peer() {
+    let mut site = Site::start(3, &[]);
+    let file = site.backup();
+    site.lose_controllers();
+    site.restore(&file);
+    wait_until("all three vote", LIMIT, || {
+        let status = site.trio.api("c1").try_get("/api/v1/cluster")?.json();
+        ensure(status["voters"] == 3, status.to_string())
+    });
+    wait_behind(epoch_of_first(&site));
+    let ports = site.trio.server("c1").ports();
+    let raft = site.trio.server("c1").raft_port();
+    site.trio.server("c1").kill9();
+    let mut second = ServerOptions::new("c1", site.trio.path("c1-again")).restore(&file).spawn_with(ports, raft);
+    second.wait_ready();
+    let api = site.trio.api("c2");
+    wait_until("the other two are superseded", LIMIT, || {
+        let status = api.try_get("/status")?.json();
+        ensure(status["superseded"]["generation"] == 1, status.to_string())
+    });
+    let answer = site.trio.api("c1").get("/status").json();
+    assert!(answer["superseded"].is_null(), "the later restore goes on: {answer}");
+}
