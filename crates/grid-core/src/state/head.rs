@@ -108,6 +108,7 @@ pub struct Restored {
     pub rerun_once: bool,
     /// The next job epoch is at least this: beyond those that were given after the backup, whose leases workers may know.
     #[n(2)]
+    #[cbor(default)]
     pub epochs_from: JobEpoch,
 }
 
@@ -198,5 +199,19 @@ impl JobHead {
             ended_wall_ms: None,
             run_kind: RunKind::Submit,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grid_types::JobEpoch;
+
+    use super::Restored;
+
+    #[test]
+    fn e2_a_restored_job_of_before_its_epochs_moved_is_read() {
+        let older = [0x82, 0x03, 0xf5];
+        let restored = Restored { generation: 3, rerun_once: true, epochs_from: JobEpoch(0) };
+        assert_eq!(minicbor::decode::<Restored>(&older).unwrap(), restored);
     }
 }
