@@ -211,7 +211,7 @@ impl Reader {
         Ok(ListDoc { items, next: before.map(|before| before.to_string()) })
     }
 
-    /// The number of the newest event; 0 before the first.
+    /// The newest number of an event that was given, pruned or not; 0 before the first.
     pub fn newest_event(&self) -> Result<u64, StoreError> {
         self.read(events::newest)
     }

@@ -25,6 +25,8 @@ mod history;
 mod prune;
 mod totals;
 
+pub(crate) use history::last_event;
+
 /// What the writer knows of its tables without reading them. Wrong after a failed transaction, which ends the process.
 #[derive(Debug, Default)]
 pub(crate) struct Written {

@@ -14,7 +14,7 @@ use super::budget::Budget;
 use super::time_text;
 use crate::error::Fault;
 use crate::load::blob;
-use crate::write::key;
+use crate::write::{key, last_event};
 
 const WINDOW: u64 = 10_000;
 /// What one page may cost; a reader that wants to know of older ones asks for the next.
@@ -23,9 +23,9 @@ pub(super) const WINDOWS_A_PAGE: u32 = 100;
 const COLUMNS: &str = "SELECT e.id, e.wall_ms, e.leader_epoch, e.event, e.job, e.node, e.namespace, s.name, s.labels
      FROM events e LEFT JOIN specs s ON s.job = e.job";
 
+/// The newest number that was given, whether its row is still there or pruned.
 pub(super) fn newest(conn: &Connection) -> Result<u64, Fault> {
-    let newest: Option<i64> = conn.prepare_cached("SELECT max(id) FROM events")?.query_one([], |row| row.get(0))?;
-    Ok(newest.unwrap_or(0).cast_unsigned())
+    Ok(last_event(conn)?.cast_unsigned())
 }
 
 pub(super) fn after(

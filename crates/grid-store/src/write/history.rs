@@ -61,9 +61,13 @@ pub(super) fn append(conn: &Connection, written: &mut Written, changes: &[Change
 /// since the backup (E2).
 fn first_event(conn: &Connection, changes: &Changes) -> Result<Option<i64>, Fault> {
     let Some(from) = changes.events_from.map(u64::cast_signed) else { return Ok(None) };
+    Ok((from > last_event(conn)?).then_some(from))
+}
+
+/// The newest number of an event that was given; 0 before the first. Rows do not say it: the newest may be pruned.
+pub(crate) fn last_event(conn: &Connection) -> Result<i64, Fault> {
     let last = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'";
-    let last: i64 = conn.query_one(last, [], |row| row.get(0))?;
-    Ok((from > last).then_some(from))
+    Ok(conn.prepare_cached(last)?.query_one([], |row| row.get(0))?)
 }
 
 impl Pens<'_> {

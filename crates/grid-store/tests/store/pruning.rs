@@ -146,3 +146,24 @@ fn issue13_19_a_reclaimed_node_leaves_the_store_and_one_that_a_stored_job_names_
     let (_folder, _store, stored) = world.as_killed();
     assert_eq!(State::from_parts(stored.parts).unwrap().hash(), world.state.hash());
 }
+
+/// A listener that comes back names the newest event that it has seen, whether that is still stored or not.
+#[test]
+fn e2_the_newest_number_stays_when_the_newest_events_are_pruned() {
+    let mut world = World::with_nodes(1);
+    let job = ended_job(&mut world);
+    world.store();
+    let newest = world.reader().newest_event().unwrap();
+    prune(&mut world, vec![job]);
+    let (left, last) = world.reader().events_after(&EventFilter::default(), 0, 1_000).unwrap();
+    assert!(last > newest && left.iter().all(|event| event.job.is_none()));
+    world.advance_ms(60_000);
+    let all = PruneHistory { ended_before_ms: 0, jobs: Vec::new(), events_before_ms: world.state.meta.now_ms };
+    world.one(Command::PruneHistory(all)).unwrap();
+    world.store();
+    let (left, reached) = world.reader().events_after(&EventFilter::default(), last, 10).unwrap();
+    assert_eq!((left.len(), reached), (0, last));
+    let (left, _) = world.reader().events_after(&EventFilter::default(), 0, 10).unwrap();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(world.reader().newest_event().unwrap(), last);
+}
