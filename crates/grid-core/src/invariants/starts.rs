@@ -3,7 +3,7 @@
 //! A state does not say what ran before it, so this watches entries as they are applied. A `once` step runs on a node when
 //! a worker process is granted to begin it (W3), or when an agent is given it (W10). After that no other process and no
 //! other attempt may be granted, until the node has reported a definite failure or an operator has asked for another run;
-//! what has succeeded never runs again.
+//! what has succeeded never runs again, but for clean-ups, which every run does anew (J8, J9).
 //! Not here: what a restore takes back (`recall::walk`); with a restored term everything is forgotten.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ enum Next {
     /// It runs, or nobody knows how it ended.
     Nothing,
     AnotherAttempt,
-    /// It has succeeded.
+    /// It has succeeded, in this run if it is a clean-up.
     Never,
 }
 
@@ -98,17 +98,21 @@ impl Starts {
             }
             (Command::ResolveStep(resolve), _) if resolve.verdict == Verdict::Retry => {
                 let node = state.node_by_id(&resolve.node).map(|node| node.ord);
-                self.asked_for(|(job, step, at)| (*job, *step, Some(*at)) == (resolve.job, resolve.step, node));
+                self.asked_for(|(job, step, at), next| {
+                    next == Next::Nothing && (*job, *step, Some(*at)) == (resolve.job, resolve.step, node)
+                });
             }
-            (Command::ResumeJob(resume), _) => self.asked_for(|(job, ..)| *job == resume.job),
+            (Command::ResumeJob(resume), _) => self.asked_for(|(job, step, _), next| {
+                *job == resume.job && (next == Next::Nothing || resume.spec.is_cleanup(*step))
+            }),
             _ => {}
         }
     }
 
-    /// An operator wants it to run again, wherever it has not succeeded.
-    fn asked_for(&mut self, concerns: impl Fn(&(JobId, StepIndex, NodeOrd)) -> bool) {
-        let open = self.newest.iter_mut().filter(|(key, start)| concerns(key) && start.next == Next::Nothing);
-        open.for_each(|(_, start)| start.next = Next::AnotherAttempt);
+    /// An operator wants it to run again.
+    fn asked_for(&mut self, concerns: impl Fn(&(JobId, StepIndex, NodeOrd), Next) -> bool) {
+        let again = self.newest.iter_mut().filter(|(key, start)| concerns(key, start.next));
+        again.for_each(|(_, start)| start.next = Next::AnotherAttempt);
     }
 
     fn begins(&mut self, node: NodeOrd, lease: LeaseKey, process: Option<Vec<u8>>) -> Option<String> {
@@ -188,5 +192,38 @@ mod tests {
         world.begin_all();
         world.finish_all();
         assert_eq!(world.status(job), grid_types::JobStatus::Completed);
+    }
+
+    #[test]
+    fn i7_the_next_run_begins_clean_ups_again_and_nothing_else_that_succeeded() {
+        let mut world = World::with_nodes(1);
+        let cleanup = crate::world::when(grid_types::job::Condition::OnFailure, leaf("test", "record"));
+        let job = world.submit("all", vec![leaf("test", "record"), leaf("test", "record"), cleanup]);
+        let mut starts = Starts::default();
+        let mut begun = Vec::new();
+        for outcome in [Outcome::Success, Outcome::Failed, Outcome::Success] {
+            world.begin_all();
+            let (node, lease) = world.offered()[0];
+            let session = world.state.nodes[&node].session;
+            let begin = Command::BeginLease(BeginLease { node, session, lease });
+            assert_eq!(granted(&mut starts, &world, vec![begin], vec![Reply::Begun { granted: true }]), 0);
+            let rows = world.history.len();
+            world.report((node, lease), outcome).unwrap();
+            let changes = Changes { history: world.history[rows..].to_vec(), ..Changes::default() };
+            let applied = Applied { replies: Vec::new(), effects: Vec::new(), changes };
+            starts.violations(&world.state, &Entry { head: world.head(), commands: Vec::new() }, &applied);
+            begun.push((node, session, lease));
+        }
+        assert_eq!(world.status(job), grid_types::JobStatus::Failed);
+        let resume = world.resume_command(job);
+        world.one(resume.clone()).unwrap();
+        assert_eq!(granted(&mut starts, &world, vec![resume], vec![Reply::Done]), 0);
+        let job_epoch = world.job(job).head.epoch;
+        for ((node, session, lease), violations) in begun.into_iter().zip([1, 0, 0]) {
+            let lease = grid_types::LeaseKey { job_epoch, ..lease };
+            let begin = Command::BeginLease(BeginLease { node, session, lease });
+            let found = granted(&mut starts, &world, vec![begin], vec![Reply::Begun { granted: true }]);
+            assert_eq!(found, violations, "{lease}");
+        }
     }
 }

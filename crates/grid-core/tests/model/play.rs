@@ -359,7 +359,9 @@ impl Player {
             self.register_node(node, false);
             self.rig.agree();
         }
-        for _ in 0..4_000 {
+        // In a window of one place every step of every node needs a round of its own, and most rounds are for others.
+        let steps: usize = self.rig.model.jobs.values().map(|job| job.spec.step_count()).sum();
+        for _ in 0..4_000 + 20 * steps * self.rig.model.nodes.len() {
             if self.rig.model.jobs.values().all(|job| job.status.is_ended() && !job.has_leases()) {
                 assert!(self.rig.state.jobs.is_empty(), "something is left");
                 return;
