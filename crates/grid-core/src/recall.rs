@@ -3,6 +3,8 @@
 //! ```text
 //!   the node's journal …                          once                            pure, idempotent
 //!   was not asked yet, the node is online         waits for the answer            offered
+//!   was not asked, the node is offline and        waits for the answer            waits
+//!   the job waits for it (`offline: wait`)
 //!   was not asked, the node is offline            unknown                         as always
 //!   does not exist: the node is an agent (W10)    unknown; offered if an          offered
 //!                                                 operator said `rerun_once`
@@ -45,7 +47,7 @@ pub(crate) enum Recall {
 pub struct Doubt {
     pub step: StepIndex,
     pub node: NodeOrd,
-    /// Its node has not registered since the restore and may still know.
+    /// Its node has not registered since the restore, online or not, and may still know.
     pub is_awaited: bool,
 }
 
@@ -63,7 +65,8 @@ impl Job {
         if node.asked < restored.generation {
             // After a trip the answer decides whether it ran or is skipped.
             let matters = self.is_once(step) || self.head.tripped.is_some();
-            return if matters && self.is_awaited(node) { Recall::Wait } else { in_doubt };
+            let waits = self.is_awaited(node) || self.waits_for_unasked(node);
+            return if matters && waits { Recall::Wait } else { in_doubt };
         }
         let is_complete = past.is_some_and(|past| past.is_complete);
         let known = past.and_then(|past| past.ran.get(&step)).filter(|ran| ran.epoch >= self.head.run_epoch);
@@ -83,10 +86,19 @@ impl Job {
         }
     }
 
+    /// Whether the node has a journal that is still to be asked.
+    fn is_unasked(&self, node: &Node) -> bool {
+        self.head.restored.is_some_and(|restored| node.asked < restored.generation) && !node.agent
+    }
+
     /// Whether the node's journal is still to be asked, and will be: the node is online and registers, or becomes offline.
     pub(crate) fn is_awaited(&self, node: &Node) -> bool {
-        let is_asked = self.head.restored.is_none_or(|restored| node.asked >= restored.generation);
-        !is_asked && node.status.is_online() && !node.agent
+        self.is_unasked(node) && node.status.is_online()
+    }
+
+    /// J11: a job that waits for the node does not give up what its journal knows. After a trip nobody is waited for.
+    fn waits_for_unasked(&self, node: &Node) -> bool {
+        self.is_unasked(node) && self.waits_for(node) && self.head.tripped.is_none()
     }
 
     /// A node of this run whose journal is awaited.
@@ -158,8 +170,9 @@ impl State {
                     continue;
                 }
                 match job.recall(node, step) {
-                    Recall::Wait => doubts.push(Doubt { step, node: node.ord, is_awaited: true }),
-                    Recall::Unknown => doubts.push(Doubt { step, node: node.ord, is_awaited: false }),
+                    Recall::Wait | Recall::Unknown => {
+                        doubts.push(Doubt { step, node: node.ord, is_awaited: job.is_unasked(node) });
+                    }
                     Recall::Offer | Recall::Adopt(..) | Recall::Settle(..) | Recall::Passed => {}
                 }
             }
@@ -253,7 +266,11 @@ impl Turn<'_> {
             let step = job.step_of(cell);
             let known = node.past.get(&id).and_then(|past| past.known(step));
             let is_named = known.is_some_and(|ran| !matches!(ran.state, RanState::Recorded { .. }));
-            let may_have_run = is_named || job.recall(node, step) == Recall::Unknown;
+            let may_have_run = match job.recall(node, step) {
+                Recall::Unknown => true,
+                Recall::Wait => is_named || node.status.is_away(),
+                Recall::Offer | Recall::Adopt(..) | Recall::Settle(..) | Recall::Passed => is_named,
+            };
             cell.state == CellState::Queued && job.is_once(step) && may_have_run
         });
         if outstanding {

@@ -1,6 +1,7 @@
 //! E2: a `once` step of a restored job runs again only if a journal or an operator says that it may.
 
-use grid_types::job::{OnUnknown, Phase};
+use grid_types::job::{JobSpec, Offline, OnUnknown, Phase, Tolerance};
+use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::commands::{Answer, Reply, Verdict};
@@ -275,4 +276,95 @@ fn e2_ids_move_beyond_what_was_granted() {
     world.submit("all", vec![once()]);
     world.restore(2);
     assert!(world.state.meta.job_ids_from_ms > before);
+}
+
+/// Three `once` steps, restored while the first is out on both nodes; node-1 has come back, node-2 is away.
+fn restored_with_one_away(offline: fn(&mut JobSpec), confirm_first: bool) -> (World, JobId) {
+    let mut world = World::with_nodes(2);
+    world.next_job(offline);
+    let job = world.submit("all", vec![once(), once(), once()]);
+    world.restore(1);
+    world.return_whole(1, &[job], &[(named(1, job, 0, 1), Some(Outcome::Success)), (named(1, job, 1, 1), None)]);
+    if confirm_first {
+        world.confirm(job, None).unwrap();
+    }
+    let session = world.session(2);
+    world.mark(2, session, NodeStatus::Ready, NodeStatus::Unhealthy).unwrap();
+    if !confirm_first {
+        world.confirm(job, None).unwrap();
+    }
+    (world, job)
+}
+
+fn waits(spec: &mut JobSpec) {
+    spec.offline = Offline::Wait;
+    spec.failure_tolerate = Some(Tolerance::Nodes(2));
+}
+
+#[test]
+fn j11_a_restored_job_waits_for_a_node_that_is_away_and_has_not_registered() {
+    for confirm_first in [false, true] {
+        let (mut world, job) = restored_with_one_away(waits, confirm_first);
+        assert_eq!(world.count(job, 0, Outcome::Unknown), 0, "confirmed first: {confirm_first}");
+        let why = crate::why(&world.state, world.job(job), 0);
+        assert_eq!(why, "step 0 waits for node-2 to register after the restore: its journal knows whether it ran");
+        world.succeed(named(1, job, 1, 1));
+        assert!(world.job(job).is_stalled(), "J3: it has no place in admission meanwhile");
+        world.mark_dead(2);
+        assert_eq!((world.status(job), world.count(job, 0, Outcome::Unknown)), (JobStatus::Running, 0));
+        let success = Some(Outcome::Success);
+        let journal = [(named(2, job, 0, 1), success), (named(2, job, 1, 1), success), (named(2, job, 2, 1), None)];
+        world.return_whole(2, &[job], &journal);
+        world.finish_all();
+        assert_eq!((world.status(job), world.total(job, Outcome::Success)), (JobStatus::Completed, 6));
+    }
+}
+
+#[test]
+fn j11_a_restored_job_stops_waiting_when_the_node_is_removed_or_the_job_ends() {
+    let unknown = |world: &World, job| world.rows_of(job).get(&(0, 2)) == Some(&Outcome::Unknown);
+    let (mut world, job) = restored_with_one_away(waits, false);
+    world.remove(2, true).unwrap();
+    assert!(unknown(&world, job), "removed");
+    let (mut world, job) = restored_with_one_away(waits, false);
+    world.cancel(job).unwrap();
+    assert!(unknown(&world, job), "cancelled");
+    let (mut world, job) = restored_with_one_away(
+        |spec| {
+            waits(spec);
+            spec.timeout = Some("10s".parse().unwrap());
+        },
+        false,
+    );
+    world.advance_ms(10_000);
+    assert!(unknown(&world, job), "its time is over");
+    let mut world = World::with_nodes(2);
+    world.next_job(|spec| spec.offline = Offline::Wait);
+    let job = world.submit("all", vec![once()]);
+    world.restore(1);
+    world.return_whole(1, &[job], &[(named(1, job, 0, 1), None)]);
+    world.mark_dead(2);
+    world.confirm(job, None).unwrap();
+    assert_eq!(world.count(job, 0, Outcome::Pending), 1);
+    world.fail(named(1, job, 0, 1));
+    assert_eq!((world.status(job), unknown(&world, job)), (JobStatus::Failed, true), "a trip waits for nobody away");
+    let (world, job) = restored_with_one_away(|spec| spec.offline = Offline::Skip, false);
+    assert!(unknown(&world, job), "offline: skip");
+    let (world, job) = restored_with_one_away(|spec| spec.offline = Offline::Fail, false);
+    assert!(unknown(&world, job), "offline: fail");
+}
+
+#[test]
+fn e2_a_doubt_names_that_its_node_has_not_registered_whatever_its_status() {
+    let awaited = |world: &World, job| {
+        let doubts = world.state.doubts(world.job(job));
+        doubts.iter().map(|doubt| doubt.is_awaited).collect::<Vec<_>>()
+    };
+    let (mut world, job, _) = restored();
+    assert_eq!(awaited(&world, job), [true, true]);
+    world.mark_dead(1);
+    assert_eq!(awaited(&world, job), [true, true], "its journal may still tell");
+    world.come_back_as(1, b"lost", b"restarted");
+    world.report_journal(1, &[job], &[]).unwrap();
+    assert_eq!(awaited(&world, job), [false, false]);
 }

@@ -5,7 +5,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::job::{Condition, OnUnknown, Phase};
+use grid_types::job::{Condition, Offline, OnUnknown, Phase};
 use grid_types::{JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::changes::History;
@@ -213,6 +213,9 @@ impl Fleet {
             0 => self.world.next_job(|spec| spec.on_unknown = OnUnknown::Wait),
             1 => self.world.next_strategy_continue(),
             _ => {}
+        }
+        if dice.roll(4) == 0 {
+            self.world.next_job(|spec| spec.offline = Offline::Wait);
         }
         let phases = (0..=dice.roll(3)).map(|_| phase(dice)).collect();
         let job = self.world.submit("all", phases);
