@@ -30,7 +30,7 @@ use crate::folder::FolderLock;
 use crate::group::{Group, StorageError, StorageIoError, log_id_of};
 use crate::machine::LogPosition;
 use crate::mark::Mark;
-use crate::record::{Flushed, HeardBy, LogTypes, Record, StoredVote};
+use crate::record::{Flushed, HeardBy, LogTypes, Record, StoredVote, not_written};
 
 #[derive(Clone)]
 pub struct LogStore {
@@ -319,5 +319,5 @@ fn read_failed(e: io::Error) -> StorageError {
 }
 
 fn write_failed(e: io::Error) -> StorageError {
-    StorageIoError::write_logs(AnyError::error(e)).into()
+    StorageIoError::write_logs(AnyError::error(not_written(e))).into()
 }

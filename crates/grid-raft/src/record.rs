@@ -159,8 +159,18 @@ pub enum HeardBy {
     Waiting(oneshot::Sender<io::Result<()>>),
 }
 
+/// With what an operator can do about it: a log that cannot be written ends the process.
+pub fn not_written(e: io::Error) -> io::Error {
+    io::Error::new(e.kind(), NotWritten(e))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the log in the data folder cannot be written ({0}); free space on its disk or repair it, then start again")]
+struct NotWritten(io::Error);
+
 impl raft_log::Callback for Flushed {
     fn send(self, result: io::Result<()>) {
+        let result = result.map_err(not_written);
         if result.is_ok() {
             self.mark.set(self.upto);
         }
