@@ -186,7 +186,11 @@ impl Fleet {
         for outcome in machine.folder.leases.values_mut() {
             outcome.get_or_insert(Outcome::Unknown);
         }
-        // What may run again is not known to have run any more.
+        self.lose_what_may_run_again(node);
+    }
+
+    /// What may run again is not known to have run any more: its process is gone, or its node is dead.
+    fn lose_what_may_run_again(&mut self, node: NodeOrd) {
         let world = &self.world;
         self.named.retain(|(job, step, of)| *of != node || world.is_once(*job, *step));
     }
@@ -251,7 +255,10 @@ impl Fleet {
                 }
             }
             13 => self.resolve(dice),
-            14 if dice.roll(4) == 0 && self.world.state.nodes[&node].status.is_online() => self.world.mark_dead(node.0),
+            14 if dice.roll(4) == 0 && self.world.state.nodes[&node].status.is_online() => {
+                self.world.mark_dead(node.0);
+                self.lose_what_may_run_again(node);
+            }
             15 => self.stop_revoked(),
             _ => {
                 let offers = self.offers();
