@@ -114,9 +114,10 @@ impl Job {
         let queued = self.head.restored.and_then(|_| self.cells.get(self.position(node.ord)?));
         let queued = queued.filter(|cell| cell.state == CellState::Queued);
         queued.is_some_and(|cell| match self.recall(node, self.step_of(cell)) {
-            Recall::Wait => true,
+            // What a journal knows is taken in this entry.
+            Recall::Wait | Recall::Adopt(..) | Recall::Settle(..) => true,
             Recall::Unknown => self.head.held.is_some(),
-            Recall::Offer | Recall::Adopt(..) | Recall::Settle(..) | Recall::Passed => false,
+            Recall::Offer | Recall::Passed => false,
         })
     }
 

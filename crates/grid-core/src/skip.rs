@@ -14,10 +14,10 @@ impl Turn<'_> {
         let to = StepIndex(from.0 + count);
         self.take_known(id, position, from, to, true);
         let Some(job) = self.state.jobs.get(&id) else { return };
-        let ahead = job.cells[position].ahead.map(|ahead| ahead.step);
+        let leased = job.lease_of(&job.cells[position]).map(|(lease, _)| lease.step);
         let is_open = |step: &StepIndex| {
             !job.is_done(*step, position)
-                && ahead != Some(*step)
+                && leased != Some(*step)
                 && (job.head.restored.is_none() || self.recorded(id, position, *step).is_none())
         };
         let open: Vec<_> = (from.0..to.0).map(StepIndex).filter(is_open).collect();

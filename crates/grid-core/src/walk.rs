@@ -176,6 +176,11 @@ impl Turn<'_> {
             let Some(job) = self.state.jobs.get(&id) else { return };
             if let Some(reason) = job.skips(position, task) {
                 self.skip_steps(id, position, step, 1, &reason);
+                let cell = self.state.jobs.get(&id).map(|job| &job.cells[position]);
+                if cell.is_some_and(|cell| cell.ahead.is_none() && matches!(cell.state, CellState::Leased { .. })) {
+                    // E2: its worker runs it, and goes on from here when it has ended.
+                    return self.touch_cell(id, position);
+                }
             } else if job.cells[position].ahead.is_some() {
                 // W7: it goes on when its node has ended what it runs.
                 return self.touch_cell(id, position);

@@ -240,3 +240,24 @@ fn e2_an_unresolved_step_does_not_keep_a_later_one_from_being_recorded() {
     world.resolve(job, 0, 2, crate::commands::Verdict::Success).unwrap();
     assert_eq!(world.rows_of(job)[&(1, 1)], Outcome::Success);
 }
+
+#[test]
+fn e2_a_trip_while_a_pending_job_starts_leaves_what_journals_know_of_its_pipeline() {
+    let mut world = World::with_nodes(2);
+    world.set_quotas(1, 9);
+    world.submit("all", vec![echo()]);
+    let job = world.submit("all", vec![pipeline(vec![once(), once(), once()])]);
+    world.set_quotas(9, 9);
+    world.restore(1);
+    world.come_back_as(1, b"lost", b"restarted");
+    world.report_journal(1, &[job], &[]).unwrap();
+    world.return_whole(2, &[job], &[(named(2, job, 0), SUCCESS), (named(2, job, 1), None)]);
+    world.confirm(job, None).unwrap();
+    assert_eq!((world.count(job, 1, Outcome::Running), world.revoked()), (1, vec![]));
+    world.succeed(named(2, job, 1));
+    assert_eq!(world.status(job), JobStatus::Failed);
+    let rows = world.rows_of(job);
+    let outcomes = |node| [0, 1, 2].map(|step| rows[&(step, node)]);
+    assert_eq!(outcomes(1), [Outcome::Unknown, Outcome::Skipped, Outcome::Skipped]);
+    assert_eq!(outcomes(2), [Outcome::Success, Outcome::Success, Outcome::Skipped]);
+}
