@@ -79,7 +79,7 @@ fn l2_a_downgraded_controller_refuses_its_folder_and_the_others_go_on() {
         assert!(!trio.server(&older).process().wait_exit(LIMIT).success());
         let said = trio.server(&older).process().log_text();
         let wanted = format!("written by a newer grid (feature level {NEXT}, this one knows {FEATURE_LEVEL})");
-        for part in [wanted.as_str(), "start that grid, or a newer one, on this folder"] {
+        for part in [wanted.as_str(), "start that grid, or a newer one, with it"] {
             assert!(said.contains(part), "{said}");
         }
         run_one(&trio, &format!("two-go-on-{closed_in_order}"));
