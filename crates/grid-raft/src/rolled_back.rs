@@ -69,9 +69,10 @@ impl Started {
 
     /// The entry that this member has acknowledged and does not have.
     async fn missing(&self, replies: &[(u64, peer::ProbeReply)]) -> Option<Missing> {
-        // Asked after the replies: the log can only have grown since they were written.
-        let term = self.raft.with_raft_state(|state| state.vote_ref().leader_id.term).await.ok()?;
+        // Asked after the replies: the log can only have grown since they were written. The term comes last: if it is still not
+        // above that of a reply, no later leader has truncated the log before its end was looked at.
         let last = self.log_size.last();
+        let term = self.raft.with_raft_state(|state| state.vote_ref().leader_id.term).await.ok()?;
         replies.iter().find_map(|(_, reply)| {
             // A later leader may have truncated it.
             let acknowledged = reply.acknowledged.filter(|_| reply.term >= term);

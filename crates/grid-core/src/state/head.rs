@@ -119,7 +119,8 @@ impl Restored {
     /// As of the restore that began this generation. Epochs of leaders begin with its time in seconds.
     pub(crate) fn by(meta: &Meta, rerun_once: bool) -> Self {
         let LeaderEpoch { generation, n } = meta.leadership.epoch;
-        Self { generation, rerun_once, epochs_from: JobEpoch(n.saturating_mul(EPOCHS_A_SECOND)) }
+        // Leaves room for the epochs that follow, whatever the clock said.
+        Self { generation, rerun_once, epochs_from: JobEpoch(n.saturating_mul(EPOCHS_A_SECOND).min(u32::MAX / 2)) }
     }
 }
 

@@ -147,6 +147,8 @@ async fn first_message<T>(stream: &mut Streaming<T>) -> Result<Option<T>, Status
 
 /// The connection of a call may stay while the hub works on it, and afterwards if the hub accepted it.
 async fn proven<T, E>(caller: Option<Caller>, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    // One that was accepted before may carry a session: a refused call does not cut it off.
+    let caller = caller.filter(|caller| !caller.is_proven());
     caller.iter().for_each(Caller::prove);
     let answer = call.await;
     if answer.is_err() {

@@ -126,6 +126,11 @@ impl Caller {
         self.shared.is_proven.store(true, Ordering::Release);
     }
 
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.shared.is_proven()
+    }
+
     /// The call was refused after all: its connection has as long as a new one for a valid call.
     pub fn disprove(&self) {
         self.shared.is_proven.store(false, Ordering::Release);
