@@ -32,7 +32,7 @@ cargo xtask CHORE [ARGS]
   docs          write the generated pages of docs/ anew (a test checks that they are current)
   fixtures      write fixtures/vN for this feature level, unless they are there; old ones are never touched
   fuzz [S]      feed mutated messages to the decoders of the worker and Raft ports for S seconds (600)
-  hostile [S]   attack every port of a cluster under load for S seconds (300); `test` does it for 20
+  hostile [S]   attack every port of a cluster under load for S seconds (300); `test` does it for 10
   size          list files with more than 400 lines of production code; only warns
 
 Tests that start real processes look for the binaries beside the test executable;

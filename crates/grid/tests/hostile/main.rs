@@ -3,7 +3,7 @@
 //! Three controllers and their workers run jobs of `once` steps while attackers speak raw HTTP/2, gRPC, Raft messages and
 //! HTTP to every port: valid, stale, forged, oversized, out of order, in floods. Meanwhile and afterwards:
 //! - no process panics or ends, and no leader is deposed;
-//! - memory stays within 100 MiB of its level;
+//! - memory stays within 100 MiB of its level (200 MiB in the short run);
 //! - every acknowledged job ends `completed`, and no step was recorded twice;
 //! - `/status` counts the refusals.
 //!
@@ -31,7 +31,10 @@ use target::Target;
 /// One bounded attack on one controller.
 type Attack = (&'static str, fn(&Target, &mut Dice));
 
-const ATTACKERS: u64 = 6;
+/// From this on it is the long run, with all attackers and the strict bound of memory.
+const LONG_SECONDS: u64 = 60;
+/// The short run shares a small machine with other work.
+const ATTACKERS: (u64, u64) = (3, 6);
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
@@ -39,7 +42,9 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
-    let seconds = number("GRID_HOSTILE_SECONDS").unwrap_or(20);
+    let seconds = number("GRID_HOSTILE_SECONDS").unwrap_or(10);
+    let is_long = seconds >= LONG_SECONDS;
+    let attackers = if is_long { ATTACKERS.1 } else { ATTACKERS.0 };
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs());
     let seed = number("GRID_HOSTILE_SEED").unwrap_or_else(clock);
     println!("GRID_HOSTILE_SEED={seed} GRID_HOSTILE_SECONDS={seconds}");
@@ -47,7 +52,7 @@ fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
     let mut trio = Trio::start_with("--max-concurrent 6", &workers);
     let load = Load::new(&trio);
     load.warm_up(&trio);
-    let watch = Watch::new(&trio);
+    let watch = Watch::new(&trio, is_long);
     let targets = target::all(&mut trio);
     let attacks: Vec<Attack> = [peers::ATTACKS, workers::ATTACKS, api::ATTACKS].concat();
 
@@ -56,7 +61,7 @@ fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
     let counts = Mutex::new(BTreeMap::<&str, u64>::new());
     thread::scope(|scope| {
         let loading = scope.spawn(|| load.run(&trio, &over));
-        let attackers: Vec<_> = (0..ATTACKERS)
+        let attackers: Vec<_> = (0..attackers)
             .map(|i| {
                 let (targets, attacks, counts) = (&targets, &attacks, &counts);
                 scope.spawn(move || {
