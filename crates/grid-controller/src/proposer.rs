@@ -191,7 +191,7 @@ async fn run(
         // What arrives while both places are taken joins this entry.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         if *mode.borrow() == Mode::Nothing {
-            // E7: it was closed while this waited for a place. Whoever holds a place is waited for by `close`.
+            // E7: it was closed while this waited for a place. `close` waits for every request that holds a place.
             left_over = Some(first);
             continue;
         }

@@ -100,6 +100,6 @@ mod tests {
         let unused = Unused { tombstones, ..Unused::default() };
         assert_eq!(unused_nodes(&state, AGENT_SILENT_MS - 1), unused, "the agent may come back");
         let unused = Unused { silent_agents: [NodeOrd(3)].into(), ..unused };
-        assert_eq!(unused_nodes(&state, AGENT_SILENT_MS), unused, "a worker stays, and whoever is there");
+        assert_eq!(unused_nodes(&state, AGENT_SILENT_MS), unused, "a worker stays, and so does a node that is there");
     }
 }

@@ -146,7 +146,7 @@ impl Sink {
     }
 
     pub fn put(&mut self, text: &Safe) {
-        // Nobody is left to be told if stderr is gone; the exit code still tells.
+        // If stderr is gone, too, only the exit code is left.
         let _ = self.0.write_all(text.as_str().as_bytes()).and_then(|()| self.0.flush());
     }
 }

@@ -56,7 +56,7 @@ fn exit_code(end: &JobDoc, fail_on_skipped: bool) -> u8 {
     u8::from(end.status != JobStatus::Completed || (fail_on_skipped && end.skipped_offline > 0))
 }
 
-/// How the job ended counts for more than an answer that could not be written, which was told.
+/// How the job ended counts for more than an answer that could not be written, which was reported.
 fn worse(job: u8, written: u8) -> u8 {
     if job == 0 { written } else { job }
 }

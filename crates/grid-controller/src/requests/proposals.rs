@@ -58,7 +58,7 @@ impl Controller {
     pub(super) async fn moved(&self, namespace: &str, job: JobId, command: Command) -> Result<JobStateDoc, Refusal> {
         let replied = self.propose(&command).await;
         if let Err(NoReply::Rejected(Rejection::Ended { .. })) = &replied {
-            // A stub knows no namespace, and whoever asks in another one must not learn that the job exists.
+            // A stub has no namespace, and a client of another one must not learn that the job exists.
             self.job(namespace, job, None).await?;
         }
         match replied.map_err(refused)? {

@@ -1,4 +1,4 @@
-//! The table of refusals: why a command had no effect, as whoever asked is answered.
+//! The table of refusals: why a command had no effect, as the client is answered.
 
 use grid_core::Rejection;
 use grid_types::{Code, Faults, JobId, NodeId};

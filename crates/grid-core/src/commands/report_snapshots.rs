@@ -2,7 +2,7 @@
 //!
 //! A snapshot that fails is tried again and costs only a longer log, so nobody is stopped by it; but a disk that stays full
 //! ends a controller one day, and an operator wants to know before. The state has which controllers were reported, so that
-//! a problem is one event when it begins and one when it is over, however often it is tried and whoever leads meanwhile.
+//! a problem is one event when it begins and one when it is over, however often it is tried and however often the leader changes.
 //! Not here: who asks the controllers (`grid-controller::snapshots`).
 
 use grid_types::limits::MAX_WORD_BYTES;

@@ -223,7 +223,7 @@ fn issue13_18_a_member_whose_log_was_rolled_back_says_so_and_does_not_vote() {
     run(&trio, "three-again");
 }
 
-/// The leader that got the acknowledgements has lost its memory; the third one was told of them with its heartbeats.
+/// The leader that got the acknowledgements has lost its memory; the third one received them with heartbeats.
 #[test]
 fn issue13_18_a_rolled_back_log_is_noticed_although_its_leader_is_gone() {
     let mut trio = Trio::start(&[("w1", "")]);

@@ -1,4 +1,4 @@
-//! A machine gone bad, and whoever looks at it in a terminal: nothing that it says may touch the terminal.
+//! A compromised machine, and an operator who looks at it in a terminal: none of its text may control the terminal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

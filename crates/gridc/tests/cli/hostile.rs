@@ -1,4 +1,4 @@
-//! A controller, or whoever answers in its place, that puts control characters into every text: nothing of it may reach
+//! A controller, or a server in its place, that puts control characters into every text: nothing of it may reach
 //! a terminal as a command, whatever the verb, the format and the way it fails.
 
 use grid_testkit::{Typed, on_terminal};

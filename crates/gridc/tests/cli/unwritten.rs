@@ -1,4 +1,4 @@
-//! An answer that cannot be written is told, and never as one of the codes that say how the command went.
+//! An answer that cannot be written is reported, and never by one of the exit codes that say how the command went.
 
 use std::fs::File;
 
