@@ -23,6 +23,7 @@ mod cluster;
 mod dev;
 mod dice;
 mod gridc;
+pub mod http2;
 mod job;
 mod netns;
 mod ports;

@@ -3,52 +3,13 @@
 //!
 //! HTTP/2 is written by hand here: a client library would not send what has to be refused.
 
+use grid_testkit::http2::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, call, frame, hello,
+};
 use grid_testkit::spec::{echo, job, sleep};
 use grid_testkit::{Cluster, LIMIT, Raw, ensure, wait_until};
 
 use crate::bad_input::{assert_unharmed, one_node};
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
-pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a small payload").to_be_bytes();
-    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-pub fn hello() -> Vec<u8> {
-    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
-}
-
-/// HPACK without its table: each header literal.
-pub fn call(stream: u32, path: &str) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":authority", "x"),
-        (":path", path),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-    ] {
-        block.push(0);
-        for text in [name, value] {
-            block.push(u8::try_from(text.len()).expect("short"));
-            block.extend(text.as_bytes());
-        }
-    }
-    frame(HEADERS, END_HEADERS, stream, &block)
-}
 
 pub fn message(claimed: u32, bytes: &[u8]) -> Vec<u8> {
     [&[0][..], &claimed.to_be_bytes(), bytes].concat()

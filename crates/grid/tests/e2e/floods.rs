@@ -6,15 +6,12 @@ use std::net::TcpStream;
 use std::thread::JoinHandle;
 
 use grid_proto::v1;
+use grid_testkit::http2::{ACK, DATA, PING, call, frame, hello};
 use grid_testkit::spec::{echo, job};
 use grid_testkit::{Api, LIMIT, Raw, Trio, ensure, wait_until};
 
-use crate::bad_peers::{call, frame, hello, message};
+use crate::bad_peers::message;
 use crate::hostile_workers::peer::Peer;
-
-const DATA: u8 = 0;
-const PING: u8 = 6;
-const ACK: u8 = 1;
 
 /// Sends `bytes`, and stays for as long as it may: it answers every ping.
 fn stubborn(port: u16, bytes: Vec<u8>) -> JoinHandle<()> {

@@ -3,10 +3,11 @@
 use std::net::TcpStream;
 
 use grid_testkit::Dice;
+use grid_testkit::http2::{END_HEADERS, HEADERS, PING, call, call_with, frame, hello};
 
 use crate::Attack;
 use crate::target::Target;
-use crate::wire::{Connection, END_HEADERS, HEADERS, Message, PING, base64, call, call_with, frame, hello};
+use crate::wire::{Connection, Message, base64};
 
 pub const ATTACKS: &[Attack] = &[
     ("peer: votes", votes),

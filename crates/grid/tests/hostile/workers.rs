@@ -1,10 +1,11 @@
 //! The workers' port, spoken to by a client that is no worker, and by a worker gone bad.
 
 use grid_testkit::Dice;
+use grid_testkit::http2::call;
 
 use crate::Attack;
 use crate::target::Target;
-use crate::wire::{Connection, Fields, Message, call};
+use crate::wire::{Connection, Fields, Message};
 
 pub const ATTACKS: &[Attack] = &[
     ("worker: a guessed session", guessed_session),
