@@ -17,7 +17,7 @@
 //! ```
 //!
 //! "Complete" means: the process that answers is the one that the backup knows, with the same journal, it has dropped
-//! nothing of this job or a later one, and it has not forgotten the job. The process matters because a folder that was put
+//! nothing of this job or a later one. The process matters because a folder that was put
 //! back from an older copy has the right journal id and lacks what ran since the copy.
 //! While a job is held only what journals know is recorded; nothing is offered and nothing becomes unknown.
 //! Not here: holding and releasing (`hold`), the command that carries the answer (`ReportJournal`).

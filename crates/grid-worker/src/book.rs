@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            offer                   on disk         granted (once)
-//!   (none) --------> Queued --> Starting --> Asking --------> Running --> Over --final answer--> settled --Forget--> tombstone
+//!   (none) --------> Queued --> Starting --> Asking --------> Running --> Over --final answer--> settled --Forget--> forgotten
 //!      |                \           \          \                 |          ^
 //!      '---- revoke -----+-----------+----------+--> Over        '-- stop --'
 //! ```
@@ -19,11 +19,12 @@
 //! - W7 one lease of a job at a time, `slots` leases in all; the rest wait in order.
 //!
 //! Not here: sessions and reconnecting (`session`), running (`exec`), files (`journal`).
-//! The book keeps a bounded memory: a forgotten job shrinks to one tombstone for 24 h, and beyond [`MAX_SETTLED`] the
-//! oldest settled leases go even if their `Forget` never came, since it is a message that may be lost.
+//! The book keeps a bounded memory: the outcomes of a forgotten job stay for 24 h, and beyond [`MAX_SETTLED`] the oldest
+//! leases are dropped, forgotten ones first, then others even if their `Forget` never came, since it is a message that may be lost.
 
 mod begin;
 mod entry;
+mod forgotten;
 mod offers;
 mod recall;
 mod replay;
@@ -36,13 +37,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use grid_proto::v1;
 use grid_types::decl::EffectClass;
-use grid_types::{JobEpoch, JobId, LeaderEpoch, LeaseKey, SessionId};
+use grid_types::{JobId, LeaderEpoch, LeaseKey, SessionId};
 
 use crate::journal::{Ended, Group, Record, Status};
 use entry::{Entry, Phase, Settled};
+use forgotten::Forgotten;
 pub use offers::Heard;
 
-/// Leases settled but not forgotten, and tombstones of forgotten jobs.
+/// Settled leases, forgotten or not, and tombstones of forgotten jobs.
 pub const MAX_SETTLED: usize = 50_000;
 /// W2: how long a forgotten job is still known.
 pub const TOMBSTONE_MS: u64 = 24 * 3600 * 1000;
@@ -96,7 +98,7 @@ pub struct Book {
     /// Held leases (W5).
     leases: BTreeMap<LeaseKey, Entry>,
     settled: BTreeMap<LeaseKey, Settled>,
-    tombstones: BTreeMap<JobId, Tombstone>,
+    forgotten: Forgotten,
     /// Ran when the earlier process ended, and not held any more; with when they had started.
     interrupted: BTreeMap<LeaseKey, u64>,
     /// Wait for a slot or for another lease of their job.
@@ -121,15 +123,6 @@ pub struct Book {
     effects: Effects,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Tombstone {
-    epoch: JobEpoch,
-    /// By the wall clock, for who reads the journal; nothing depends on it.
-    at_ms: u64,
-    /// When this process first counted it.
-    since_mono_ms: Option<u64>,
-}
-
 impl Book {
     #[must_use]
     pub fn new(slots: u32) -> Self {
@@ -141,7 +134,7 @@ impl Book {
             starts_nothing: false,
             leases: BTreeMap::new(),
             settled: BTreeMap::new(),
-            tombstones: BTreeMap::new(),
+            forgotten: Forgotten::default(),
             interrupted: BTreeMap::new(),
             queue: VecDeque::new(),
             active: BTreeMap::new(),
@@ -208,9 +201,7 @@ impl Book {
     pub fn has_ended(&self, lease: &LeaseKey) -> bool {
         match self.leases.get(lease) {
             Some(entry) => entry.ended.is_some(),
-            None => {
-                self.settled.contains_key(lease) || self.tombstone_of(lease).is_some() || lease.job <= self.dropped_to
-            }
+            None => self.settled.contains_key(lease) || self.forgotten.covers(lease) || lease.job <= self.dropped_to,
         }
     }
 

@@ -38,7 +38,7 @@ pub struct ReportJournal {
 pub struct JournalOfJob {
     #[n(0)]
     pub job: JobId,
-    /// Leases up to this epoch were forgotten: they may have run.
+    /// Leases up to this epoch were dropped: those that are not named may have run.
     #[n(1)]
     pub forgotten: Option<JobEpoch>,
     #[n(2)]

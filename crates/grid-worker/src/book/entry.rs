@@ -1,9 +1,10 @@
 //! One lease in the book.
 
+use grid_types::LeaseKey;
 use grid_types::decl::EffectClass;
 
 use super::Work;
-use crate::journal::{Ended, Group};
+use crate::journal::{Ended, Group, Record};
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -88,6 +89,10 @@ impl Entry {
         self.tail = Some(tail);
         self.groups = Vec::new();
     }
+
+    pub(super) fn settled(self, at_ms: u64) -> Settled {
+        Settled { ended: self.ended, revoked: self.revoked, at_ms }
+    }
 }
 
 impl Settled {
@@ -99,4 +104,16 @@ impl Settled {
         entry.revoked = self.revoked;
         entry
     }
+
+    /// What has to be replayed for it.
+    pub(super) fn records(&self, lease: LeaseKey) -> impl Iterator<Item = Record> + use<> {
+        let settled = Record::Settled { lease, at_ms: self.at_ms };
+        outcome(lease, self.ended.as_ref(), self.revoked).chain([settled])
+    }
+}
+
+/// How it ended and whether it was revoked, as records.
+pub(super) fn outcome(lease: LeaseKey, ended: Option<&Ended>, revoked: bool) -> impl Iterator<Item = Record> + use<> {
+    let ended = ended.map(|ended| Record::Ended { lease, ended: ended.clone() });
+    ended.into_iter().chain(revoked.then_some(Record::Revoked { lease }))
 }

@@ -6,7 +6,7 @@ use grid_proto::v1;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, StepIndex};
 
 use super::entry::{Entry, Phase, Settled};
-use super::{Book, Now, Tombstone, Work};
+use super::{Book, Now, Work};
 use crate::journal::{Ended, Record, Status};
 
 /// A Retry is reported again after this.
@@ -82,18 +82,18 @@ impl Book {
 
     fn settle(&mut self, lease: LeaseKey, at_ms: u64) {
         let Some(entry) = self.remove(lease) else { return };
-        self.settled.insert(lease, Settled { ended: entry.ended, revoked: entry.revoked, at_ms });
+        self.settled.insert(lease, entry.settled(at_ms));
         self.write(Record::Settled { lease, at_ms });
         self.bound_memory();
     }
 
     pub(super) fn revoke(&mut self, lease: LeaseKey, now: Now) {
-        if let Some(settled) = self.settled.remove(&lease) {
+        if let Some(settled) = self.take_settled(&lease) {
             // The leader compared lists before its own answer arrived. What is settled may not be on disk yet, so this
             // revoke is confirmed like any other.
             self.leases.insert(lease, settled.reopen());
         }
-        let buried = self.tombstone_of(&lease).map(|_| forgotten(now));
+        let buried = self.forgotten.covers(&lease).then(|| forgotten(now));
         let interrupted = self.interrupted.remove(&lease).map(|started_at_ms| {
             Ended::without_run(Status::Cancelled, "its worker was restarted while it ran", started_at_ms)
         });
@@ -119,19 +119,20 @@ impl Book {
         self.leave_slot(lease, now);
     }
 
-    /// The job ended in this epoch: nobody will ask for its leases again. What still runs stays; the leader revokes it
+    /// The job ended in this epoch: only a controller that was restored from an older backup asks for its leases again. What still runs stays; the leader revokes it
     /// (W5). A later epoch is a run that was resumed since, and its results are news.
     fn forget(&mut self, job: JobId, ended_in: JobEpoch, at_ms: u64) {
         let over = self.leases.range(of_job(job)).filter(|(_, entry)| entry.is_over()).map(|(lease, _)| *lease);
         let over = over.chain(self.settled.range(of_job(job)).map(|(lease, _)| *lease));
         let over: Vec<_> = over.filter(|lease| lease.job_epoch <= ended_in).collect();
         let Some(epoch) = over.iter().map(|lease| lease.job_epoch).max() else { return };
-        for lease in over {
-            self.remove(lease);
-            self.settled.remove(&lease);
+        for lease in &over {
+            if let Some(entry) = self.remove(*lease) {
+                self.settled.insert(*lease, entry.settled(at_ms));
+            }
         }
-        self.bury(job, Tombstone { epoch, at_ms, since_mono_ms: None });
-        self.write(Record::Forgotten { job, epoch, at_ms });
+        self.bury(job, epoch, at_ms);
+        self.write(Record::Forgotten { job, epoch, at_ms, leases_kept: true });
         self.bound_memory();
     }
 
@@ -142,7 +143,7 @@ impl Book {
             tracing::warn!(%lease, session = offer.session, "an offer of another session is ignored");
             return;
         }
-        if let Some(settled) = self.settled.remove(&lease) {
+        if let Some(settled) = self.take_settled(&lease) {
             self.leases.insert(lease, settled.reopen());
             self.say(lease);
             return;
@@ -158,7 +159,7 @@ impl Book {
         if offer.restored {
             // The leader has asked about the job and decided; what the journal says of other leases does not count.
             self.take(lease, offer, now);
-        } else if self.tombstone_of(&lease).is_some() {
+        } else if self.forgotten.covers(&lease) {
             // It may have run here; nobody knows any more. An answer at least ends it.
             self.over_at_once(lease, forgotten(now));
         } else if self.newest_epoch(lease.job) > Some(lease.job_epoch) {
@@ -182,15 +183,15 @@ impl Book {
         self.fill_slots(now);
     }
 
-    pub(super) fn tombstone_of(&self, lease: &LeaseKey) -> Option<&Tombstone> {
-        self.tombstones.get(&lease.job).filter(|tombstone| tombstone.epoch >= lease.job_epoch)
+    /// Takes out a lease whose outcome is known and final, forgotten or not.
+    pub(super) fn take_settled(&mut self, lease: &LeaseKey) -> Option<Settled> {
+        self.settled.remove(lease).or_else(|| self.forgotten.take(lease))
     }
 
     fn newest_epoch(&self, job: JobId) -> Option<JobEpoch> {
         let held = self.leases.range(of_job(job)).next_back().map(|(lease, _)| lease.job_epoch);
         let settled = self.settled.range(of_job(job)).next_back().map(|(lease, _)| lease.job_epoch);
-        let buried = self.tombstones.get(&job).map(|tombstone| tombstone.epoch);
-        held.max(settled).max(buried)
+        held.max(settled).max(self.forgotten.epoch_of(job))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tells a restored controller what the journal knows about jobs that its backup brought back (E2).
 //!
-//! Everything that is known of an asked job is named: leases that the worker has, leases that were settled, and that the
-//! job was forgotten. A lease that was revoked before it started is not named, because nothing of it ran; nor is a `once` lease that
+//! Everything that is known of an asked job is named: leases that the worker has, leases that were settled, also those that
+//! were forgotten since and are still kept, and up to which epoch some of them were dropped. A lease that was revoked before it started is not named, because nothing of it ran; nor is a `once` lease that
 //! has not been granted (W3): named, it would count as running, and its `Begin` would be granted while its job is held. What was
 //! dropped for good is behind the mark `dropped_to`.
 
@@ -43,10 +43,11 @@ impl Book {
             .range(of_job(job))
             .filter(|(_, entry)| !entry.must_ask())
             .map(|(lease, _)| v1::JournalLease { lease: Some((*lease).into()), ..Default::default() });
-        let settled = self.settled.range(of_job(job)).filter_map(|(lease, settled)| ended(lease, settled));
+        let settled = self.settled.range(of_job(job)).chain(self.forgotten.leases_of(job));
+        let settled = settled.filter_map(|(lease, settled)| ended(lease, settled));
         v1::JobJournal {
             job_id: job.0,
-            forgotten_epoch: self.tombstones.get(&job).map_or(0, |tombstone| tombstone.epoch.0),
+            forgotten_epoch: self.forgotten.dropped_epoch_of(job).0,
             leases: held.chain(settled).collect(),
         }
     }
@@ -54,8 +55,7 @@ impl Book {
     fn newest_job(&self) -> JobId {
         let held = self.leases.last_key_value().map(|(lease, _)| lease.job);
         let settled = self.settled.last_key_value().map(|(lease, _)| lease.job);
-        let buried = self.tombstones.last_key_value().map(|(job, _)| *job);
-        held.max(settled).max(buried).unwrap_or(JobId(0)).max(self.dropped_to)
+        held.max(settled).max(self.forgotten.newest_job()).unwrap_or(JobId(0)).max(self.dropped_to)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The book across restarts: from the journal's records and back, and how much of the past is kept.
 
 use grid_types::decl::EffectClass;
-use grid_types::{JobId, LeaseKey};
+use grid_types::{JobEpoch, JobId, LeaseKey};
 
-use super::entry::{Entry, Phase, Settled};
+use super::entry::{Entry, Phase, Settled, outcome};
 use super::offers::of_job;
-use super::{Book, Interrupted, MAX_SETTLED, TOMBSTONE_MS, Tombstone};
+use super::{Book, Interrupted, MAX_SETTLED};
 use crate::journal::{Ended, Record, Status};
 
 impl Book {
@@ -29,7 +29,7 @@ impl Book {
                 entry.tail = None;
             }
             Record::Revoked { lease } => {
-                if let Some(settled) = self.settled.remove(&lease) {
+                if let Some(settled) = self.take_settled(&lease) {
                     self.leases.insert(lease, settled.reopen());
                 }
                 self.leases.entry(lease).or_insert_with(Entry::unseen).revoked = true;
@@ -38,22 +38,25 @@ impl Book {
             Record::Settled { lease, at_ms } => {
                 // Without an entry it was reopened, which is not recorded, and settled again: what is known of it stays.
                 let settled = match self.leases.remove(&lease) {
-                    Some(entry) => Settled { ended: entry.ended, revoked: entry.revoked, at_ms },
-                    None => match self.settled.remove(&lease) {
+                    Some(entry) => entry.settled(at_ms),
+                    None => match self.take_settled(&lease) {
                         Some(known) => Settled { at_ms, ..known },
                         None => Settled { ended: None, revoked: true, at_ms },
                     },
                 };
                 self.settled.insert(lease, settled);
             }
-            Record::Forgotten { job, epoch, at_ms } => {
-                self.leases.retain(|lease, entry| lease.job != job || lease.job_epoch > epoch || !entry.is_over());
-                let settled = self.settled.range(of_job(job)).map(|(lease, _)| *lease);
-                let gone: Vec<LeaseKey> = settled.filter(|lease| lease.job_epoch <= epoch).collect();
-                for lease in gone {
-                    self.settled.remove(&lease);
+            Record::Forgotten { job, epoch, at_ms, leases_kept } => {
+                let over = self.leases.range(of_job(job)).filter(|(_, entry)| entry.is_over()).map(|(lease, _)| *lease);
+                let over: Vec<LeaseKey> = over.filter(|lease| lease.job_epoch <= epoch).collect();
+                for lease in over {
+                    let entry = self.leases.remove(&lease);
+                    self.settled.extend(entry.map(|entry| (lease, entry.settled(at_ms))));
                 }
-                self.bury(job, Tombstone { epoch, at_ms, since_mono_ms: None });
+                self.bury(job, epoch, at_ms);
+                if !leases_kept {
+                    self.forgotten.drop_leases(job, epoch);
+                }
             }
             Record::Dropped { up_to } => self.dropped_to = self.dropped_to.max(up_to),
         }
@@ -96,28 +99,15 @@ impl Book {
     pub fn snapshot(&self) -> impl Iterator<Item = Record> {
         let dropped = Some(self.dropped_to).filter(|job| job.0 > 0).map(|up_to| Record::Dropped { up_to });
         let epoch = std::iter::once(Record::Epoch(self.epoch)).chain(dropped);
-        let tombstones = self.tombstones.iter().map(|(job, tombstone)| Record::Forgotten {
-            job: *job,
-            epoch: tombstone.epoch,
-            at_ms: tombstone.at_ms,
-        });
-        let settled = self.settled.iter().flat_map(|(lease, settled)| {
-            let settled_at = Record::Settled { lease: *lease, at_ms: settled.at_ms };
-            past(*lease, settled.ended.as_ref(), settled.revoked).into_iter().chain([settled_at])
-        });
-        epoch.chain(tombstones).chain(settled).chain(self.leases.iter().flat_map(|(lease, entry)| held(*lease, entry)))
+        let settled = self.settled.iter().flat_map(|(lease, settled)| settled.records(*lease));
+        let held = self.leases.iter().flat_map(|(lease, entry)| held(*lease, entry));
+        // What is settled after the `Forget` of its job, because the leader asked again, comes after it.
+        epoch.chain(self.forgotten.records()).chain(settled).chain(held)
     }
 
-    /// W2: tombstones last a day, a whole one again after a restart: only the monotonic clock is believed (W6), and it does
-    /// not outlive the process. Their number is bounded anyway. Call now and then.
+    /// W2: forgotten jobs last a day, and their number is bounded anyway. Call now and then.
     pub fn expire(&mut self, mono_ms: u64) {
-        let mut dropped = None;
-        self.tombstones.retain(|job, tombstone| {
-            let since = *tombstone.since_mono_ms.get_or_insert(mono_ms);
-            let is_kept = mono_ms.saturating_sub(since) < TOMBSTONE_MS;
-            dropped = dropped.max((!is_kept).then_some(*job));
-            is_kept
-        });
+        let dropped = self.forgotten.expire(mono_ms);
         self.note_dropped(dropped);
     }
 
@@ -129,27 +119,24 @@ impl Book {
         }
     }
 
-    pub(super) fn bury(&mut self, job: JobId, tombstone: Tombstone) {
-        let epoch = self.tombstones.get(&job).map_or(tombstone.epoch, |old| old.epoch.max(tombstone.epoch));
-        self.tombstones.insert(job, Tombstone { epoch, ..tombstone });
+    /// Moves what is settled of the job up to `epoch` to the forgotten leases.
+    pub(super) fn bury(&mut self, job: JobId, epoch: JobEpoch, at_ms: u64) {
+        let is_buried = |lease: &LeaseKey, _: &mut Settled| lease.job_epoch <= epoch;
+        let leases = self.settled.extract_if(of_job(job), is_buried).collect();
+        self.forgotten.bury(job, epoch, at_ms, leases);
     }
 
     pub(super) fn bound_memory(&mut self) {
-        // Job ids rise with time, so the first keys are the oldest.
         let mut dropped = None;
-        while self.settled.len() > MAX_SETTLED {
-            dropped = dropped.max(self.settled.pop_first().map(|(lease, _)| lease.job));
+        while self.settled.len() + self.forgotten.lease_count() > MAX_SETTLED {
+            if !self.forgotten.drop_oldest_lease() {
+                // Job ids rise with time, so the first keys are the oldest.
+                dropped = dropped.max(self.settled.pop_first().map(|(lease, _)| lease.job));
+            }
         }
-        while self.tombstones.len() > MAX_SETTLED {
-            dropped = dropped.max(self.tombstones.pop_first().map(|(job, _)| job));
-        }
+        dropped = dropped.max(self.forgotten.drop_jobs_beyond(MAX_SETTLED));
         self.note_dropped(dropped);
     }
-}
-
-fn past(lease: LeaseKey, ended: Option<&Ended>, revoked: bool) -> Vec<Record> {
-    let ended = ended.map(|ended| Record::Ended { lease, ended: ended.clone() });
-    ended.into_iter().chain(revoked.then_some(Record::Revoked { lease })).collect()
 }
 
 fn held(lease: LeaseKey, entry: &Entry) -> Vec<Record> {
@@ -158,6 +145,6 @@ fn held(lease: LeaseKey, entry: &Entry) -> Vec<Record> {
         records.push(Record::Started { lease, effect: entry.effect, at_ms: entry.started_at_ms });
         records.extend(entry.groups.iter().map(|group| Record::Forked { lease, group: *group }));
     }
-    records.extend(past(lease, entry.ended.as_ref(), entry.revoked));
+    records.extend(outcome(lease, entry.ended.as_ref(), entry.revoked));
     records
 }

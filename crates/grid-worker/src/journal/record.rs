@@ -50,7 +50,7 @@ pub enum Record {
         #[n(1)]
         at_ms: u64,
     },
-    /// The job ended; what was known of its leases up to this epoch is dropped.
+    /// The job ended, and the leader asks no more about its leases up to this epoch.
     #[n(6)]
     Forgotten {
         #[n(0)]
@@ -59,6 +59,10 @@ pub enum Record {
         epoch: JobEpoch,
         #[n(2)]
         at_ms: u64,
+        /// What the records before this one say about these leases is kept. Older versions dropped it.
+        #[n(3)]
+        #[cbor(default)]
+        leases_kept: bool,
     },
     /// Of jobs up to this one something was dropped for good (W2): what is not named may have run.
     #[n(7)]

@@ -30,7 +30,7 @@ fn records() -> Vec<Record> {
             },
         },
         Record::Settled { lease: lease(1), at_ms: 9 },
-        Record::Forgotten { job: JobId(1), epoch: JobEpoch(1), at_ms: 10 },
+        Record::Forgotten { job: JobId(1), epoch: JobEpoch(1), at_ms: 10, leases_kept: true },
     ]
 }
 

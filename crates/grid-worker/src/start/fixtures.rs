@@ -11,7 +11,7 @@ use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeId, StepIndex};
 
 use super::open_journal;
-use crate::book::Book;
+use crate::book::{Book, Now};
 use crate::folder::Folder;
 use crate::journal::{Ended, Group, Record, Status};
 use crate::process::{Processes, SystemProcesses};
@@ -42,13 +42,17 @@ async fn w3_the_journals_of_every_version_still_answer() {
         for name in FILES {
             fs::copy(folder(version).join(name), copy.path().join(name)).unwrap();
         }
-        let (node, book) = opened(copy.path()).await;
+        let (node, mut book) = opened(copy.path()).await;
         assert_eq!(node.node_id().as_str(), "n1", "version {version}");
         assert_eq!(node.replaced_journal_id(), None, "it is the same journal");
         assert_eq!(book.epoch(), LeaderEpoch::from_wire(7));
         let held: Vec<u64> = (1..=6).filter(|job| book.holds(&lease(*job))).collect();
         // A once-only step that was interrupted, a result that nobody has answered, a revoke to confirm.
         assert_eq!(held, [1, 3, 5]);
+        // Job 6 was forgotten, and these versions dropped its leases.
+        book.ask_about(&[6]);
+        let journal = book.outgoing(Now::default(), false, |_| Vec::new()).journal.unwrap();
+        assert_eq!((journal.jobs[0].forgotten_epoch, journal.jobs[0].leases.len()), (1, 0));
     }
 }
 
@@ -89,7 +93,7 @@ async fn write(folder: &Path) {
         Record::Revoked { lease: lease(5) },
         started(6, EffectClass::Pure),
         ended(6),
-        Record::Forgotten { job: JobId(6), epoch: JobEpoch(1), at_ms: 1_790_000_000_200 },
+        Record::Forgotten { job: JobId(6), epoch: JobEpoch(1), at_ms: 1_790_000_000_200, leases_kept: true },
     ];
     journal.append(&records).unwrap();
     drop(journal);

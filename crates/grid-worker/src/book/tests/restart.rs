@@ -87,7 +87,7 @@ fn compaction_loses_nothing_that_matters() {
         for record in records {
             book.replay(record);
         }
-        format!("{:?} {:?} {:?} {:?}", book.epoch, book.leases, book.settled, book.tombstones)
+        format!("{:?} {:?} {:?} {:?}", book.epoch, book.leases, book.settled, book.forgotten)
     };
     let compacted: Vec<Record> = bench.book.snapshot().collect();
     assert_eq!(read(compacted.clone()), read(bench.journal.clone()));
