@@ -16,7 +16,7 @@ type Stage = (&'static str, fn() -> Result<()>);
 const STAGES: &[Stage] = &[
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", clippy),
-    ("deps", deps::run),
+    ("deps", || deps::run(&[])),
     ("size", size::run),
     ("test", || test::run(&[])),
 ];

@@ -1,6 +1,6 @@
-//! `cargo xtask deps`: dependencies between crates point one way.
+//! `cargo xtask deps`: dependencies between crates point one way, and so do imports between the modules of a crate.
 //!
-//! The two tables below are the whole policy; the rest reads `cargo tree`.
+//! `modules` checks the modules. For crates the two tables below are the whole policy; the rest reads `cargo tree`.
 //! `MUST_NOT_REACH` looks at everything a crate pulls in, however far away,
 //! `ONLY_DIRECT_USER` at who names a crate in its own Cargo.toml.
 //! Only normal dependencies count: tests may use what they like.
@@ -8,6 +8,8 @@
 //!
 //! It asks `cargo tree` instead of reading the manifests, because a forbidden
 //! crate usually arrives through a third one, or behind a feature.
+
+mod modules;
 
 use anyhow::{Result, bail};
 
@@ -54,7 +56,24 @@ const MUST_NOT_REACH: &[Rule] = &[
 /// (crate, its only direct user, why)
 const ONLY_DIRECT_USER: &[(&str, &str, &str)] = &[("openraft", "grid-raft", "openraft's types stay inside grid-raft")];
 
-pub fn run() -> Result<()> {
+/// Checks both, or, with `cycles [CRATE]`, lists the imports that are part of a cycle.
+pub fn run(args: &[String]) -> Result<()> {
+    match args {
+        [] => check(),
+        [word] if word == "cycles" => list_cycles(None),
+        [word, krate] if word == "cycles" => list_cycles(Some(krate)),
+        _ => bail!("usage: cargo xtask deps [cycles [CRATE]]"),
+    }
+}
+
+fn list_cycles(krate: Option<&str>) -> Result<()> {
+    print!("{}", modules::list(krate)?);
+    Ok(())
+}
+
+fn check() -> Result<()> {
+    let roots = modules::check()?;
+    eprintln!("deps: the modules of {roots} crate roots have no unknown cycle");
     let mut broken = Vec::new();
     for rule in MUST_NOT_REACH {
         for found in reached(&tree(rule.krate, None)?, rule) {

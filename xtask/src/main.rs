@@ -28,7 +28,10 @@ cargo xtask CHORE [ARGS]
                                            cargo xtask test -- w3_started
                                            cargo xtask test --release
   ci            what .ci/run runs: fmt, clippy, deps, size, test; stops at the first that fails
-  deps          check that dependencies between crates point one way (table: xtask/src/deps.rs)
+  deps          check that dependencies between crates point one way (table: xtask/src/deps.rs) and that no
+                unknown cycle is between the modules of a crate (table: xtask/src/deps/modules.rs)
+  deps cycles [CRATE]
+                list the imports that are part of a cycle
   docs          write the generated pages of docs/ anew (a test checks that they are current)
   fixtures      write fixtures/vN for this feature level, unless they are there; old ones are never touched
   fuzz [S]      feed mutated messages to the decoders of the worker and Raft ports for S seconds (600)
@@ -56,13 +59,13 @@ fn main() -> ExitCode {
         }
         ("test", args) => test::run(args),
         ("ci", []) => ci::run(),
-        ("deps", []) => deps::run(),
+        ("deps", args) => deps::run(args),
         ("docs", []) => docs::run(),
         ("fixtures", []) => fixtures::run(),
         ("fuzz", args @ ([] | [_])) => fuzz::run(args.first().map(String::as_str)),
         ("hostile", args @ ([] | [_])) => hostile::run(args.first().map(String::as_str)),
         ("size", []) => size::run(),
-        ("ci" | "deps" | "docs" | "fixtures" | "size", [extra, ..]) => {
+        ("ci" | "docs" | "fixtures" | "size", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }

@@ -1,0 +1,139 @@
+//! Checks that the top-level modules of a crate import each other without a cycle.
+//!
+//! `KNOWN_CYCLES` is the whole policy: the modules that are still part of a cycle, by crate. The list can only shrink: a
+//! module that is not listed must not be in a cycle, and a module that has left its cycle must leave the list.
+//! `source` reads the imports, `graph` finds the cycles.
+//!
+//! Only production code counts: what is compiled only for tests may use any module. Imports between the parts of one
+//! top-level module are its own affair.
+//! The crate root is a module too, named `(root)`, if it has code of its own; re-exporting an item is not an import.
+
+mod graph;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use self::graph::Imports;
+use crate::shell::workspace_root;
+
+/// The modules that are in a cycle today: (crate, its modules).
+#[rustfmt::skip]
+const KNOWN_CYCLES: &[(&str, &[&str])] = &[
+    ("grid", &["cli", "join", "node", "server", "supervised"]),
+    ("grid-api", &["agents", "cluster", "document", "jobs", "nodes"]),
+    ("grid-bench", &["floors", "plot", "report", "swarm", "swarm_peer"]),
+    ("grid-controller", &["agents", "announce", "backups", "cluster", "control", "controller", "dispatch", "events", "folder", "gate", "ground", "hand_over", "hub", "journals", "leader", "levels", "logs", "output_desk", "plan", "pruner", "requests", "restore", "resume", "shared", "snapshots", "superseded", "ticker"]),
+    ("grid-core", &["apply", "changes", "commands", "effect", "entry", "plan", "state", "step_failed"]),
+    ("grid-folder", &["guard", "mount"]),
+    ("grid-raft", &["gate", "network", "peers", "rolled_back", "sender", "service", "start"]),
+    ("grid-store", &["cells", "load", "read", "runs", "store", "write"]),
+    ("grid-types", &["event", "reason"]),
+    ("grid-worker", &["backends", "environment", "exec", "facts", "process", "session", "worker"]),
+    ("gridc", &["(root)", "backend", "backup", "cluster", "decide", "events", "failure", "job", "live", "logs", "members", "node", "out", "plan", "run", "safe", "watch"]),
+];
+
+/// Checks every crate of the workspace; returns how many crate roots were read.
+pub fn check() -> Result<usize> {
+    let crates = read_workspace()?;
+    let faults: Vec<String> = crates.iter().flat_map(|(name, imports)| faults(name, imports, known(name))).collect();
+    if !faults.is_empty() {
+        bail!(
+            "imports between top-level modules form a cycle, or KNOWN_CYCLES (xtask/src/deps/modules.rs) is out of date\n\n{}",
+            faults.join("\n\n")
+        );
+    }
+    Ok(crates.len())
+}
+
+/// Lists every import that is part of a cycle, of one crate or of all: `cargo xtask deps cycles [CRATE]`.
+pub fn list(only: Option<&str>) -> Result<String> {
+    let mut text = String::new();
+    let mut found = false;
+    for (name, imports) in read_workspace()? {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        found = true;
+        for cycle in imports.cycles() {
+            let _ = writeln!(text, "{name}: {} modules form a cycle: {}", cycle.len(), names(&cycle));
+            for arc in imports.within(&cycle) {
+                let _ = writeln!(text, "  {arc}");
+            }
+        }
+    }
+    match only {
+        Some(only) if !found => bail!("no crate `{only}` in this workspace"),
+        _ if text.is_empty() => Ok("no cycle\n".to_owned()),
+        _ => Ok(text),
+    }
+}
+
+fn known(krate: &str) -> &'static [&'static str] {
+    KNOWN_CYCLES.iter().find(|(name, _)| *name == krate).map_or(&[], |(_, modules)| modules)
+}
+
+/// The differences between the cycles of one crate and the list of those that are known.
+fn faults(krate: &str, imports: &Imports, known: &[&str]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut cyclic = BTreeSet::new();
+    for cycle in imports.cycles() {
+        let new: BTreeSet<String> = cycle.iter().filter(|module| !known.contains(&module.as_str())).cloned().collect();
+        if let Some(first) = new.first() {
+            let path = imports.shortest_cycle(first);
+            let arcs: Vec<String> = path.iter().map(|arc| format!("  {arc}")).collect();
+            faults.push(format!("{krate}: in a cycle: {}; for example\n{}", names(&new), arcs.join("\n")));
+        }
+        cyclic.extend(cycle);
+    }
+    let gone: BTreeSet<String> =
+        known.iter().filter(|module| !cyclic.contains(**module)).map(|module| (*module).to_owned()).collect();
+    if !gone.is_empty() {
+        faults.push(format!("{krate}: no longer in a cycle, remove from KNOWN_CYCLES: {}", names(&gone)));
+    }
+    faults
+}
+
+fn names(modules: &BTreeSet<String>) -> String {
+    modules.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The imports of every crate root: (crate, imports), sorted by name. A package with `lib.rs` and `main.rs` has two roots,
+/// the second named `PACKAGE/main.rs`.
+fn read_workspace() -> Result<Vec<(String, Imports)>> {
+    let workspace = workspace_root();
+    let mut packages = vec![workspace.join("xtask")];
+    let crates = workspace.join("crates");
+    for entry in std::fs::read_dir(&crates).with_context(|| format!("cannot list {}", crates.display()))? {
+        packages.push(entry?.path());
+    }
+    packages.sort();
+    let mut all = Vec::new();
+    for package in packages {
+        let name = package.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let source = package.join("src");
+        let roots: Vec<_> = ["lib.rs", "main.rs"].into_iter().filter(|root| source.join(root).is_file()).collect();
+        for (at, root) in roots.iter().enumerate() {
+            let shown = if at == 0 { name.clone() } else { format!("{name}/{root}") };
+            let imports = source::read(&source.join(root), &read_file, &workspace)
+                .with_context(|| format!("cannot read the modules of {shown}"))?;
+            all.push((shown, imports));
+        }
+    }
+    Ok(all)
+}
+
+/// The text of a file, or nothing if there is none.
+fn read_file(path: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests;
