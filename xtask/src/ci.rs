@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::shell::cargo;
-use crate::{deps, size, test};
+use crate::{deps, rules, size, test};
 
 type Stage = (&'static str, fn() -> Result<()>);
 
@@ -17,6 +17,7 @@ const STAGES: &[Stage] = &[
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", clippy),
     ("deps", || deps::run(&[])),
+    ("rules", || rules::run(&[])),
     ("size", size::run),
     ("test", || test::run(&[])),
 ];

@@ -13,6 +13,7 @@ mod docs;
 mod fixtures;
 mod fuzz;
 mod hostile;
+mod rules;
 mod shell;
 mod size;
 mod test;
@@ -27,7 +28,7 @@ cargo xtask CHORE [ARGS]
                 ARGS go to `cargo test`:   cargo xtask test -p grid-core
                                            cargo xtask test -- w3_started
                                            cargo xtask test --release
-  ci            what .ci/run runs: fmt, clippy, deps, size, test; stops at the first that fails
+  ci            what .ci/run runs: fmt, clippy, deps, rules, size, test; stops at the first that fails
   deps          check that dependencies between crates point one way (table: xtask/src/deps.rs) and that no
                 unknown cycle is between the modules of a crate (table: xtask/src/deps/modules.rs)
   deps cycles [CRATE]
@@ -36,6 +37,7 @@ cargo xtask CHORE [ARGS]
   fixtures      write fixtures/vN for this feature level, unless they are there; old ones are never touched
   fuzz [S]      feed mutated messages to the decoders of the worker and Raft ports for S seconds (600)
   hostile [S]   attack every port of a cluster under load for S seconds (300); `test` does it for 10
+  rules [RULE]  check that every protocol rule that the code names is in docs/protocol.md, or list who names one
   size          list files with more than 400 lines of production code; only warns
 
 Tests that start real processes look for the binaries beside the test executable;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         ("fixtures", []) => fixtures::run(),
         ("fuzz", args @ ([] | [_])) => fuzz::run(args.first().map(String::as_str)),
         ("hostile", args @ ([] | [_])) => hostile::run(args.first().map(String::as_str)),
+        ("rules", args) => rules::run(args),
         ("size", []) => size::run(),
         ("ci" | "docs" | "fixtures" | "size", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
