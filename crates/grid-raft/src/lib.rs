@@ -7,7 +7,7 @@
 //!                └── network ──► peers ══► service of the other members
 //! ```
 //!
-//! Promises L1–L5 and E3–E7 of PROTOCOL.md, as far as they concern log, members
+//! Promises L1–L5 and E3–E7 of docs/protocol.md, as far as they concern log, members
 //! and votes. Knows nothing of jobs, nodes or SQLite: payloads are bytes, state
 //! is the machine's.
 //!

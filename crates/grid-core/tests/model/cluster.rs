@@ -328,7 +328,7 @@ impl Cluster {
         });
     }
 
-    /// What runs on the node will not be heard of: `unknown` (DESIGN.md, Nodes), unless it never began (E8).
+    /// What runs on the node will not be heard of: `unknown`, unless it never began (E8).
     pub fn lose_leases(&mut self, node: u32) {
         self.each_lease(node, |job, _, now_ms| {
             if job.never_ran(node) {

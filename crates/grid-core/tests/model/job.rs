@@ -1,4 +1,4 @@
-//! One job as DESIGN.md "Job semantics" and PROTOCOL.md J1–J11, W7–W9 describe it: written from them, not from the
+//! One job as docs/jobs.md and docs/protocol.md (J1–J11, W7–W9) describe it: written from them, not from the
 //! state machine. Slow and plain on purpose: every node of a phase has a walk, every (step, node) a row.
 //!
 //! Not here: who gets a free slot or a free place in the window first. The documents leave that open, so the cluster

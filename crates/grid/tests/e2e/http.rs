@@ -1,4 +1,4 @@
-//! HTTP as CONTRACTS.md has it: headers, roles, documents, aliases, idempotency.
+//! HTTP as programs rely on it: headers, roles, documents, aliases, idempotency.
 
 use std::collections::BTreeSet;
 

@@ -10,7 +10,7 @@ fn one_node() -> Cluster {
     Cluster::start(&[("web-01", "--groups web")])
 }
 
-/// PITFALLS: a task longer than a message system's ack wait was executed twice.
+/// A task that runs longer than a usual ack timeout runs once.
 #[test]
 fn a_task_of_45_seconds_runs_exactly_once() {
     let cluster = one_node();

@@ -1,4 +1,4 @@
-//! `-c FILE`, then `GRID_*` variables, then flags (CONTRACTS.md): what each sets on running processes, and what is
+//! `-c FILE`, then `GRID_*` variables, then flags: what each sets on running processes, and what is
 //! refused before anything starts.
 
 use std::path::Path;
