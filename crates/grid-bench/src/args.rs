@@ -26,7 +26,7 @@ pub enum What {
     Growth(GrowthArgs),
     /// Three controllers, kill -9 of the leader: time until the next accepted write
     Failover(FailoverArgs),
-    /// A real worker: start to registered, memory when idle
+    /// A real worker: start to registered, memory when idle, CPU of the steps that it runs
     Worker(WorkerBenchArgs),
     /// The ping of other tools, if they are installed
     Peers(PeersArgs),
@@ -160,6 +160,9 @@ pub struct WorkerBenchArgs {
     /// Workers to start, one after another
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
+    /// Steps of a job: of each of 16 jobs inside the worker, a twentieth as many with a process each
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub steps: u32,
     #[command(flatten)]
     pub output: Output,
 }

@@ -28,7 +28,7 @@ pub async fn run(args: &AllArgs) -> anyhow::Result<ExitCode> {
         report.add(row)?;
     }
     report.add(failover::measure(&FailoverArgs { rounds: 5, output: output() }).await?)?;
-    report.add(worker::measure(&WorkerBenchArgs { rounds: 5, output: output() }).await?)?;
+    worker::measure(&WorkerBenchArgs { rounds: 5, steps: 1_000, output: output() }, &mut report).await?;
     peers::measure(&PeersArgs { nodes: 50, rounds: 1, output: output() }, &mut report).await?;
     report.finish()?;
     Ok(ExitCode::SUCCESS)

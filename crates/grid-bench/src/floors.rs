@@ -4,6 +4,7 @@
 //! that says so, never an exit code: a machine that does other work would make it a lottery.
 
 use crate::report::Row;
+use crate::worker::IN_PROCESS;
 
 struct Floor {
     what: &'static str,
@@ -33,7 +34,8 @@ const FLOORS: &[Floor] = &[
     Floor { what: "durable submits per second, 64 clients", bench: "submit", fits: |row| row.setup.clients == Some(64), found: |row| row.found.per_s, bound: Bound::AtLeast(5_000.0) },
     Floor { what: "leader killed to next accepted write, ms", bench: "failover", fits: |_| true, found: |row| row.found.max_ms, bound: Bound::AtMost(2_000.0) },
     Floor { what: "worker: start to registered, ms", bench: "worker", fits: |_| true, found: |row| row.found.p50_ms, bound: Bound::AtMost(100.0) },
-    Floor { what: "worker: memory when idle, MiB", bench: "worker", fits: |_| true, found: |row| row.found.rss_mib, bound: Bound::AtMost(20.0) },
+    Floor { what: "worker: memory when idle, MiB", bench: "worker", fits: |row| row.setup.jobs.is_none(), found: |row| row.found.rss_mib, bound: Bound::AtMost(20.0) },
+    Floor { what: "worker: in-process steps per CPU second", bench: "worker", fits: |row| row.case == IN_PROCESS, found: |row| row.found.results_per_cpu_s, bound: Bound::AtLeast(10_000.0) },
 ];
 
 /// A Markdown table of the floors that the rows say something about.

@@ -18,12 +18,15 @@ pub enum Action {
     Pure,
     /// Its start is committed before it runs (W3).
     Once,
+    /// Starts a program, which ends at once.
+    Program,
 }
 
 impl Action {
     fn tasks(self, steps: u32) -> Vec<Value> {
         let task = match self {
             Self::Pure => json!({"backend": "ping", "action": "echo"}),
+            Self::Program => json!({"backend": "test", "action": "sleep", "params": {"duration": "0s"}}),
             Self::Once => json!({"backend": "test", "action": "record", "params": {"path": "/dev/null"}}),
         };
         vec![task; usize::try_from(steps).unwrap_or(usize::MAX)]

@@ -56,7 +56,7 @@ pub struct Found {
     pub ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results_per_s: Option<f64>,
-    /// Of the leader's process.
+    /// Of the leader's process, or of the worker's if that is under test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results_per_cpu_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

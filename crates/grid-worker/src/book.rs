@@ -70,6 +70,8 @@ pub struct Effects {
     pub stop: Vec<LeaseKey>,
     /// Their outputs are stored whole by the leader and need not be kept.
     pub discard: Vec<LeaseKey>,
+    /// Their outputs, if they are in memory only, are stored by nobody else.
+    pub keep: Vec<LeaseKey>,
 }
 
 /// Both clocks, read once per event (W6).
@@ -262,7 +264,8 @@ impl Book {
         }
         entry.finish(Some(ended.clone()), tail);
         let durable = entry.effect == EffectClass::Once || entry.revoked;
-        self.write(Record::Ended { lease, ended });
+        let output = entry.whole_output();
+        self.write(Record::Ended { lease, ended, output });
         if durable {
             self.after_sync(lease);
         } else {
@@ -336,7 +339,7 @@ impl Book {
     fn over_at_once(&mut self, lease: LeaseKey, ended: Ended) {
         let entry = self.leases.entry(lease).or_insert_with(Entry::unseen);
         entry.finish(Some(ended.clone()), Vec::new());
-        self.write(Record::Ended { lease, ended });
+        self.write(Record::Ended { lease, ended, output: Vec::new() });
         self.after_sync(lease);
     }
 

@@ -20,6 +20,7 @@ mod tests;
 mod work;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use crate::backends::Backends;
 use crate::book::Work;
 use crate::environment::Environment;
 use crate::journal::{Ended, Group, Status};
-use crate::output::Outputs;
+use crate::output::{FILE_AFTER, OutputEnd, Outputs};
 use crate::process::Processes;
 pub use blocking::blocking_places;
 pub use call::{Call, Finished};
@@ -193,7 +194,14 @@ async fn execute(
             Err(problem) => Verdict::Failed(problem),
             Ok(params) => {
                 let running = tokio::spawn(found.backend.run(Arc::clone(context), work.offer.action, params));
-                until_over(running, stopped, Duration::from_millis(timeout_ms)).await
+                let mut over = pin!(until_over(running, stopped, Duration::from_millis(timeout_ms)));
+                tokio::select! {
+                    verdict = &mut over => verdict,
+                    () = tokio::time::sleep(FILE_AFTER) => {
+                        context.keep_output();
+                        over.await
+                    }
+                }
             }
         },
     };
@@ -205,7 +213,7 @@ async fn execute(
     let (status, error) = verdict.told(timeout_ms);
     let (status, error) = if cleared { (status, error) } else { abandoned(context, once, status, error) };
     let duration_ms = surroundings.clock.mono_ms().saturating_sub(began_ms);
-    let (output_bytes, output_truncated, tail) = context.output_end();
+    let OutputEnd { total_bytes: output_bytes, truncated: output_truncated, tail } = context.output_end();
     (Ended { status, error, duration_ms, started_at_ms, output_bytes, output_truncated }, tail)
 }
 

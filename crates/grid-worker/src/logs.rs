@@ -4,11 +4,10 @@
 //! ask again, and one that is slow asks later.
 //! Bounds: [`MAX_ANSWERS`] at a time, [`MAX_BYTES`] each, [`MAX_WAIT`] long.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use grid_fabric::{Credential, Link};
 use grid_proto::v1;
@@ -16,32 +15,22 @@ use grid_types::LeaseKey;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
-use crate::output::Outputs;
+use crate::output::{Live, Look, Outputs, Wanted};
 
 const MAX_ANSWERS: usize = 64;
 const MAX_BYTES: usize = 256 * 1024;
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// How often a followed file is looked at.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Read at once while looking for the beginning of a line.
-const BLOCK_BYTES: usize = 64 * 1024;
+/// After something was written, more may follow at once: what comes within this time is one answer.
+const GATHER: Duration = Duration::from_millis(50);
 
 /// Answers requests, a bounded number at a time.
 #[derive(Clone)]
 pub(crate) struct LogDesk {
     outputs: Arc<Outputs>,
     places: Arc<Semaphore>,
-    /// How often a file was looked at.
+    /// How often an output was looked at.
     #[cfg(test)]
     looks: Arc<std::sync::atomic::AtomicUsize>,
-}
-
-/// What a file had when it was looked at.
-struct Look {
-    run: u64,
-    offset: u64,
-    /// None: nothing new, and it is worth waiting.
-    data: Option<Vec<u8>>,
 }
 
 impl LogDesk {
@@ -85,79 +74,64 @@ impl LogDesk {
     async fn read(&self, request: &v1::LogRequest) -> Result<v1::LogChunk, String> {
         let lease: LeaseKey = request.lease.ok_or("the request names no lease")?.into();
         let _reading = self.outputs.reading(lease);
+        let wanted = wanted(request);
+        let gone = |error| gone(&lease, &error);
+        let Some(live) = self.outputs.live(&lease) else {
+            let (look, run) = self.look_into_file(lease, wanted).await.map_err(gone)?;
+            return Ok(v1::LogChunk { offset: look.offset, data: look.data, run, ..Default::default() });
+        };
         let deadline = Instant::now() + Duration::from_millis(request.wait_ms.into()).min(MAX_WAIT);
         loop {
-            // Before the file is looked at: what is written before the lease closes is then never missed.
-            let open = self.outputs.is_open(&lease);
+            // Both before it is looked at: what is written after that, or before the lease closes, is then never missed.
+            let mut changed = pin!(live.changed());
+            changed.as_mut().enable();
+            let open = live.is_open();
             let waits = open && Instant::now() < deadline;
-            let (path, asked) = (self.outputs.path(&lease), request.clone());
-            let looked = tokio::task::spawn_blocking(move || look(&path, &asked, waits)).await;
-            #[cfg(test)]
-            self.looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            match looked.map_err(|e| e.to_string())? {
-                Ok(Look { data: Some(data), offset, run, .. }) => {
-                    return Ok(v1::LogChunk { offset, data, open, run, ..Default::default() });
+            match self.look(lease, &live, wanted).await {
+                Ok((look, run)) if look.is_new || !waits => {
+                    return Ok(v1::LogChunk { offset: look.offset, data: look.data, open, run, ..Default::default() });
                 }
-                Ok(Look { .. }) => {}
+                Ok(_) => {}
                 // It has not said anything yet.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && waits => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound && open => {
                     return Ok(v1::LogChunk { offset: request.offset, open, ..Default::default() });
                 }
-                Err(error) => return Err(gone(&lease, &error)),
+                Err(error) => return Err(gone(error)),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::select! {
+                () = changed => if live.is_open() {
+                    tokio::time::sleep_until(deadline.min(Instant::now() + GATHER)).await;
+                },
+                () = tokio::time::sleep_until(deadline) => {}
+            }
         }
+    }
+
+    async fn look(&self, lease: LeaseKey, live: &Live, wanted: Wanted) -> io::Result<(Look, u64)> {
+        #[cfg(test)]
+        self.looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match live.whole() {
+            Some(bytes) if bytes.get_ref().is_empty() => Err(io::ErrorKind::NotFound.into()),
+            Some(mut bytes) => Ok((wanted.read(&mut bytes)?, live.run())),
+            None => self.look_into_file(lease, wanted).await,
+        }
+    }
+
+    async fn look_into_file(&self, lease: LeaseKey, wanted: Wanted) -> io::Result<(Look, u64)> {
+        let outputs = Arc::clone(&self.outputs);
+        let look = move || {
+            let (mut file, run) = outputs.open_file(&lease)?;
+            Ok((wanted.read(&mut file)?, run))
+        };
+        tokio::task::spawn_blocking(look).await.map_err(io::Error::other)?
     }
 }
 
-fn look(path: &Path, request: &v1::LogRequest, waits: bool) -> io::Result<Look> {
-    let mut file = grid_folder::open(path)?;
-    let metadata = file.metadata()?;
-    let len = metadata.len();
-    // Not every file system knows; then only a file that became shorter is seen to be another.
-    let born = metadata.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let run = born.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
-    let offset = match request.tail_lines {
-        0 => request.offset,
-        lines => tail_start(&mut file, len, lines)?,
-    };
-    let is_new = len > offset.max(request.seen) || len < offset;
-    if !is_new && waits {
-        return Ok(Look { run, offset, data: None });
-    }
+fn wanted(request: &v1::LogRequest) -> Wanted {
+    let v1::LogRequest { offset, seen, tail_lines, .. } = *request;
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, MAX_BYTES);
-    let mut data = Vec::new();
-    if len > offset {
-        file.seek(SeekFrom::Start(offset))?;
-        file.take(limit as u64).read_to_end(&mut data)?;
-    }
-    Ok(Look { run, offset, data: Some(data) })
-}
-
-/// Where the last so many lines begin; a last one without its end counts.
-fn tail_start(file: &mut File, len: u64, lines: u32) -> io::Result<u64> {
-    let mut at = len;
-    let mut found = 0;
-    let mut block = vec![0; BLOCK_BYTES];
-    while at > 0 {
-        let from = at.saturating_sub(BLOCK_BYTES as u64);
-        let count = usize::try_from(at - from).unwrap_or(BLOCK_BYTES);
-        file.seek(SeekFrom::Start(from))?;
-        file.read_exact(&mut block[..count])?;
-        for (i, byte) in block[..count].iter().enumerate().rev() {
-            let end = from + i as u64 + 1;
-            // The end of the last line begins none.
-            if *byte == b'\n' && end < len {
-                found += 1;
-                if found == lines {
-                    return Ok(end);
-                }
-            }
-        }
-        at = from;
-    }
-    Ok(0)
+    Wanted { offset, seen, tail_lines, limit }
 }
 
 fn gone(lease: &LeaseKey, error: &io::Error) -> String {
@@ -180,6 +154,8 @@ mod tests {
 
     const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
 
+    const STARTED_AT_MS: u64 = 1_790_000_000_000;
+
     fn desk() -> (LogDesk, Arc<Outputs>, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let outputs = Arc::new(Outputs::new(dir.path()));
@@ -193,7 +169,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_has_at_most_what_was_asked_for_and_says_whether_more_may_come() {
         let (desk, outputs, _dir) = desk();
-        let mut sink = outputs.open(LEASE);
+        let sink = outputs.open(LEASE, STARTED_AT_MS);
         assert_eq!(desk.chunk(&request(0, 4)).await.data, b"");
         sink.write(b"abcdef");
         let first = desk.chunk(&request(0, 4)).await;
@@ -207,13 +183,13 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_has_seen_everything_waits_for_more_and_no_longer_than_it_said() {
         let (desk, outputs, _dir) = desk();
-        let mut sink = outputs.open(LEASE);
+        let sink = outputs.open(LEASE, STARTED_AT_MS);
         sink.write(b"abc");
         let waiting = v1::LogRequest { seen: 3, wait_ms: 20_000, ..request(1, 100) };
         let (other, asked) = (desk.clone(), waiting.clone());
         let answer = tokio::spawn(async move { other.chunk(&asked).await });
         // It has looked and gone on to wait.
-        while desk.looks.load(Ordering::Relaxed) < 2 && !answer.is_finished() {
+        while desk.looks.load(Ordering::Relaxed) < 1 && !answer.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         sink.write(b"d");
@@ -225,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn the_last_lines_are_found_from_the_end() {
         let (desk, outputs, _dir) = desk();
-        let mut sink = outputs.open(LEASE);
+        let sink = outputs.open(LEASE, STARTED_AT_MS);
         for i in 0..30_000 {
             sink.write(format!("line {i}\n").as_bytes());
         }
@@ -240,25 +216,43 @@ mod tests {
     #[tokio::test]
     async fn another_run_of_the_lease_is_told_apart() {
         let (desk, outputs, _dir) = desk();
-        outputs.open(LEASE).write(b"interrupted");
+        outputs.open(LEASE, STARTED_AT_MS).write(b"interrupted");
         let first = desk.chunk(&request(0, 100)).await;
-        // A file system's clock is coarse, and some do not know when a file was made.
-        let begun = std::time::Instant::now();
-        loop {
-            outputs.open(LEASE).write(b"again");
-            let second = desk.chunk(&request(11, 100)).await;
-            assert_eq!(second.data, b"");
-            if first.run == 0 || first.run != second.run {
-                break;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{} is still the same run", first.run);
-        }
+        outputs.open(LEASE, STARTED_AT_MS + 1).write(b"again");
+        let second = desk.chunk(&request(11, 100)).await;
+        assert_eq!((second.data.as_slice(), second.run), (b"".as_slice(), first.run + 1_000_000));
+    }
+
+    #[tokio::test]
+    async fn an_output_keeps_its_run_when_it_moves_from_memory_to_its_file_and_after_a_restart() {
+        let (desk, outputs, dir) = desk();
+        let sink = outputs.open(LEASE, STARTED_AT_MS);
+        sink.write(b"first");
+        let first = desk.chunk(&request(0, 100)).await;
+        sink.write(&[b'x'; 100_000]);
+        let second = desk.chunk(&request(5, 100)).await;
+        drop(sink);
+        let ended = desk.chunk(&request(5, 100)).await;
+        let restarted = LogDesk::new(Arc::new(Outputs::new(dir.path()))).chunk(&request(5, 100)).await;
+        assert_eq!([second.run, ended.run, restarted.run], [first.run; 3]);
+        assert_eq!((second.open, ended.open, restarted.data.len()), (true, false, 100));
+    }
+
+    #[tokio::test]
+    async fn a_short_output_is_answered_from_memory_after_its_lease_has_ended() {
+        let (desk, outputs, dir) = desk();
+        outputs.open(LEASE, STARTED_AT_MS).write(b"short");
+        let ended = desk.chunk(&request(0, 100)).await;
+        assert_eq!((ended.data.as_slice(), ended.open, ended.error.as_str()), (b"short".as_slice(), false, ""));
+        assert!(!dir.path().join("output").exists(), "it never was on the disk");
+        assert_eq!(outputs.discard(&[LEASE]), []);
+        assert!(desk.chunk(&request(0, 100)).await.error.contains("no output"));
     }
 
     #[tokio::test]
     async fn readers_are_bounded() {
         let (desk, outputs, _dir) = desk();
-        let _sink = outputs.open(LEASE);
+        let _sink = outputs.open(LEASE, STARTED_AT_MS);
         let waiting = v1::LogRequest { wait_ms: 20_000, ..request(0, 4) };
         for _ in 0..MAX_ANSWERS {
             let (desk, waiting) = (desk.clone(), waiting.clone());

@@ -1,20 +1,29 @@
-//! Outputs of leases: one file each under `output/<job>/<step>-<attempt>-e<epoch>`, its last bytes in memory.
+//! Outputs of leases. One that fits into its result stays in memory; the rest is a file each, its last bytes in memory.
 //!
-//! A file is made with the first byte, since most actions say little or nothing. It is not synced: the result that
-//! counts carries the last bytes. When the leader has stored those and they are all there is, the file is removed: most
-//! outputs are short, and a file per lease would soon be most of the data folder. Of the rest at most [`OUTPUT_CAP_BYTES`]
-//! of a lease are kept, in total [`TOTAL_BYTES`] for [`KEEP_FOR`], oldest first.
-//! Outputs never fill the disk: when it is short, old ones are removed, and then the rest of those being written is not kept
-//! (`space`). Either way the output itself says where it was cut.
+//! ```text
+//!   lease writes --> memory --short, ended--> journal and result --committed--> nowhere here: the controller has it
+//!                       |                                        \--superseded--> file
+//!                       '--long, or runs for a second--> file --committed and whole in the result--> removed
+//!                                                          \--otherwise--> pruned
+//! ```
+//!
+//! Making and removing a file costs a millisecond of CPU on ext4, many times what a short step costs. So a short output reaches the
+//! disk with the record of its end in the journal, before which a repeatable step would run again anyway. A lease that has run for
+//! [`FILE_AFTER`] gets a file: what a step printed before its worker was killed can then be shown.
+//! Files are not synced: the result that counts carries the last bytes. At most [`OUTPUT_CAP_BYTES`] of a lease are kept, in total
+//! [`TOTAL_BYTES`] for [`KEEP_FOR`], oldest first. They never fill the disk: when it is short, old ones are removed, and then the rest
+//! of those being written is not kept (`space`). Either way the output itself says where it was cut.
 //! Not here: sending outputs to a controller (`logs`).
 
+mod files;
+mod read;
 mod sink;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -23,10 +32,16 @@ use grid_types::LeaseKey;
 use grid_types::limits::{OUTPUT_CAP_BYTES, OUTPUT_TAIL_BYTES};
 
 use crate::space::Space;
-pub use sink::Sink;
+pub(crate) use read::{Look, Wanted};
+pub(crate) use sink::Live;
+pub use sink::{OutputEnd, Sink};
 
+/// How long the output of a running lease may be in memory alone.
+pub const FILE_AFTER: Duration = Duration::from_secs(1);
 const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 const TOTAL_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// What a leader may ask for at most; a record of the journal has room for it.
+const MOST_TAIL_BYTES: usize = 4 * OUTPUT_TAIL_BYTES;
 
 #[derive(Debug)]
 pub struct Outputs {
@@ -40,8 +55,8 @@ pub struct Outputs {
 #[derive(Debug)]
 struct Shared {
     tail_bytes: usize,
-    /// Leases that still write.
-    open: BTreeSet<LeaseKey>,
+    /// Of leases that still write, and those that ended and are in memory only. As many as leases are held.
+    live: BTreeMap<LeaseKey, Arc<Live>>,
     /// How many read each.
     read: BTreeMap<LeaseKey, usize>,
 }
@@ -49,7 +64,7 @@ struct Shared {
 impl Outputs {
     #[must_use]
     pub fn new(data_dir: &Path) -> Self {
-        let shared = Shared { tail_bytes: OUTPUT_TAIL_BYTES, open: BTreeSet::new(), read: BTreeMap::new() };
+        let shared = Shared { tail_bytes: OUTPUT_TAIL_BYTES, live: BTreeMap::new(), read: BTreeMap::new() };
         Self {
             dir: data_dir.join("output"),
             cap_bytes: OUTPUT_CAP_BYTES,
@@ -61,26 +76,33 @@ impl Outputs {
 
     /// As the leader asked for at registration.
     pub fn set_tail_bytes(&self, tail_bytes: u32) {
-        let bounded = usize::try_from(tail_bytes).unwrap_or(usize::MAX).min(4 * OUTPUT_TAIL_BYTES);
+        let bounded = usize::try_from(tail_bytes).unwrap_or(usize::MAX).min(MOST_TAIL_BYTES);
         if bounded > 0 {
             self.lock().tail_bytes = bounded;
         }
     }
 
     /// Starts the output of a lease; one of an earlier, interrupted run is dropped.
-    pub fn open(self: &Arc<Self>, lease: LeaseKey) -> Sink {
-        let path = self.path(&lease);
+    pub fn open(self: &Arc<Self>, lease: LeaseKey, started_at_ms: u64) -> Sink {
         // Usually there is none.
-        let _ = fs::remove_file(&path);
+        self.remove_files(&[lease]);
+        let live = Live::new(files::run_of(started_at_ms));
         let mut shared = self.lock();
-        shared.open.insert(lease);
-        Sink::new(Arc::clone(self), lease, path, self.cap_bytes, shared.tail_bytes)
+        shared.live.insert(lease, Arc::clone(&live));
+        Sink::new(Arc::clone(self), lease, live, self.cap_bytes, shared.tail_bytes)
     }
 
-    /// Whether more may still come.
-    #[must_use]
-    pub fn is_open(&self, lease: &LeaseKey) -> bool {
-        self.lock().open.contains(lease)
+    /// Takes the output of a lease that ended in an earlier process, from the journal. Nothing is taken if a file has it.
+    pub fn restore(&self, lease: LeaseKey, started_at_ms: u64, bytes: Vec<u8>) {
+        if files::find(&self.dir, &lease).is_ok_and(|found| !found.is_empty()) {
+            return;
+        }
+        self.lock().live.insert(lease, Live::closed(files::run_of(started_at_ms), bytes));
+    }
+
+    /// The output of a lease if it still writes or is in memory only.
+    pub(crate) fn live(&self, lease: &LeaseKey) -> Option<Arc<Live>> {
+        self.lock().live.get(lease).cloned()
     }
 
     /// The last bytes of an output, from its file; empty if it is gone.
@@ -88,7 +110,7 @@ impl Outputs {
     pub fn tail(&self, lease: &LeaseKey) -> Vec<u8> {
         let tail_bytes = self.lock().tail_bytes as u64;
         let read = || -> io::Result<Vec<u8>> {
-            let mut file = grid_folder::open(&self.path(lease))?;
+            let (mut file, _) = self.open_file(lease)?;
             let len = file.metadata()?.len();
             file.seek(SeekFrom::Start(len.saturating_sub(tail_bytes)))?;
             let mut bytes = Vec::new();
@@ -98,10 +120,10 @@ impl Outputs {
         read().unwrap_or_default()
     }
 
-    #[must_use]
-    pub fn path(&self, lease: &LeaseKey) -> PathBuf {
-        let LeaseKey { job, job_epoch, step, attempt } = lease;
-        self.dir.join(job.to_string()).join(format!("{step}-{attempt}-e{job_epoch}"))
+    /// The newest file of a lease and its run.
+    pub(crate) fn open_file(&self, lease: &LeaseKey) -> io::Result<(File, u64)> {
+        let (path, run) = files::find(&self.dir, lease)?.into_iter().next().ok_or(io::ErrorKind::NotFound)?;
+        Ok((grid_folder::open(&path)?, run))
     }
 
     /// While this is held the output is not discarded.
@@ -111,20 +133,47 @@ impl Outputs {
         Reading { outputs: Arc::clone(self), lease }
     }
 
-    /// Removes the outputs of leases that are over; one that is just being read stays until it is pruned. Blocks; call it
-    /// from a thread for that.
-    pub fn discard(&self, leases: &[LeaseKey]) {
+    /// Drops outputs of leases that are over from memory. Returns those that may have files ([`Self::remove_files`]): one that is
+    /// just being read stays until it is pruned.
+    #[must_use]
+    pub fn discard(&self, leases: &[LeaseKey]) -> Vec<LeaseKey> {
+        let mut shared = self.lock();
+        let Shared { live, read, .. } = &mut *shared;
+        let mut dropped = Vec::with_capacity(leases.len());
         for lease in leases {
-            if self.lock().read.contains_key(lease) {
-                continue;
-            }
-            let path = self.path(lease);
-            if let Err(error) = self.remove(&path)
+            dropped.push((*lease, live.remove(lease), read.contains_key(lease)));
+        }
+        drop(shared);
+        let has_file = |live: Option<Arc<Live>>| live.is_none_or(|live| live.has_file());
+        let left = dropped.into_iter().filter(|(_, _, is_read)| !is_read);
+        left.filter_map(|(lease, live, _)| has_file(live).then_some(lease)).collect()
+    }
+
+    /// Blocks; call it from a thread for that.
+    pub fn remove_files(&self, leases: &[LeaseKey]) {
+        for lease in leases {
+            let removed = files::find(&self.dir, lease)
+                .and_then(|found| found.iter().try_for_each(|(path, _)| self.remove(path)));
+            if let Err(error) = removed
                 && error.kind() != io::ErrorKind::NotFound
             {
-                tracing::warn!(%lease, %error, "an output that is stored elsewhere could not be removed");
+                tracing::warn!(%lease, %error, "an output that is not needed could not be removed");
             }
         }
+    }
+
+    /// Moves an output that only this worker has from memory into a file. Blocks; call it from a thread for that.
+    pub fn keep(&self, lease: &LeaseKey) {
+        let Some(live) = self.live(lease) else { return };
+        if let Some(bytes) = live.whole().map(Cursor::into_inner)
+            && !live.has_file()
+            && self.has_room_for(bytes.len() as u64)
+            && let Err(error) = self.create(lease, live.run()).and_then(|mut file| file.write_all(&bytes))
+        {
+            tracing::warn!(%lease, %error, "the output of this lease is not kept");
+        }
+        // Only now: whoever reads it finds it in one of the two.
+        self.lock().live.remove(lease);
     }
 
     /// Removes what is too old or too much, also for the disk. Blocks; call it from a thread for that.
@@ -149,11 +198,12 @@ impl Outputs {
     }
 
     fn prune_for(&self, now: SystemTime, bytes: u64) -> io::Result<()> {
-        let mut files = self.files()?;
+        let mut files = files::all(&self.dir)?;
         files.sort_by_key(|file| file.modified);
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
-        let open: BTreeSet<PathBuf> = self.lock().open.iter().map(|lease| self.path(lease)).collect();
-        for file in files.iter().filter(|file| !open.contains(&file.path)) {
+        let live: Vec<PathBuf> =
+            self.lock().live.iter().map(|(lease, live)| files::path(&self.dir, lease, live.run())).collect();
+        for file in files.iter().filter(|file| !live.contains(&file.path)) {
             let age = now.duration_since(file.modified).unwrap_or_default();
             if age < KEEP_FOR && total <= self.total_bytes && self.space.has_room_for(bytes) {
                 break;
@@ -177,35 +227,21 @@ impl Outputs {
         Ok(())
     }
 
-    fn create(&self, path: &Path) -> io::Result<File> {
+    fn create(&self, lease: &LeaseKey, run: u64) -> io::Result<File> {
         let _shared = self.lock();
-        if let Some(job_dir) = path.parent() {
-            grid_folder::make_dir(job_dir)?;
-        }
-        grid_folder::create(path)
+        grid_folder::make_dir(&files::job_dir(&self.dir, lease))?;
+        grid_folder::create(&files::path(&self.dir, lease, run))
     }
 
-    fn files(&self) -> io::Result<Vec<Kept>> {
-        let Some(jobs) = if_there(fs::read_dir(&self.dir))? else { return Ok(Vec::new()) };
-        let mut files = Vec::new();
-        for job in jobs {
-            let job = job?;
-            if !job.file_type()?.is_dir() {
-                continue;
-            }
-            // What is discarded meanwhile is not there any more.
-            let Some(outputs) = if_there(fs::read_dir(job.path()))? else { continue };
-            for output in outputs {
-                let output = output?;
-                let Some(metadata) = if_there(output.metadata())? else { continue };
-                files.push(Kept { path: output.path(), bytes: metadata.len(), modified: metadata.modified()? });
-            }
+    /// Its lease writes no more.
+    fn closed(&self, lease: &LeaseKey, live: &Arc<Live>) {
+        if live.is_kept_in_memory() {
+            return;
         }
-        Ok(files)
-    }
-
-    fn close(&self, lease: &LeaseKey) {
-        self.lock().open.remove(lease);
+        let mut shared = self.lock();
+        if shared.live.get(lease).is_some_and(|known| Arc::ptr_eq(known, live)) {
+            shared.live.remove(lease);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
@@ -230,17 +266,4 @@ impl Drop for Reading {
             }
         }
     }
-}
-
-fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => found.map(Some),
-    }
-}
-
-struct Kept {
-    path: PathBuf,
-    bytes: u64,
-    modified: SystemTime,
 }

@@ -94,6 +94,9 @@ pub async fn run_with<D: Dialer, R: Directory>(
         tracing::warn!(%error, "working folders of an earlier process cannot be listed");
     }
     let outputs = Arc::new(Outputs::new(&config.data_dir));
+    for (lease, started_at_ms, output) in book.outputs() {
+        outputs.restore(lease, started_at_ms, output);
+    }
     let surroundings = Arc::new(Surroundings {
         node_id: folder.node_id().clone(),
         folder_mark: folder.journal_id().to_owned(),

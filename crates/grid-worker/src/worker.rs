@@ -230,9 +230,13 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             for lease in &effects.stop {
                 self.executor.stop(lease);
             }
-            if !effects.discard.is_empty() {
+            let (files, keep) = (self.outputs.discard(&effects.discard), effects.keep);
+            if !files.is_empty() || !keep.is_empty() {
                 let outputs = Arc::clone(&self.outputs);
-                tokio::task::spawn_blocking(move || outputs.discard(&effects.discard));
+                tokio::task::spawn_blocking(move || {
+                    outputs.remove_files(&files);
+                    keep.iter().for_each(|lease| outputs.keep(lease));
+                });
             }
             if self.journal.wants_compaction() && self.journal.compact(self.book.snapshot())? {
                 self.book.synced(self.book.written());

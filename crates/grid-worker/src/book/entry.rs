@@ -14,7 +14,7 @@ pub(super) struct Entry {
     pub(super) revoked: bool,
     /// `None` while it is not over, and for a lease that never started.
     pub(super) ended: Option<Ended>,
-    /// The last bytes of the output; empty after a restart, when the file has them.
+    /// The last bytes of the output; none after a restart if a file has them.
     pub(super) tail: Option<Vec<u8>>,
     /// The last report carried all of the output.
     pub(super) output_is_told: bool,
@@ -82,6 +82,12 @@ impl Entry {
         matches!(self.phase, Phase::Over | Phase::Asking(_))
     }
 
+    /// All of the output, if the last bytes are all of it.
+    pub(super) fn whole_output(&self) -> Vec<u8> {
+        let output_bytes = self.ended.as_ref().map_or(0, |ended| ended.output_bytes);
+        self.tail.as_ref().filter(|tail| tail.len() as u64 == output_bytes).cloned().unwrap_or_default()
+    }
+
     pub(super) fn finish(&mut self, ended: Option<Ended>, tail: Vec<u8>) {
         self.phase = Phase::Over;
         self.started_at_ms = ended.as_ref().map_or(0, |ended| ended.started_at_ms);
@@ -108,12 +114,18 @@ impl Settled {
     /// What has to be replayed for it.
     pub(super) fn records(&self, lease: LeaseKey) -> impl Iterator<Item = Record> + use<> {
         let settled = Record::Settled { lease, at_ms: self.at_ms };
-        outcome(lease, self.ended.as_ref(), self.revoked).chain([settled])
+        // Its output is with the leader, or in a file.
+        outcome(lease, self.ended.as_ref(), Vec::new(), self.revoked).chain([settled])
     }
 }
 
 /// How it ended and whether it was revoked, as records.
-pub(super) fn outcome(lease: LeaseKey, ended: Option<&Ended>, revoked: bool) -> impl Iterator<Item = Record> + use<> {
-    let ended = ended.map(|ended| Record::Ended { lease, ended: ended.clone() });
+pub(super) fn outcome(
+    lease: LeaseKey,
+    ended: Option<&Ended>,
+    output: Vec<u8>,
+    revoked: bool,
+) -> impl Iterator<Item = Record> + use<> {
+    let ended = ended.map(|ended| Record::Ended { lease, ended: ended.clone(), output });
     ended.into_iter().chain(revoked.then_some(Record::Revoked { lease }))
 }

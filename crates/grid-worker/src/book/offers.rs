@@ -74,9 +74,19 @@ impl Book {
                 }
                 self.settle(lease, now.wall_ms);
             }
-            SupersededJob | SupersededAttempt | SupersededSettled => self.settle(lease, now.wall_ms),
+            SupersededJob | SupersededAttempt | SupersededSettled => {
+                self.keep_output(lease);
+                self.settle(lease, now.wall_ms);
+            }
             Retry => self.say_again_at(lease, now.mono_ms + RETRY_MS),
             Unspecified => tracing::warn!(%lease, "an answer of no known kind is ignored"),
+        }
+    }
+
+    /// No leader has stored it.
+    fn keep_output(&mut self, lease: LeaseKey) {
+        if self.leases.get(&lease).is_some_and(|entry| !entry.whole_output().is_empty()) {
+            self.effects.keep.push(lease);
         }
     }
 
@@ -127,6 +137,7 @@ impl Book {
         let over: Vec<_> = over.filter(|lease| lease.job_epoch <= ended_in).collect();
         let Some(epoch) = over.iter().map(|lease| lease.job_epoch).max() else { return };
         for lease in &over {
+            self.keep_output(*lease);
             if let Some(entry) = self.remove(*lease) {
                 self.settled.insert(*lease, entry.settled(at_ms));
             }

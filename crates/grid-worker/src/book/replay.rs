@@ -23,10 +23,13 @@ impl Book {
                     entry.groups.push(group);
                 }
             }
-            Record::Ended { lease, ended } => {
+            Record::Ended { lease, ended, output } => {
                 let entry = self.leases.entry(lease).or_insert_with(Entry::unseen);
-                entry.finish(Some(ended), Vec::new());
-                entry.tail = None;
+                let is_in_file = output.len() as u64 != ended.output_bytes;
+                entry.finish(Some(ended), output);
+                if is_in_file {
+                    entry.tail = None;
+                }
             }
             Record::Revoked { lease } => {
                 if let Some(settled) = self.take_settled(&lease) {
@@ -95,6 +98,12 @@ impl Book {
         }
     }
 
+    /// Outputs that no file has, with when their leases started.
+    pub fn outputs(&self) -> impl Iterator<Item = (LeaseKey, u64, Vec<u8>)> {
+        let output = |(lease, entry): (&LeaseKey, &Entry)| (*lease, entry.started_at_ms, entry.whole_output());
+        self.leases.iter().map(output).filter(|(_, _, output)| !output.is_empty())
+    }
+
     /// The whole book as records, for compaction.
     pub fn snapshot(&self) -> impl Iterator<Item = Record> {
         let dropped = Some(self.dropped_to).filter(|job| job.0 > 0).map(|up_to| Record::Dropped { up_to });
@@ -145,6 +154,6 @@ fn held(lease: LeaseKey, entry: &Entry) -> Vec<Record> {
         records.push(Record::Started { lease, effect: entry.effect, at_ms: entry.started_at_ms });
         records.extend(entry.groups.iter().map(|group| Record::Forked { lease, group: *group }));
     }
-    records.extend(outcome(lease, entry.ended.as_ref(), entry.revoked));
+    records.extend(outcome(lease, entry.ended.as_ref(), entry.whole_output(), entry.revoked));
     records
 }

@@ -38,6 +38,7 @@ struct Bench {
     started: Vec<LeaseKey>,
     stopped: Vec<LeaseKey>,
     discarded: Vec<LeaseKey>,
+    kept: Vec<LeaseKey>,
     /// Somebody waits for the disk.
     sync_asked: bool,
     /// The leader allows every start at once (W3).
@@ -55,6 +56,7 @@ impl Bench {
             started: Vec::new(),
             stopped: Vec::new(),
             discarded: Vec::new(),
+            kept: Vec::new(),
             sync_asked: false,
             grants: true,
         };
@@ -62,9 +64,13 @@ impl Bench {
         bench
     }
 
-    fn begin(&mut self) {
+    fn begin_without_look(&mut self) {
         assert!(self.book.begin_session(SessionId(SESSION), LeaderEpoch::from_wire(self.epoch)));
         self.settle();
+    }
+
+    fn begin(&mut self) {
+        self.begin_without_look();
         let first = self.say();
         assert!(first.held.is_some() && first.beat.is_some(), "W5: the first message lists what is held");
     }
@@ -77,6 +83,7 @@ impl Bench {
         self.started.extend(effects.start.iter().map(|work| work.lease));
         self.stopped.extend(effects.stop);
         self.discarded.extend(effects.discard);
+        self.kept.extend(effects.keep);
     }
 
     fn sync(&mut self) {
@@ -137,6 +144,12 @@ impl Bench {
 
     fn end(&mut self, lease: LeaseKey, status: Status) {
         self.book.ended(lease, ended(status), b"tail".to_vec(), self.now);
+        self.settle();
+    }
+
+    fn end_saying(&mut self, lease: LeaseKey, output: &[u8]) {
+        let ended = Ended { output_bytes: output.len() as u64, ..ended(Status::Success) };
+        self.book.ended(lease, ended, output.to_vec(), self.now);
         self.settle();
     }
 

@@ -16,7 +16,7 @@ use super::blocking::BlockingCalls;
 use super::call::{Call, Finished, Said};
 use super::{Event, GRACE, Surroundings};
 use crate::book::Work;
-use crate::output::Sink;
+use crate::output::{OutputEnd, Sink};
 use crate::process::{Exit, Group, Program, Signal, Spawned};
 
 /// How long the last bytes of an output may take once no process of the lease is left.
@@ -31,7 +31,7 @@ pub struct LeaseContext {
     lease: LeaseKey,
     surroundings: Arc<Surroundings>,
     events: mpsc::Sender<Event>,
-    sink: Arc<Mutex<Sink>>,
+    sink: Arc<Sink>,
     started: Mutex<Started>,
     blocking: BlockingCalls,
 }
@@ -45,7 +45,7 @@ struct Started {
 
 impl LeaseContext {
     pub(super) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<Event>) -> Self {
-        let sink = Arc::new(Mutex::new(surroundings.outputs.open(work.lease)));
+        let sink = Arc::new(surroundings.outputs.open(work.lease, work.started_at_ms));
         let blocking = BlockingCalls::new(Arc::clone(&surroundings.blocking_calls));
         Self { lease: work.lease, surroundings, events, sink, started: Mutex::default(), blocking }
     }
@@ -62,7 +62,7 @@ impl LeaseContext {
 
     /// Appends to the lease's output.
     pub fn write(&self, bytes: &[u8]) {
-        locked(&self.sink).write(bytes);
+        self.sink.write(bytes);
     }
 
     /// Runs `work` where it may block. It runs to its end even if the lease is stopped meanwhile, and if it never ends it
@@ -166,10 +166,13 @@ impl LeaseContext {
         }
     }
 
-    /// The size of the output, whether some of it is kept nowhere, and its last bytes.
-    pub(super) fn output_end(&self) -> (u64, bool, Vec<u8>) {
-        let sink = locked(&self.sink);
-        (sink.total_bytes(), sink.is_truncated(), sink.tail())
+    /// From here on the output survives this process.
+    pub(super) fn keep_output(&self) {
+        self.sink.keep_in_file();
+    }
+
+    pub(super) fn output_end(&self) -> OutputEnd {
+        self.sink.end()
     }
 
     async fn kill(&self, group: Group, mark: Option<String>) {
@@ -209,18 +212,13 @@ async fn off_runtime<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'stati
 }
 
 /// Dropping `at_end` tells that everything was read.
-async fn pump(
-    mut output: Pin<Box<dyn AsyncRead + Send>>,
-    sink: Arc<Mutex<Sink>>,
-    said: Said,
-    at_end: oneshot::Sender<()>,
-) {
+async fn pump(mut output: Pin<Box<dyn AsyncRead + Send>>, sink: Arc<Sink>, said: Said, at_end: oneshot::Sender<()>) {
     let mut buffer = vec![0; READ_BYTES];
     while let Ok(count) = output.read(&mut buffer).await {
         if count == 0 {
             break;
         }
-        locked(&sink).write(&buffer[..count]);
+        sink.write(&buffer[..count]);
         said.write(&buffer[..count]);
     }
     drop(at_end);

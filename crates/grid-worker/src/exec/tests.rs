@@ -223,13 +223,42 @@ async fn w9_a_stopped_program_hears_sigterm_first_and_may_say_goodbye() {
     let mut rig = Rig::start(shell("trap 'echo goodbye; exit' TERM; echo ready; sleep 600 & wait"), 60_000);
     rig.forked().await;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while std::fs::read(rig.outputs.path(&LEASE)).unwrap_or_default() != b"ready\n" {
+    let written =
+        |outputs: &Outputs| outputs.live(&LEASE).and_then(|live| live.whole()).map(std::io::Cursor::into_inner);
+    while written(&rig.outputs).as_deref() != Some(b"ready\n") {
         assert!(tokio::time::Instant::now() < deadline, "does not start");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     rig.executor.stop(&LEASE);
     let (ended, tail) = rig.ended().await;
     assert_eq!((ended.status, tail.as_slice()), (Status::Cancelled, &b"ready\ngoodbye\n"[..]));
+}
+
+#[tokio::test]
+async fn issue15_2_a_short_output_touches_the_disk_only_if_its_lease_runs_for_a_while() {
+    let says = |until_told: Arc<tokio::sync::Notify>| {
+        Does(move |context: Arc<LeaseContext>| {
+            let told = Arc::clone(&until_told);
+            async move {
+                context.write(b"said\n");
+                told.notified().await;
+                Ok(())
+            }
+        })
+    };
+    let go = Arc::new(tokio::sync::Notify::new());
+    go.notify_one();
+    let mut quick = Rig::start(says(Arc::clone(&go)), 60_000);
+    assert_eq!(quick.ended().await.1, b"said\n");
+    assert_eq!(std::fs::read_dir(quick.dir.path()).unwrap().count(), 0, "neither an output nor a working folder");
+    let mut slow = Rig::start(says(Arc::clone(&go)), 60_000);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while slow.outputs.tail(&LEASE) != b"said\n" {
+        assert!(tokio::time::Instant::now() < deadline, "a worker that is killed leaves nothing behind");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    go.notify_one();
+    assert_eq!(slow.ended().await.1, b"said\n");
 }
 
 #[tokio::test]

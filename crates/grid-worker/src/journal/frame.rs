@@ -17,8 +17,8 @@ use crate::journal::record::Record;
 const MAGIC: &[u8; 8] = b"GRIDJNL1";
 const HEADER_BYTES: usize = 16;
 const PREFIX_BYTES: usize = 8;
-/// No honest record is larger: texts are cut long before.
-const MAX_PAYLOAD_BYTES: usize = 64 * 1024;
+/// No honest record is larger: an output in it has 64 KiB at most, an error 4 KiB.
+const MAX_PAYLOAD_BYTES: usize = 128 * 1024;
 
 /// Why a journal cannot be believed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

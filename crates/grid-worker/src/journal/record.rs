@@ -35,6 +35,10 @@ pub enum Record {
         lease: LeaseKey,
         #[n(1)]
         ended: Ended,
+        /// All of its output, if that is short: it is in no file.
+        #[n(2)]
+        #[cbor(with = "minicbor::bytes", default)]
+        output: Vec<u8>,
     },
     /// Must not run (any more), seen before or not.
     #[n(4)]

@@ -78,7 +78,8 @@ async fn write(folder: &Path) {
     let processes: Arc<dyn Processes> = Arc::new(SystemProcesses::new());
     let mut journal = open_journal(&mut made, &mut Book::new(8), &processes, |_| {}).await.unwrap();
     let started = |job, effect| Record::Started { lease: lease(job), effect, at_ms: 1_790_000_000_000 };
-    let ended = |job| Record::Ended { lease: lease(job), ended: Ended::without_run(Status::Failed, "exit code 3", 7) };
+    let failed = || Ended::without_run(Status::Failed, "exit code 3", 7);
+    let ended = |job| Record::Ended { lease: lease(job), ended: failed(), output: Vec::new() };
     let group = Group { pgid: 4_000_000, start_ticks: 1, machine_boot: 1 };
     let records = [
         Record::Epoch(LeaderEpoch::from_wire(7)),

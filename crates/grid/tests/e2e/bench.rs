@@ -33,6 +33,24 @@ fn a_smoke_run_over_200_workers_accounts_for_every_result() {
 }
 
 #[test]
+fn issue15_2_the_steps_of_a_real_worker_are_measured() {
+    let line = "bench worker --rounds 1 --steps 20 --json";
+    let out = command("grid").args(line.split(' ')).output().expect("grid runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{stderr}");
+    let rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let cases: Vec<_> = rows.iter().map(|row| (row["case"].as_str().unwrap_or_default(), &row["results"])).collect();
+    let (in_process, processes) = (Value::from(16 * 20), Value::from(16));
+    let wanted = [
+        ("start to registered, then idle", &Value::Null),
+        ("in-process steps", &in_process),
+        ("steps with a process", &processes),
+    ];
+    assert_eq!(cases, wanted, "{stdout}");
+    assert!(rows[1..].iter().all(|row| row["cpu_s"].is_number()), "{stdout}");
+}
+
+#[test]
 fn a_fabric_that_is_not_built_is_refused_as_usage() {
     let line = "bench fanout --fabric nats";
     let out = command("grid").args(line.split(' ')).output().expect("grid runs");

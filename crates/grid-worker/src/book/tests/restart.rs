@@ -47,6 +47,43 @@ fn w3_a_finished_lease_is_reported_after_a_restart_with_its_output() {
 }
 
 #[test]
+fn issue15_2_a_short_output_survives_in_the_journal_until_it_is_answered() {
+    let mut bench = Bench::new(8);
+    let key = lease(1, 0);
+    bench.offer(key, Idempotent);
+    bench.end_saying(key, b"said");
+    let mut compacted = Bench::new(8);
+    compacted.journal = bench.book.snapshot().collect();
+    for bench in [bench, compacted] {
+        let mut bench = bench.restart();
+        assert_eq!(bench.book.outputs().collect::<Vec<_>>(), [(key, 1, b"said".to_vec())]);
+        bench.begin_without_look();
+        assert_eq!(bench.say().results[0].output_tail, b"said");
+        bench.answer(key, v1::AnswerKind::Committed);
+        assert_eq!((bench.discarded.as_slice(), bench.kept.as_slice()), (&[key][..], &[][..]));
+        let kept = bench.restart();
+        assert_eq!(kept.book.outputs().count(), 0, "the leader has it");
+    }
+}
+
+#[test]
+fn issue15_2_an_output_that_no_leader_took_is_kept() {
+    for kind in [v1::AnswerKind::SupersededJob, v1::AnswerKind::SupersededAttempt, v1::AnswerKind::SupersededSettled] {
+        let mut bench = Bench::new(8);
+        bench.offer(lease(1, 0), Idempotent);
+        bench.end_saying(lease(1, 0), b"said");
+        bench.results();
+        bench.answer(lease(1, 0), kind);
+        assert_eq!((bench.discarded.as_slice(), bench.kept.as_slice()), (&[][..], &[lease(1, 0)][..]));
+    }
+    let mut bench = Bench::new(8);
+    bench.offer(lease(1, 0), Idempotent);
+    bench.end_saying(lease(1, 0), b"said");
+    bench.forget(1);
+    assert_eq!(bench.kept, [lease(1, 0)], "forgotten before it was answered");
+}
+
+#[test]
 fn the_processes_of_interrupted_leases_are_known_and_no_others() {
     let mut bench = Bench::new(8);
     let group = Group { pgid: 42, start_ticks: 1, machine_boot: 2 };
