@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use grid_core::{Command, Rejection, Shown, Supersede, Superseded};
 use grid_proto::refusals::{Kind, Port, refuse};
+use grid_raft::PlausibleEpochs;
 use grid_types::api::SupersededDoc;
 use grid_types::{Code, LeaderEpoch};
 use tracing::{error, warn};
@@ -42,15 +43,13 @@ pub async fn commit(shared: &Arc<Shared>, epoch: LeaderEpoch, by: String) {
     }
 }
 
-/// Whether restores can explain the epoch that somebody shows on `port`; one whose generation is too far above the newest known
-/// one, or whose time is not reached yet, is counted, and supersedes nothing.
+/// Whether restores can explain the epoch that is shown on `port` (`grid_raft::PlausibleEpochs`); one that they cannot is counted,
+/// and supersedes nothing.
 pub fn is_believed(shared: &Shared, port: Port, epoch: LeaderEpoch) -> bool {
-    // One lock of the state after the other.
-    let most_n = most_n(shared);
-    let newest = shared.state().meta.newest_generation();
-    let is_believed = epoch.generation <= newest.saturating_add(grid_raft::GENERATION_STEP) && epoch.n <= most_n;
+    let plausible = plausible(shared);
+    let is_believed = plausible.contains(epoch.wire());
     if !is_believed {
-        let LeaderEpoch { generation, n } = epoch;
+        let (LeaderEpoch { generation, n }, newest) = (epoch, plausible.newest_generation);
         refuse(
             port,
             Kind::GenerationTooHigh,
@@ -61,9 +60,15 @@ pub fn is_believed(shared: &Shared, port: Port, epoch: LeaderEpoch) -> bool {
 }
 
 /// The epochs of a restore begin with its time, and leaders do not change every second.
-fn most_n(shared: &Shared) -> u32 {
-    let own = shared.state().meta.leadership.epoch.n;
-    own.max(grid_core::first_n(shared.clock.wall_ms())).saturating_add(CLOCKS_DIFFER_SECS)
+fn plausible(shared: &Shared) -> PlausibleEpochs {
+    let now_n = grid_core::first_n(shared.clock.wall_ms());
+    let meta = &shared.state().meta;
+    let own = meta.leadership.epoch;
+    PlausibleEpochs {
+        own_generation: own.generation,
+        newest_generation: meta.newest_generation(),
+        most_n: own.n.max(now_n).saturating_add(CLOCKS_DIFFER_SECS),
+    }
 }
 
 /// Tells other controllers the epoch of this one, and commits that of a later restore which they show. Runs until the member
@@ -74,7 +79,7 @@ pub async fn follow_peers(shared: Arc<Shared>) {
     while shared.leadership.has_changed().is_ok() {
         interval.tick().await;
         let own = shared.state().meta.leadership.epoch;
-        shared.raft.set_epoch(own.wire(), most_n(&shared));
+        shared.raft.set_epoch(own.wire(), plausible(&shared));
         let (epoch, by) = shown.borrow().clone();
         commit(&shared, LeaderEpoch::from_wire(epoch), by).await;
     }

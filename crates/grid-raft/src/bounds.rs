@@ -16,7 +16,7 @@
 //! | membership | [`MAX_MEMBERSHIP_BYTES`], [`MAX_MEMBERS`] members, one or two sets of voters, each text [`MAX_TEXT_BYTES`] |
 //! | snapshot id | `TERM-INDEX-HASH` of its own `last`; the hash has 64 hexadecimal digits |
 //! | snapshot | [`MAX_SNAPSHOT_BYTES`] |
-//! | leader epoch | its generation [`GENERATION_STEP`] above the known one; its `n` not far beyond the clock (`peers`) |
+//! | leader epoch | as restores can explain it (`epochs`) |
 //!
 //! [`TERM_STEP`]: a member is a candidate only when a majority would elect it (`candidacy`), twice a second at most. Honest terms
 //! differ by the elections that one member missed: 2^30 of them take 17 years, so that no absence and no empty log is too much.
@@ -36,7 +36,6 @@ pub const MAX_TERM: u64 = 1 << 62;
 pub const MAX_INDEX: u64 = 1 << 62;
 pub const TERM_STEP: u64 = 1 << 30;
 pub const INDEX_STEP: u64 = 1 << 40;
-pub const GENERATION_STEP: u32 = 64;
 pub const MAX_ENTRIES: usize = 4_096;
 /// With texts of the greatest length they still fit into [`MAX_MEMBERSHIP_BYTES`].
 pub const MAX_MEMBERS: usize = 64;

@@ -23,6 +23,7 @@ mod candidacy;
 mod card;
 mod config;
 mod contact;
+mod epochs;
 mod error;
 mod folder;
 mod founding;
@@ -62,9 +63,9 @@ extern crate self as grid_raft;
 #[path = "../tests/file_machine/mod.rs"]
 mod file_machine;
 
-pub use bounds::GENERATION_STEP;
 pub use card::{Card, new_member_id};
 pub use config::{Config, MAX_PAYLOAD_BYTES, Start};
+pub use epochs::{GENERATION_STEP, PlausibleEpochs};
 pub use error::{ChangeError, HandOverError, OpenError, PeerPortError, ProposeError, ReadError, Stopped};
 pub use folder::{Identity, Restored, identity, is_initialised};
 pub use founding::{found, lone_membership};

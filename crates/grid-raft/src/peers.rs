@@ -12,7 +12,7 @@
 //! retransmission for seconds while new ones would pass.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,10 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use crate::bounds::{GENERATION_STEP, Known, OutOfBounds};
+use crate::bounds::{Known, OutOfBounds};
 use crate::card::Card;
 use crate::contact::Contact;
+use crate::epochs::PlausibleEpochs;
 use crate::gate::MAX_APPEND_BYTES;
 use crate::group::{Member, position_of};
 use crate::sender::{Show, epoch_in};
@@ -63,8 +64,8 @@ struct Inner {
     lost: Mutex<HashSet<u64>>,
     /// E2: the leader epoch of this member's cluster, and the highest that another one of the same cluster has shown.
     epoch: AtomicU64,
-    /// The highest `n` of an epoch that is believed.
-    most_n: AtomicU32,
+    /// Which higher epochs restores can explain; none before this member's own epoch is known.
+    plausible: Mutex<Option<PlausibleEpochs>>,
     shown: watch::Sender<(u64, String)>,
     /// What is known here: term and newest membership, and the log.
     seen: OnceLock<(watch::Receiver<ServerMetrics>, watch::Receiver<DataMetrics>)>,
@@ -84,7 +85,7 @@ impl Peers {
             refusing: Told::default(),
             lost: Mutex::default(),
             epoch: AtomicU64::new(0),
-            most_n: AtomicU32::new(u32::MAX),
+            plausible: Mutex::default(),
             shown: watch::Sender::default(),
             seen: OnceLock::new(),
         }))
@@ -130,8 +131,8 @@ impl Peers {
         }
     }
 
-    pub fn set_epoch(&self, epoch: u64, most_n: u32) {
-        self.0.most_n.store(most_n, Ordering::Relaxed);
+    pub fn set_epoch(&self, epoch: u64, plausible: PlausibleEpochs) {
+        *self.0.plausible.lock().unwrap_or_else(PoisonError::into_inner) = Some(plausible);
         self.0.epoch.store(epoch, Ordering::Relaxed);
     }
 
@@ -144,17 +145,12 @@ impl Peers {
         self.0.shown.subscribe()
     }
 
-    /// A member of the same cluster says which leader epoch it has applied. One that neither a chain of restores nor the clock
-    /// explains is not believed.
+    /// Records the leader epoch that a member of the same cluster has applied, unless no restore can explain it.
     pub fn note_epoch(&self, epoch: u64, member: u64) {
-        let own = self.epoch();
-        if epoch <= own {
-            return;
-        }
-        let most_n = u64::from(self.0.most_n.load(Ordering::Relaxed));
-        let is_explained =
-            epoch >> 32 <= (own >> 32) + u64::from(GENERATION_STEP) && epoch & u64::from(u32::MAX) <= most_n;
-        if !is_explained {
+        let plausible = *self.0.plausible.lock().unwrap_or_else(PoisonError::into_inner);
+        // Members repeat their epoch with every call.
+        let Some(plausible) = plausible.filter(|_| epoch > self.epoch()) else { return };
+        if !plausible.contains(epoch) {
             refuse(Port::Raft, Kind::GenerationTooHigh, format_args!("member {member} shows leader epoch {epoch}"));
         } else {
             self.0.shown.send_if_modified(|shown| {

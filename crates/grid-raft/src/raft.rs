@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::card::Card;
 use crate::config::{Config, MAX_PAYLOAD_BYTES, Start};
+use crate::epochs::PlausibleEpochs;
 use crate::error::{ChangeError, HandOverError, OpenError, PeerPortError, ProposeError, ReadError, Stopped};
 use crate::ground::{Ground, MachineKnown};
 use crate::group::{Member, Metrics, Proposal};
@@ -86,10 +87,10 @@ impl<R: Send + 'static> Raft<R> {
         self.member.set_about(Box::new(about));
     }
 
-    /// E2: the leader epoch that was applied here, shown to other members in every request; and the highest `n` in an epoch
-    /// of theirs that is believed.
-    pub fn set_epoch(&self, epoch: u64, most_n: u32) {
-        self.member.peers.set_epoch(epoch, most_n);
+    /// E2: the leader epoch that was applied here, shown to other members in every request; and which epochs of theirs are
+    /// believed.
+    pub fn set_epoch(&self, epoch: u64, plausible: PlausibleEpochs) {
+        self.member.peers.set_epoch(epoch, plausible);
     }
 
     /// E2: the highest leader epoch above its own that another member of the cluster has shown, and who did; 0: none.

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use grid_fabric::{FabricRefusal, Hub};
+use grid_proto::refusals::Port;
 use grid_proto::v1;
 use grid_types::{Code, LeaderEpoch};
 
 use super::FabricHub;
 use crate::controller::Controller;
 use crate::ground::life::{opening, started};
-use crate::superseded::lift;
+use crate::superseded::{is_believed, lift};
 
 pub(super) struct Bench {
     pub controller: Controller,
@@ -95,14 +96,27 @@ async fn issue14_1_a_generation_that_no_restores_explain_supersedes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn issue14_1_an_epoch_whose_time_is_not_reached_supersedes_nothing() {
+async fn issue14_1_an_epoch_of_the_own_generation_whose_time_is_not_reached_supersedes_nothing() {
     let bench = Bench::start().await;
-    let now = grid_core::first_n(bench.controller.shared.clock.wall_ms());
+    let shared = &bench.controller.shared;
+    let now = grid_core::first_n(shared.clock.wall_ms());
+    // As after a restore; nothing is proposed in this state.
+    shared.state.write().unwrap().meta.leadership.epoch = LeaderEpoch { generation: 1, n: 7 };
     for n in [u32::MAX, now + 2 * 24 * 3_600] {
         let refused = bench.register_from("web-01", LeaderEpoch { generation: 1, n }).await;
         assert_eq!((refused.code, bench.superseded()), (Code::Superseded, None), "{n}");
+        assert!(!is_believed(shared, Port::Grpc, LeaderEpoch { generation: 1, n }), "{n}");
     }
-    bench.register_from("web-01", LeaderEpoch { generation: 1, n: now }).await;
+    assert!(is_believed(shared, Port::Grpc, LeaderEpoch { generation: 1, n: now }));
+    bench.controller.shutdown().await;
+}
+
+/// The clock of this controller is years behind: bounded by it, the cluster was never superseded.
+#[tokio::test(flavor = "multi_thread")]
+async fn e2_a_higher_generation_supersedes_whatever_its_time() {
+    let bench = Bench::start().await;
+    let now = grid_core::first_n(bench.controller.shared.clock.wall_ms());
+    bench.register_from("web-01", LeaderEpoch { generation: 1, n: now + 2 * 365 * 24 * 3_600 }).await;
     assert_eq!(bench.superseded(), Some(1));
     bench.controller.shutdown().await;
 }
