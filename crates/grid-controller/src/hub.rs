@@ -53,7 +53,7 @@ impl FabricHub {
                     Rejection::DuplicateNode(_) => Code::DuplicateNode,
                     Rejection::NoNode(_) => Code::NotFound,
                     Rejection::Superseded { .. } => Code::Superseded,
-                    Rejection::TooManyNodes { .. } => Code::QueueFull,
+                    Rejection::TooManyNodes { .. } | Rejection::TooManyFacts => Code::QueueFull,
                     _ => Code::Conflict,
                 };
                 // A session that is dead counts as living for so long.
@@ -176,7 +176,7 @@ impl Hub for FabricHub {
         let command = self.registration(id, request, peer)?;
         let rejection = command.refused_by(&self.shared.state());
         if let Some(rejection) = rejection {
-            if matches!(rejection, Rejection::TooManyNodes { .. }) {
+            if matches!(rejection, Rejection::TooManyNodes { .. } | Rejection::TooManyFacts) {
                 refuse(Port::Grpc, Kind::TooManyNodes, format_args!("{rejection}"));
             }
             return Err(self.refusal(NoReply::Rejected(rejection)));

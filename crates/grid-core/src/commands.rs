@@ -29,6 +29,7 @@ mod resume_job;
 mod submit_job;
 mod supersede;
 
+use grid_types::limits::FACTS_SHARE_BYTES;
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
@@ -285,6 +286,11 @@ pub enum Rejection {
          every controller"
     )]
     TooManyNodes { limit: u32 },
+    #[error(
+        "what the nodes say of themselves takes too many bytes in sum; give this node fewer or shorter labels and groups, at most \
+         {FACTS_SHARE_BYTES} bytes in all, or remove nodes that are gone with `gridc node remove`"
+    )]
+    TooManyFacts,
     /// A person asked something of a node that its state forbids.
     #[error("{0}")]
     NodeStands(String),

@@ -54,6 +54,8 @@ pub struct State {
     pub(crate) keys_by_age: BTreeSet<(u64, IdempotencyKey)>,
     /// Nodes that were removed and stay for their names.
     pub(crate) removed_nodes: usize,
+    /// What the facts of the other nodes take above their shares.
+    pub(crate) extra_facts_bytes: usize,
 }
 
 /// The small facts, stored as one row.

@@ -96,7 +96,7 @@ kinds! {
     WrongHost => "wrong_host",
     /// A request that a web page of another origin made.
     OtherOrigin => "other_origin",
-    /// A new node beyond `--max-nodes`.
+    /// A new node beyond `--max-nodes`, or beyond what the facts of all nodes may take.
     TooManyNodes => "too_many_nodes",
 }
 

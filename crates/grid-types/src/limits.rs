@@ -56,9 +56,12 @@ pub const MAX_LABELS: usize = 64;
 /// Characters of a job's name, and its labels.
 pub const MAX_JOB_NAME_CHARS: usize = 128;
 pub const MAX_JOB_LABELS: usize = 32;
-/// Anything else a node says of itself, such as its host name; and all of it together, as it is stored.
+/// Anything else a node says of itself, such as its host name; and all of it together, as it is stored and as it is shown.
 pub const MAX_FACT_BYTES: usize = 255;
 pub const MAX_FACTS_BYTES: usize = 16 * 1024;
+/// What every node may use for its facts; what nodes use above it is bounded in sum, over all of them. A usual node needs a third.
+pub const FACTS_SHARE_BYTES: usize = 2 * 1024;
+pub const MAX_EXTRA_FACTS_BYTES: usize = 64 * 1024 * 1024;
 /// Nodes that are registered at once, offline ones and agents included, unless the leader is configured otherwise.
 pub const MAX_NODES: u32 = 200_000;
 /// Slots of one node, and what a worker offers when it is not told.

@@ -6,7 +6,7 @@ use std::fmt;
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::MAX_FACTS_BYTES;
+use crate::limits::{FACTS_SHARE_BYTES, MAX_FACTS_BYTES};
 use crate::name::Name;
 
 /// What a worker says of its machine when it registers.
@@ -35,11 +35,13 @@ pub struct NodeFacts {
 
 impl NodeFacts {
     /// What a node says of itself is bounded in sum: it is kept in memory, copied into every list and sent to every controller.
+    /// Both forms count: as it is stored, and as JSON, where escaping makes a text up to six times as long.
     ///
     /// # Errors
     /// What to do about it.
     pub fn check_size(&self) -> Result<(), String> {
-        let bytes = minicbor::to_vec(self).map_or(usize::MAX, |encoded| encoded.len());
+        let shown = serde_json::to_vec(self).map_or(usize::MAX, |json| json.len());
+        let bytes = shown.max(self.stored_bytes());
         if bytes <= MAX_FACTS_BYTES {
             return Ok(());
         }
@@ -47,6 +49,17 @@ impl NodeFacts {
             "what this node says of itself takes {bytes} bytes, at most {MAX_FACTS_BYTES} are allowed; use fewer or shorter \
              labels and groups"
         ))
+    }
+
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        minicbor::to_vec(self).map_or(usize::MAX, |encoded| encoded.len())
+    }
+
+    /// What they take of the bytes that all nodes share.
+    #[must_use]
+    pub fn extra_bytes(&self) -> usize {
+        self.stored_bytes().saturating_sub(FACTS_SHARE_BYTES)
     }
 }
 
@@ -132,5 +145,25 @@ impl NodeStatus {
 impl fmt::Display for NodeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NodeFacts;
+    use crate::limits::MAX_FACTS_BYTES;
+
+    #[test]
+    fn issue14_facts_are_counted_as_they_are_stored_and_as_they_are_shown() {
+        let labelled = |value: &str| {
+            let labels = (0..50).map(|i| (format!("l{i}"), value.repeat(240))).collect();
+            NodeFacts { labels, ..NodeFacts::default() }
+        };
+        assert_eq!(labelled("v").check_size(), Ok(()));
+        for escaped in ["\"", "\\"] {
+            let facts = labelled(escaped);
+            assert!(facts.stored_bytes() < MAX_FACTS_BYTES, "what is stored is the same");
+            assert!(facts.check_size().unwrap_err().contains("16384"));
+        }
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn refused(no_reply: NoReply) -> Refusal {
         | Rejection::TooManyWaiting { .. }
         | Rejection::TooManyAgents { .. }
         | Rejection::TooManyNodes { .. }
+        | Rejection::TooManyFacts
         | Rejection::TooManyKeys { .. } => Refusal::new(Code::QueueFull, message),
         Rejection::NoJob(_) | Rejection::NoNode(_) => Refusal::new(Code::NotFound, message),
         Rejection::StaleLeader { .. } => Refusal::new(Code::NotLeader, message),

@@ -56,7 +56,10 @@ impl Turn<'_> {
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         let was = node.status;
         let id = node.id.clone();
+        // Of a node that was removed before it is nothing.
+        let freed = if to == NodeStatus::Removed { node.extra_facts_bytes() } else { 0 };
         node.status = to;
+        self.state.extra_facts_bytes = self.state.extra_facts_bytes.saturating_sub(freed);
         (node.changed_ms, node.changed_wall_ms) = (now_ms, wall_ms);
         node.leader_epoch = epoch;
         let removed = self.state.removed_nodes + usize::from(to == NodeStatus::Removed);

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::limits::{MAX_AGENTS, MAX_NODES};
+use grid_types::limits::{MAX_AGENTS, MAX_EXTRA_FACTS_BYTES, MAX_NODES};
 use grid_types::node::{NodeFacts, NodeStatus};
 use grid_types::{Event, JobId, LeaseKey, NodeId, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
@@ -80,6 +80,9 @@ impl RegisterNode {
         });
         let wall_ms = turn.state.meta.wall_ms;
         let journal = self.journal(turn.state, turn.state.nodes.get(&ord));
+        let extra_before = turn.state.nodes.get(&ord).map_or(0, Node::extra_facts_bytes);
+        let extra = turn.state.extra_facts_bytes + self.facts.extra_bytes();
+        turn.state.extra_facts_bytes = extra.saturating_sub(extra_before);
         let (held, waiting, registered_wall_ms, was, drained, past) = match turn.state.nodes.remove(&ord) {
             Some(old) if old.status == NodeStatus::Removed => {
                 turn.state.removed_nodes = turn.state.removed_nodes.saturating_sub(1);
@@ -132,7 +135,8 @@ impl RegisterNode {
     pub fn refused_by(&self, state: &State) -> Option<Rejection> {
         let node = state.node_by_id(&self.id);
         let duplicate = || node.map_or(Ok(()), |node| self.check(node));
-        self.check_nodes(state).and_then(|()| self.check_agents(state)).and_then(|()| duplicate()).err()
+        let counted = self.check_nodes(state).and_then(|()| self.check_agents(state));
+        counted.and_then(|()| self.check_facts(state)).and_then(|()| duplicate()).err()
     }
 
     /// Anyone who reaches a port may register under new names, so they are bounded; a known node may always come back.
@@ -153,6 +157,18 @@ impl RegisterNode {
         let is_new = state.node_by_id(&self.id).filter(is_live).is_none();
         if is_new && state.nodes.values().filter(is_live).count() >= MAX_AGENTS {
             return Err(Rejection::TooManyAgents { limit: u32::try_from(MAX_AGENTS).unwrap_or(u32::MAX) });
+        }
+        Ok(())
+    }
+
+    /// The facts of all nodes are bounded in sum: each has its share, and together they have some bytes above it. So nodes with large
+    /// facts never keep out one with usual facts, and a known node comes back as long as it needs no more than before.
+    fn check_facts(&self, state: &State) -> Result<(), Rejection> {
+        let (before, wanted) =
+            (state.node_by_id(&self.id).map_or(0, Node::extra_facts_bytes), self.facts.extra_bytes());
+        let others = state.extra_facts_bytes.saturating_sub(before);
+        if wanted > before && others.saturating_add(wanted) > MAX_EXTRA_FACTS_BYTES {
+            return Err(Rejection::TooManyFacts);
         }
         Ok(())
     }
@@ -233,9 +249,10 @@ impl RegisterNode {
 
 #[cfg(test)]
 mod tests {
-    use crate::commands::{Rejection, Reply};
+    use crate::commands::{Command, Rejection, Reply};
     use crate::world::{World, leaf};
     use grid_types::Outcome;
+    use grid_types::limits::MAX_EXTRA_FACTS_BYTES;
 
     #[test]
     fn w1_the_first_registration_gives_an_ordinal_and_each_a_session() {
@@ -283,6 +300,45 @@ mod tests {
         let refused = world.register("node-1", b"journal-1", 3, b"again", false);
         assert_eq!(refused, Err(Rejection::TooManyNodes { limit: 2 }), "what was removed is new");
         assert_eq!(world.state.live_nodes(), 2);
+    }
+
+    #[test]
+    fn issue14_4_facts_are_bounded_in_sum_and_usual_nodes_always_register() {
+        let mut world = World::with_nodes(1);
+        let registration = |name: &str, labels: usize| {
+            let command = World::register_command(name, name.as_bytes(), 1, name.as_bytes(), false, 4);
+            let Command::RegisterNode(mut command) = command else { unreachable!() };
+            command.facts.labels = (0..labels).map(|i| (format!("label-{i}"), "v".repeat(250))).collect();
+            command
+        };
+        // After every command I13 compares the sum with that of a rebuilt state.
+        let register = |world: &mut World, name, labels| {
+            world.one(Command::RegisterNode(registration(name, labels))).unwrap();
+        };
+        register(&mut world, "wide-1", 50);
+        let each = world.state.extra_facts_bytes;
+        assert!(each > 8 * 1024, "{each}");
+        register(&mut world, "wide-2", 60);
+        register(&mut world, "wide-2", 50);
+        assert_eq!(world.state.extra_facts_bytes, 2 * each);
+
+        // As if many such nodes were registered.
+        let mut full = world.state.clone();
+        full.extra_facts_bytes = MAX_EXTRA_FACTS_BYTES;
+        let refused = |name, labels| registration(name, labels).refused_by(&full);
+        assert_eq!(refused("wide-3", 50), Some(Rejection::TooManyFacts));
+        assert_eq!(refused("wide-2", 51), Some(Rejection::TooManyFacts), "it needs more than before");
+        for (name, labels) in [("wide-2", 50), ("wide-2", 49), ("usual", 3), ("node-1", 3)] {
+            assert_eq!(refused(name, labels), None, "{name}");
+        }
+        full.extra_facts_bytes -= each;
+        assert_eq!(registration("wide-3", 50).refused_by(&full), None, "one more fits");
+
+        let ord = world.state.node_by_id(&"wide-1".parse().unwrap()).unwrap().ord.0;
+        world.remove(ord, true).unwrap();
+        assert_eq!(world.state.extra_facts_bytes, each, "its bytes are free again");
+        register(&mut world, "wide-1", 50);
+        assert_eq!(world.state.extra_facts_bytes, 2 * each);
     }
 
     #[test]

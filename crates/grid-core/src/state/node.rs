@@ -81,6 +81,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// What its facts take of the bytes that all nodes share; nothing after its removal.
+    pub(crate) fn extra_facts_bytes(&self) -> usize {
+        if self.status == NodeStatus::Removed { 0 } else { self.facts.extra_bytes() }
+    }
+
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
         self.held.len() < usize::try_from(self.facts.capacity.slots).unwrap_or(usize::MAX)

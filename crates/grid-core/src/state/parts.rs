@@ -53,6 +53,7 @@ impl State {
             node.waiting.clear();
             state.node_ids.insert(node.id.clone(), node.ord);
             state.removed_nodes += usize::from(node.status == grid_types::node::NodeStatus::Removed);
+            state.extra_facts_bytes += node.extra_facts_bytes();
             state.nodes.insert(node.ord, node);
         }
         for (job, stub) in parts.stubs {
