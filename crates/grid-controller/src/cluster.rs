@@ -28,6 +28,9 @@ struct About {
     /// Why its snapshots fail.
     #[serde(default)]
     snapshot_problem: Option<String>,
+    /// E8: it could not dispatch as leader, because the folder of its local worker is refused.
+    #[serde(default)]
+    cannot_dispatch: bool,
 }
 
 /// Lets other controllers ask how this one stands.
@@ -37,7 +40,8 @@ pub fn describe(shared: &Arc<Shared>) {
         let Some(shared) = weak.upgrade() else { return Vec::new() };
         let RoleDoc { role, leader_epoch, .. } = shared.role();
         let (version, snapshot_problem) = (Some(env!("CARGO_PKG_VERSION").to_owned()), shared.raft.snapshot_trouble());
-        let about = About { role, leader_epoch, version, snapshot_problem };
+        let cannot_dispatch = shared.gate.problem().is_some();
+        let about = About { role, leader_epoch, version, snapshot_problem, cannot_dispatch };
         serde_json::to_vec(&about).unwrap_or_default()
     });
 }
@@ -45,6 +49,11 @@ pub fn describe(shared: &Arc<Shared>) {
 /// Why the snapshots of a controller fail, if they do; `None` if it did not say how it stands.
 pub fn snapshot_problem(state: &PeerState) -> Option<Option<String>> {
     serde_json::from_slice(&state.about).ok().map(|about: About| about.snapshot_problem)
+}
+
+/// E8: whether a controller could dispatch as leader, as far as it said.
+pub fn can_dispatch(state: &PeerState) -> bool {
+    serde_json::from_slice(&state.about).is_ok_and(|about: About| !about.cannot_dispatch)
 }
 
 impl Controller {

@@ -175,6 +175,7 @@ impl Controller {
         tokio::spawn(dispatch::dispatch(Arc::clone(&shared), outgoing_out, Arc::clone(&deposed)));
         tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
         tokio::spawn(gate::follow(Arc::clone(&shared)));
+        tokio::spawn(crate::refused_folder::hand_over_leadership(Arc::clone(&shared)));
         tokio::spawn(ticker::tick(Arc::clone(&shared)));
         tokio::spawn(crate::superseded::follow_peers(Arc::clone(&shared)));
         tokio::spawn(announce::announce(Arc::clone(&shared)));

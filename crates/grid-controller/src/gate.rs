@@ -8,7 +8,8 @@
 //! A held leader is LEADER in everything else: it takes submits, registers workers and commits results, of its own worker
 //! too, which has to report what it finished. What `apply` decides meanwhile is in the state and is offered when the gate
 //! opens: every worker is asked what it holds (W5).
-//! Not here: who ends the worker and knows that it is gone (the supervisor, in `grid`).
+//! Not here: who ends the worker and knows that it is gone (the supervisor, in `grid`); what a leader does that stays held because
+//! the worker's folder is refused (`refused_folder`).
 //! The controller leaves in the worker's place, because a worker that is told to end just when its leader has died knows
 //! nobody to say it to, and jobs would wait for it until it counts as dead.
 

@@ -38,6 +38,7 @@ mod proposer;
 mod pruner;
 mod reads;
 mod reconcile;
+mod refused_folder;
 mod requests;
 mod restore;
 mod resume;

@@ -33,6 +33,7 @@ impl Controller {
             applied_index: totals.applied_index,
             state_hash,
             snapshot_problem: self.shared.raft.snapshot_trouble(),
+            dispatch_problem: self.shared.gate.problem(),
             superseded: crate::superseded::doc(&self.shared),
             refused: grid_proto::refusals::counts(),
         })

@@ -96,6 +96,9 @@ pub struct StatusDoc {
     /// Why this controller's snapshots fail at present; they are tried again, and the log grows meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_problem: Option<String>,
+    /// Why the data folder of the worker on this machine is refused; as leader this controller would not dispatch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch_problem: Option<String>,
     /// It was restored elsewhere and refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<SupersededDoc>,

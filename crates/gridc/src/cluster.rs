@@ -34,6 +34,9 @@ fn status_text(status: &StatusDoc) -> String {
     if let Some(problem) = &status.snapshot_problem {
         rows.push(("snapshots", one_line(problem)));
     }
+    if let Some(problem) = &status.dispatch_problem {
+        rows.push(("dispatch", format!("paused while it leads: {}", one_line(problem))));
+    }
     if let Some(refused) = refused_text(&status.refused) {
         rows.push(("refused", refused));
     }

@@ -475,6 +475,7 @@ impl Control for Fake {
             superseded: None,
             state_hash: hash.then(|| "ab".to_owned()),
             snapshot_problem: None,
+            dispatch_problem: None,
             refused: BTreeMap::new(),
         })
     }

@@ -228,6 +228,37 @@ fn e8_a_refused_worker_folder_keeps_dispatch_paused_until_it_is_mended() {
     assert_eq!(api.wait_ended(&waiting).status(), "completed");
 }
 
+/// Before, the whole cluster dispatched nothing for as long as the folder of this one machine was refused.
+#[test]
+fn e8_a_leader_whose_worker_folder_stays_refused_hands_over() {
+    let mut trio = Trio::start_nodes(NODE);
+    let before = wait_settled(&trio);
+    let standbys: Vec<String> = trio.servers.keys().filter(|id| **id != before).cloned().collect();
+    let [refused, healthy] = &standbys[..] else { panic!("{standbys:?}") };
+    let link = trio.servers[refused].data_dir().join("worker/planted");
+    std::os::unix::fs::symlink("/etc/hostname", &link).expect("a link");
+    trio.gridc().run(&["cluster", "step-down", "--to", refused]).exits(0);
+    wait_until("the refused one leads and says why it does not dispatch", LIMIT, || {
+        let status = trio.api(refused).try_get("/status")?.json();
+        let named = status["dispatch_problem"].as_str().is_some_and(|why| why.contains("is a symbolic link"));
+        ensure(named && status["role"] == "LEADER", status)
+    });
+    let leader = trio.wait_other_leader(refused);
+    // The third has a worker; neither the refused one nor the leader has.
+    let third = if leader == before { healthy } else { &before };
+    let job = trio.submit("dispatched", &job(&format!("node:{third}-worker"), [echo()]));
+    assert_eq!(trio.api(&leader).wait_ended(&job).status(), "completed");
+    wait_until("the reason of the hand-over", LIMIT, || {
+        let log = trio.server(refused).process().log_text();
+        ensure(log.contains("leadership was handed over: dispatch is paused"), log)
+    });
+    assert!(trio.servers[refused].child("worker").is_none(), "its folder is still refused");
+    std::fs::remove_file(&link).expect("the link");
+    wait_until("its worker starts again", LIMIT, || {
+        ensure(is_online(&trio.api(&leader), &format!("{refused}-worker")), "not online")
+    });
+}
+
 fn pair(one: &str, other: &str) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
