@@ -42,6 +42,7 @@ const MUST_NOT_REACH: &[Rule] = &[
     Rule { krate: "grid-proto", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
     Rule { krate: "grid-fabric", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
     Rule { krate: "grid-folder", never: &[RUNTIMES, CONTROL_PLANE, &["grid-worker", "grid-types"], DEV_ONLY], why: "workers and controllers share it, and neither may reach the other" },
+    Rule { krate: "grid-tasks", never: &[CONTROL_PLANE, &["grid-worker", "grid-types"], DEV_ONLY], why: "every program watches its tasks with it" },
     Rule { krate: "grid-raft", never: &[&["grid-core", "grid-plan", "grid-store", "grid-controller", "grid-api", "grid"], DEV_ONLY], why: "consensus carries bytes and knows nothing of the state machine" },
     Rule { krate: "grid-store", never: &[&["grid-plan", "grid-raft", "grid-controller", "grid-api", "grid", "openraft"], DEV_ONLY], why: "the store keeps rows and knows nothing of consensus" },
     Rule { krate: "grid-controller", never: &[&["grid-api", "grid-worker", "grid"], DEV_ONLY], why: ONE_WAY },

@@ -11,6 +11,7 @@ use grid_core::{RestoredFrom, State};
 use grid_plan::{Backstop, Liveness};
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
 use grid_store::StoreError;
+use grid_tasks::{Cause, Tasks};
 use grid_types::clock::Clock;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
@@ -29,10 +30,13 @@ use crate::proposer::Proposer;
 use crate::reads::Reads;
 use crate::shared::{Settings, Shared, Soft};
 use crate::{
-    announce, cluster, dispatch, folder, gate, ground, hand_over, leader, levels, log_size, pruner, restore, ticker,
+    announce, cluster, dispatch, folder, gate, ground, hand_over, leader, levels, log_size, pruner, refused_folder,
+    restore, snapshots, superseded, ticker,
 };
 
 const READY_POLL: Duration = Duration::from_millis(50);
+/// Between the end of a task and the member's own reason for it.
+const CAUSE_LIMIT: Duration = Duration::from_millis(300);
 
 /// The times and sizes of replication.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +69,8 @@ pub struct Opening {
     /// L2: the newest level that it knows; tests of upgrades set another one than the program's own.
     pub feature_level: u32,
     pub clock: Arc<dyn Clock>,
+    /// Where the background tasks of the process are started and watched.
+    pub tasks: Tasks,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +101,7 @@ impl OpenError {
 #[derive(Clone)]
 pub struct Controller {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) tasks: Tasks,
     /// E9: the leader epoch that the request names for which this handle is.
     pub(crate) fence: Option<u64>,
 }
@@ -126,21 +133,21 @@ impl Controller {
             opening.feature_level,
         );
         let progress = machine.progress();
-        let raft = Raft::run(ground, machine).await.map_err(|e| ground::with_way_out(dir, e))?;
+        let raft = Raft::run(ground, machine, &opening.tasks).await.map_err(|e| ground::with_way_out(dir, e))?;
         let restored = restore::restored(dir)?.map(|restored| RestoredFrom {
             generation: restored.generation,
             backup: grid_store::time_text(restored.taken_wall_ms),
         });
 
         let (term, term_out) = watch::channel(None);
-        let proposer = Proposer::start(raft.clone(), term_out.clone());
+        let proposer = Proposer::start(raft.clone(), term_out.clone(), &opening.tasks);
         let soft = Soft { liveness: Liveness::new(opening.settings.thresholds), backstop: Backstop::default() };
         let shared = Arc::new(Shared {
             settings: opening.settings,
             feature_level: opening.feature_level,
             clock: opening.clock,
             state,
-            events: EventFeed::start(reader.clone(), bell_out),
+            events: EventFeed::start(reader.clone(), bell_out, &opening.tasks),
             reader,
             reads: Reads::default(),
             proposer,
@@ -163,27 +170,24 @@ impl Controller {
             last_claim_mono_ms: std::sync::atomic::AtomicU64::new(0),
         });
         cluster::describe(&shared);
+        let tasks = opening.tasks;
         if let Some((listener, most)) = opening.peers {
             let raft = raft.clone();
-            tokio::spawn(async move {
-                if let Err(e) = raft.serve_peers(listener, most).await {
-                    tracing::error!("{e}");
-                }
-            });
+            tasks.start("raft-port", async move { raft.serve_peers(listener, most).await });
         }
         let deposed = Arc::new(Notify::new());
-        tokio::spawn(dispatch::dispatch(Arc::clone(&shared), outgoing_out, Arc::clone(&deposed)));
-        tokio::spawn(leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
-        tokio::spawn(gate::follow(Arc::clone(&shared)));
-        tokio::spawn(crate::refused_folder::hand_over_leadership(Arc::clone(&shared)));
-        tokio::spawn(ticker::tick(Arc::clone(&shared)));
-        tokio::spawn(crate::superseded::follow_peers(Arc::clone(&shared)));
-        tokio::spawn(announce::announce(Arc::clone(&shared)));
-        tokio::spawn(levels::raise(Arc::clone(&shared)));
-        tokio::spawn(crate::snapshots::follow(Arc::clone(&shared)));
-        tokio::spawn(pruner::prune(Arc::clone(&shared)));
-        tokio::spawn(log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
-        Ok(Self { shared, fence: None })
+        tasks.start("dispatch", dispatch::dispatch(Arc::clone(&shared), outgoing_out, Arc::clone(&deposed)));
+        tasks.start("leader", leader::follow(Arc::clone(&shared), raft.clone(), term, deposed));
+        tasks.start("gate", gate::follow(Arc::clone(&shared)));
+        tasks.start("refused-folder", refused_folder::hand_over_leadership(Arc::clone(&shared)));
+        tasks.start("ticker", ticker::tick(Arc::clone(&shared)));
+        tasks.start("superseded", superseded::follow_peers(Arc::clone(&shared)));
+        tasks.start("announcements", announce::announce(Arc::clone(&shared)));
+        tasks.start("feature-level", levels::raise(Arc::clone(&shared)));
+        tasks.start("snapshot-reports", snapshots::follow(Arc::clone(&shared)));
+        tasks.start("pruner", pruner::prune(Arc::clone(&shared)));
+        tasks.start("log-size", log_size::keep_short(raft.clone(), opening.pace.snapshot_after_bytes));
+        Ok(Self { shared, tasks, fence: None })
     }
 
     /// What the fabric asks.
@@ -243,9 +247,22 @@ impl Controller {
         }
     }
 
-    /// Resolves with the reason when the log or the store can go on no more; the process must end (L2).
+    /// Resolves with the reason when the log or the store can go on no more, or a background task has failed; the process must
+    /// end (L2).
     pub async fn stopped(&self) -> String {
-        self.shared.raft.stopped().await
+        let failed = tokio::select! {
+            biased;
+            why = self.shared.raft.stopped() => return why,
+            failed = self.tasks.failed() => failed,
+        };
+        if let Cause::Panicked(_) = failed.cause {
+            return failed.to_string();
+        }
+        // Tasks end when the member has ended, or another task has panicked: that is the cause, and reported a moment later.
+        match tokio::time::timeout(CAUSE_LIMIT, self.shared.raft.stopped()).await {
+            Ok(why) => why,
+            Err(_) => self.tasks.failed().await.to_string(),
+        }
     }
 
     /// Resolves when it is certain that this controller was removed from its cluster: it never hears of it again.
@@ -259,6 +276,7 @@ impl Controller {
     }
 
     pub async fn shutdown(&self) {
+        self.tasks.stopping();
         self.shared.sessions().end_all(grid_fabric::closing::SHUTDOWN);
         self.shared.raft.shutdown().await;
     }

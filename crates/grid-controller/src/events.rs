@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use grid_store::Reader;
+use grid_tasks::Tasks;
 use grid_types::Code;
 use grid_types::api::{EventDoc, EventFilter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -46,7 +47,7 @@ struct Ring {
 
 impl EventFeed {
     /// `bell` rings whenever events may have been stored.
-    pub fn start(reader: Reader, bell: watch::Receiver<u64>) -> Arc<Self> {
+    pub fn start(reader: Reader, bell: watch::Receiver<u64>, tasks: &Tasks) -> Arc<Self> {
         let feed = Arc::new(Self {
             reader,
             ring: Mutex::default(),
@@ -54,7 +55,7 @@ impl EventFeed {
             came: Notify::new(),
             places: Arc::new(Semaphore::new(SUBSCRIBERS)),
         });
-        tokio::spawn(fill(Arc::clone(&feed), bell));
+        tasks.start("events", fill(Arc::clone(&feed), bell));
         feed
     }
 
@@ -232,7 +233,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let (store, _) = Store::open(&folder.path().join("grid.db")).unwrap();
             let (bell, rings) = watch::channel(0);
-            let feed = EventFeed::start(store.reader(), rings);
+            let feed = EventFeed::start(store.reader(), rings, &grid_tasks::Tasks::default());
             let mut source = Self { state: State::default(), store, index: 0, bell, _folder: folder };
             source.apply(&Command::BeginTerm(begin()));
             (source, feed)

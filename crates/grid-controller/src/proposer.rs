@@ -12,8 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use grid_core::{Command, Rejection, Reply, encode_command, encode_entry};
 use grid_raft::{ProposeError, Raft};
+use grid_tasks::Tasks;
 use grid_types::limits::{MAX_ENTRY_BYTES, MAX_ENTRY_COMMANDS};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::machine::Replies;
 use crate::term::Term;
@@ -107,11 +109,11 @@ fn drains(command: &Command) -> bool {
 }
 
 impl Proposer {
-    pub fn start(raft: Raft<Replies>, term: watch::Receiver<Option<Term>>) -> Self {
+    pub fn start(raft: Raft<Replies>, term: watch::Receiver<Option<Term>>, tasks: &Tasks) -> Self {
         let (queue, inbox) = mpsc::channel(QUEUE);
         let places = Arc::new(Semaphore::new(IN_FLIGHT));
         let mode = Arc::new(watch::Sender::new(Mode::Everything));
-        tokio::spawn(run(inbox, raft, term, Arc::clone(&places), mode.subscribe()));
+        tasks.start("proposer", run(inbox, raft, term, Arc::clone(&places), mode.subscribe()));
         Self { queue, memory: Arc::new(Semaphore::new(MEMORY_KIB)), places, mode }
     }
 
@@ -177,12 +179,16 @@ async fn run(
     mut mode: watch::Receiver<Mode>,
 ) {
     let mut left_over = None;
+    let mut in_flight = InFlight::default();
     loop {
         let first = match left_over.take() {
             Some(waiting) => waiting,
-            None => match inbox.recv().await {
-                Some(waiting) => waiting,
-                None => return,
+            None => tokio::select! {
+                waiting = inbox.recv() => match waiting {
+                    Some(waiting) => waiting,
+                    None => return,
+                },
+                () = in_flight.one_ended() => continue,
             },
         };
         if mode.wait_for(|mode| *mode != Mode::Nothing).await.is_err() {
@@ -211,12 +217,42 @@ async fn run(
         };
         let raft = raft.clone();
         let payload = encode_entry(current.head(count(&batch)), batch.iter().map(|waiting| &waiting.bytes));
-        tokio::spawn(async move {
+        in_flight.reap();
+        in_flight.0.spawn(async move {
             let answered = tokio::time::timeout(PATIENCE, raft.propose(Bytes::from(payload))).await;
             drop(place);
             let late = || ProposeError::OutcomeUnknown { reason: "no majority has confirmed it in time".to_owned() };
             answer(batch, answered.unwrap_or_else(|_| Err(late())));
         });
+    }
+}
+
+/// The entries on their way: as many as there are places.
+#[derive(Default)]
+struct InFlight(JoinSet<()>);
+
+impl InFlight {
+    /// Never resolves if there are none.
+    async fn one_ended(&mut self) {
+        match self.0.join_next().await {
+            Some(ended) => pass_panic(ended),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn reap(&mut self) {
+        while let Some(ended) = self.0.try_join_next() {
+            pass_panic(ended);
+        }
+    }
+}
+
+/// The callers of an entry whose task panicked would wait for ever, so the proposer, and with it the process, ends too.
+fn pass_panic(ended: Result<(), JoinError>) {
+    if let Err(lost) = ended
+        && lost.is_panic()
+    {
+        std::panic::resume_unwind(lost.into_panic());
     }
 }
 

@@ -8,7 +8,6 @@ mod proposals;
 mod refused;
 
 use std::future::Future;
-use std::sync::Arc;
 
 use grid_core::{
     CancelJob, Command, ConfirmJob, OrderDrain, Planned, RemoveNode, Reply, RequestHash, ResolveStep, SubmitJob,
@@ -106,7 +105,7 @@ impl Controller {
 
 impl Control for Controller {
     fn fenced(&self, epoch: u64) -> Self {
-        Self { shared: Arc::clone(&self.shared), fence: Some(epoch) }
+        Self { fence: Some(epoch), ..self.clone() }
     }
 
     fn role(&self) -> RoleDoc {

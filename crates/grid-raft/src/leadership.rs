@@ -8,6 +8,7 @@
 //! Not here: the roles of a controller, which depend on `BeginTerm` being
 //! applied, not on winning the vote.
 
+use grid_tasks::Tasks;
 use openraft::ServerState;
 use openraft::error::Fatal;
 use openraft::metrics::RaftServerMetrics;
@@ -34,12 +35,15 @@ pub struct LeaderInfo {
 
 /// Follows `raft` until it ends. The second channel holds the reason, once
 /// there is one.
-pub fn observe(raft: &openraft::Raft<Group>) -> (watch::Receiver<Leadership>, watch::Receiver<Option<String>>) {
+pub fn observe(
+    raft: &openraft::Raft<Group>,
+    tasks: &Tasks,
+) -> (watch::Receiver<Leadership>, watch::Receiver<Option<String>>) {
     let mut server = raft.server_metrics();
     let state = raft.metrics();
     let (leadership, leadership_rx) = watch::channel(leadership_of(&server.borrow_and_update()));
     let (reason, reason_rx) = watch::channel(None);
-    tokio::spawn(async move {
+    tasks.start("leadership", async move {
         while server.changed().await.is_ok() {
             let now = leadership_of(&server.borrow_and_update());
             publish(&leadership, now);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use grid_tasks::Tasks;
 use openraft::error::{ClientWriteError, RaftError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -55,20 +56,21 @@ impl<R: Send + 'static> Raft<R> {
     /// Starts a member on its data folder and brings `machine` up to date with
     /// what is known to be committed (L5). It runs on the current runtime.
     pub async fn open<M: Machine<Reply = R>>(config: Config, how: Start, machine: M) -> Result<Self, OpenError> {
-        Self::run(Ground::take(config, how, MachineKnown::SOUND)?, machine).await
+        Self::run(Ground::take(config, how, MachineKnown::SOUND)?, machine, &Tasks::default()).await
     }
 
     /// The same on a folder that was taken before: for a machine that may have to be made anew from it.
-    pub async fn run<M: Machine<Reply = R>>(ground: Ground, machine: M) -> Result<Self, OpenError> {
+    /// Its background tasks are started in `tasks`; they end when the member does.
+    pub async fn run<M: Machine<Reply = R>>(ground: Ground, machine: M, tasks: &Tasks) -> Result<Self, OpenError> {
         let member = Arc::new(start(ground, machine).await?);
-        let (leadership, reason) = observe(&member.raft);
+        let (leadership, reason) = observe(&member.raft, tasks);
         let (elections, record, mark) = (Arc::clone(&member), Arc::clone(&member), Arc::clone(&member));
         let (removal, log) = (Arc::clone(&member), Arc::clone(&member));
-        tokio::spawn(async move { elections.mind_elections().await });
-        tokio::spawn(async move { record.keep_record_current().await });
-        tokio::spawn(async move { mark.mark_when_it_holds_something().await });
-        tokio::spawn(async move { removal.mind_removal().await });
-        tokio::spawn(async move { log.mind_log().await });
+        tasks.start("elections", async move { elections.mind_elections().await });
+        tasks.start("member-record", async move { record.keep_record_current().await });
+        tasks.start_finite("folder-mark", async move { mark.mark_when_it_holds_something().await });
+        tasks.start_finite("removal", async move { removal.mind_removal().await });
+        tasks.start_finite("log-floor", async move { log.mind_log().await });
         Ok(Self { member, leadership, reason, reply: PhantomData })
     }
 
@@ -234,9 +236,11 @@ impl<R: Send + 'static> Raft<R> {
     /// disk or its machine, or a shutdown. The process should end, too (L2).
     pub async fn stopped(&self) -> String {
         let mut reason = self.reason.clone();
-        match reason.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => "its runtime has ended".into(),
+        let known = reason.wait_for(Option::is_some).await.map(|reason| reason.clone().unwrap_or_default());
+        match known {
+            Ok(reason) => reason,
+            // The task that knows the reason has failed, and whoever watches the tasks names it.
+            Err(_) => std::future::pending().await,
         }
     }
 

@@ -22,7 +22,7 @@ async fn open_anew(dir: &Path, config: Config) -> Result<Raft<Receipt>, OpenErro
     if machine.exists() {
         fs::remove_file(&machine).expect("removed");
     }
-    Raft::run(ground, FileMachine::open(&machine)).await
+    Raft::run(ground, FileMachine::open(&machine), &grid_tasks::Tasks::default()).await
 }
 
 /// Several chunks, two snapshots with entries before, between and after them, and no orderly end.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use grid_controller::{Opening, Pace, Settings, Start};
+use grid_tasks::Tasks;
 use grid_types::clock::SystemClock;
 use grid_worker::{Shutdown, ShutdownHandle, WorkerConfig, WorkerError};
 use tokio::sync::mpsc;
@@ -23,7 +24,8 @@ const FILES_PER_WORKER: u64 = 12;
 pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
     net::check_exposure(&[("--api", args.api)], false)?;
-    let signals = signals::asked_to_end(None)?;
+    let tasks = Tasks::default();
+    let signals = signals::asked_to_end(&tasks, None)?;
     let scratch = match &args.data_dir {
         Some(_) => None,
         None => Some(tempfile::tempdir().context("cannot make a temporary folder")?),
@@ -44,6 +46,7 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     let ended = loop {
         tokio::select! {
             () = &mut asked => break Ok(ExitCode::SUCCESS),
+            failed = tasks.failed() => break Err(anyhow::anyhow!("{failed}")),
             why = dev.serving.stopped() => break Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
             Some(ended) = dev.workers.join_next() => match ended {
                 // As somebody asked for; the others go on.
@@ -104,10 +107,10 @@ impl Dev {
             hold_dispatch: false,
             pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),
+            tasks: Tasks::default(),
         };
         let connections = open_files::connections(u64::from(workers) * FILES_PER_WORKER);
-        let mut serving =
-            Serving::start(opening, api, grpc, net::hosts(api_addr, None, allow_hosts), connections).await?;
+        let serving = Serving::start(opening, api, grpc, net::hosts(api_addr, None, allow_hosts), connections).await?;
         let controller = serving.controller.clone();
         tokio::select! {
             () = controller.serves() => {}

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use grid_tasks::Tasks;
 use grid_types::NodeId;
 use tokio::sync::watch;
 
@@ -48,9 +49,10 @@ pub async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
     let (stand, local) = watch::channel(None);
     let (stop, stopped) = watch::channel(false);
     let (ask, asked) = watch::channel(0);
-    let signals = signals::asked_to_end(None)?;
+    let tasks = Tasks::default();
+    let signals = signals::asked_to_end(&tasks, None)?;
     let asking = ask.clone();
-    tokio::spawn(signals::each(signals, move || asking.send_modify(|asked| *asked += 1)));
+    tasks.start("shutdown", signals::each(signals, move || asking.send_modify(|asked| *asked += 1)));
 
     let line = controller_line(&args, &controller_dir);
     let mut controller = tokio::spawn(controller::keep(line, words, stand, stopped));
@@ -77,5 +79,7 @@ pub async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
             stop.send_replace(true);
             controller.await.context("the controller's keeper failed")
         }
+        // The children end with their supervisor.
+        failed = tasks.failed() => anyhow::bail!("{failed}"),
     }
 }

@@ -11,10 +11,10 @@ use anyhow::Context;
 use grid_api::{Audience, Hosts};
 use grid_controller::{BackupInfo, Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
 use grid_folder::Kind;
+use grid_tasks::{Running, Tasks};
 use grid_types::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::cli::ServerArgs;
@@ -37,8 +37,9 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         say::err(format_args!("error: {}: {refused}", args.data_dir.display()));
         return Ok(ExitCode::from(2));
     }
-    let (words, orphaned) = args.supervised.then(supervised::controller_words).unzip();
-    let signals = signals::asked_to_end(orphaned)?;
+    let tasks = Tasks::default();
+    let (words, orphaned) = args.supervised.then(|| supervised::controller_words(&tasks)).unzip();
+    let signals = signals::asked_to_end(&tasks, orphaned)?;
     let (api, api_addr) = net::bind(args.api, "the API").await?;
     let (grpc, grpc_addr) = net::bind(args.grpc, "workers").await?;
     let (peers, raft_addr) = net::bind(args.raft, "other controllers").await?;
@@ -68,6 +69,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         hold_dispatch: args.supervised,
         pace,
         clock: Arc::new(SystemClock::new()),
+        tasks: tasks.clone(),
     };
     if let Some(source) = &args.restore
         && let Err(why) = restore(&opening, source).await
@@ -85,7 +87,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         started => started?,
     };
     if let Some(words) = words {
-        tokio::spawn(supervised::obey(serving.controller.clone(), words));
+        supervised::obey(&tasks, serving.controller.clone(), words);
     }
     let ready = format!("grid ready api=http://{api_addr} grpc={grpc_addr} raft={raft_addr} node={}", args.node_id);
     serve(serving, &ready, signals, &args).await
@@ -93,7 +95,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
 
 /// Until it is asked to end, or can go on no more.
 async fn serve(
-    mut serving: Serving,
+    serving: Serving,
     ready: &str,
     signals: watch::Receiver<u32>,
     args: &ServerArgs,
@@ -193,8 +195,9 @@ fn pace(args: &ServerArgs) -> anyhow::Result<Pace> {
 /// A controller with its two sockets.
 pub struct Serving {
     pub controller: Controller,
-    api: JoinHandle<()>,
-    fabric: JoinHandle<()>,
+    tasks: Tasks,
+    api: Running,
+    fabric: Running,
     stop: watch::Sender<bool>,
 }
 
@@ -207,7 +210,7 @@ impl Serving {
         hosts: Hosts,
         connections: Connections,
     ) -> anyhow::Result<Self> {
-        let folder = opening.data_dir.clone();
+        let (folder, tasks) = (opening.data_dir.clone(), opening.tasks.clone());
         let controller =
             Controller::open(opening).await.with_context(|| format!("cannot start on {}", folder.display()))?;
         let (stop, stopped) = watch::channel(false);
@@ -216,42 +219,31 @@ impl Serving {
         };
         let (hub, control) = (Arc::new(controller.hub()), controller.clone());
         let fabric_ends = until(stopped.clone());
-        let fabric = tokio::spawn(async move {
-            if let Err(e) = grid_fabric::serve(grpc, connections.workers, hub, fabric_ends).await {
-                tracing::error!("workers are not served any more: {e}");
-            }
-        });
+        let fabric = tasks.start("worker-port", grid_fabric::serve(grpc, connections.workers, hub, fabric_ends));
         let audience = Audience { hosts, connections: connections.clients };
-        let api = tokio::spawn(async move {
-            if let Err(e) = grid_api::serve(api, control, audience, until(stopped)).await {
-                tracing::error!("the API is not served any more: {e}");
-            }
-        });
-        Ok(Self { controller, api, fabric, stop })
+        let api = tasks.start("api", grid_api::serve(api, control, audience, until(stopped)));
+        Ok(Self { controller, tasks, api, fabric, stop })
     }
 
     /// Resolves with the reason when it can go on no more; the process must end (L2), rather than serve half of its callers.
-    pub async fn stopped(&mut self) -> String {
-        tokio::select! {
-            why = self.controller.stopped() => why,
-            _ = &mut self.api => "the API is not served any more".to_owned(),
-            _ = &mut self.fabric => "workers are not served any more".to_owned(),
-        }
+    pub async fn stopped(&self) -> String {
+        self.controller.stopped().await
     }
 
     /// Lets another controller lead, answers what was asked, closes the sessions, closes log and state.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
+        self.tasks.stopping();
         self.controller.leave_leadership().await;
         self.stop.send_replace(true);
         let late = |who: &str| tracing::warn!("{who} were still connected after {STOP_LIMIT:?}");
-        // One that has ended was looked at by `stopped`, and can be awaited once only.
-        if !self.api.is_finished() && timeout(STOP_LIMIT, self.api).await.is_err() {
+        if timeout(STOP_LIMIT, self.api.ended()).await.is_err() {
             late("clients");
         }
         // However long it takes: a store that is not closed in order is made anew at the next start.
         self.controller.shutdown().await;
-        if !self.fabric.is_finished() && timeout(STOP_LIMIT, self.fabric).await.is_err() {
+        if timeout(STOP_LIMIT, self.fabric.ended()).await.is_err() {
             late("workers");
         }
+        self.tasks.stop().await;
     }
 }

@@ -2,26 +2,33 @@
 //! supervisor (`supervised`).
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use grid_tasks::Tasks;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 /// How often the process was asked to end, by signals and by `others`.
-pub fn asked_to_end(others: Option<mpsc::Receiver<()>>) -> anyhow::Result<watch::Receiver<u32>> {
-    let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+pub fn asked_to_end(tasks: &Tasks, others: Option<mpsc::Receiver<()>>) -> anyhow::Result<watch::Receiver<u32>> {
+    let term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let (count, counted) = watch::channel(0);
-    let mut others = others;
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = int.recv() => {}
-                () = asked(&mut others) => {}
-            }
-            count.send_modify(|count| *count += 1);
-        }
-    });
+    tasks.start("signals", count_them(term, int, others, count));
     Ok(counted)
+}
+
+async fn count_them(
+    mut term: Signal,
+    mut int: Signal,
+    mut others: Option<mpsc::Receiver<()>>,
+    count: watch::Sender<u32>,
+) {
+    loop {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+            () = asked(&mut others) => {}
+        }
+        count.send_modify(|count| *count += 1);
+    }
 }
 
 async fn asked(others: &mut Option<mpsc::Receiver<()>>) {
@@ -36,8 +43,10 @@ async fn asked(others: &mut Option<mpsc::Receiver<()>>) {
 
 /// Resolves at the first signal.
 pub async fn first(mut counted: watch::Receiver<u32>) {
-    // The sender lives as long as the runtime.
-    let _ = counted.wait_for(|count| *count > 0).await;
+    if counted.wait_for(|count| *count > 0).await.is_err() {
+        // The task that counts has failed, which ends the process in another way.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Calls `told` at every signal.

@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use grid_controller::{Controller, LocalWorker};
+use grid_tasks::Tasks;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::node::{Saying, Standing, Word};
 use crate::say;
@@ -17,10 +18,10 @@ use crate::say;
 const WAITING: usize = 64;
 
 /// For a controller: the supervisor's words, and when there will be no more.
-pub fn controller_words() -> (mpsc::Receiver<Word>, mpsc::Receiver<()>) {
+pub fn controller_words(tasks: &Tasks) -> (mpsc::Receiver<Word>, mpsc::Receiver<()>) {
     let (words, heard) = mpsc::channel(WAITING);
     let (orphaned, gone) = mpsc::channel(1);
-    tokio::spawn(async move {
+    tasks.start_finite("supervisor-input", async move {
         let mut lines = BufReader::new(stdin()).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             match line.parse() {
@@ -37,16 +38,21 @@ pub fn controller_words() -> (mpsc::Receiver<Word>, mpsc::Receiver<()>) {
     (heard, gone)
 }
 
-/// Does what the supervisor says, and tells it how this controller stands, until it ends.
-pub async fn obey(controller: Controller, mut words: mpsc::Receiver<Word>) {
-    let (leading, mut led) = tokio::sync::watch::channel(false);
+/// Starts the task that does what the supervisor says, and tells it how this controller stands, until it ends.
+pub fn obey(tasks: &Tasks, controller: Controller, words: mpsc::Receiver<Word>) {
+    let (leading, led) = watch::channel(false);
     let followed = controller.clone();
-    tokio::spawn(async move {
+    tasks.start("supervisor-role", async move {
         let told = |leads| {
             leading.send_replace(leads);
         };
         followed.follow_leading(told).await;
     });
+    tasks.start_finite("supervisor-words", answer(controller, words, led));
+}
+
+/// Ends with the supervisor, or with the controller.
+async fn answer(controller: Controller, mut words: mpsc::Receiver<Word>, mut led: watch::Receiver<bool>) {
     let mut standing = Standing { word: 0, leads: false, is_held: true };
     loop {
         standing.leads = *led.borrow_and_update();
@@ -72,9 +78,9 @@ pub async fn obey(controller: Controller, mut words: mpsc::Receiver<Word>) {
 }
 
 /// For a worker: asks it to drain when the supervisor is gone, and to stop what runs after `limit`.
-pub fn worker_orphaned(limit: Duration) -> mpsc::Receiver<()> {
+pub fn worker_orphaned(tasks: &Tasks, limit: Duration) -> mpsc::Receiver<()> {
     let (orphaned, gone) = mpsc::channel(1);
-    tokio::spawn(async move {
+    tasks.start_finite("supervisor-input", async move {
         let mut lines = BufReader::new(stdin()).lines();
         while let Ok(Some(_)) = lines.next_line().await {}
         tracing::warn!("the supervisor is gone");

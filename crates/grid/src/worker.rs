@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use grid_tasks::Tasks;
 use grid_worker::{Shutdown, WorkerConfig};
 
 use crate::cli::WorkerArgs;
@@ -10,9 +11,10 @@ use crate::{say, signals, supervised};
 pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
     // A name that can never answer is refused now, not tried for ever.
     grid_client::parse_servers(&args.server.join(","))?;
-    let orphaned =
-        args.supervised.map(|limit| supervised::worker_orphaned(std::time::Duration::from_millis(limit.ms())));
-    let signals = signals::asked_to_end(orphaned)?;
+    let tasks = Tasks::default();
+    let limit = args.supervised.map(|limit| std::time::Duration::from_millis(limit.ms()));
+    let orphaned = limit.map(|limit| supervised::worker_orphaned(&tasks, limit));
+    let signals = signals::asked_to_end(&tasks, orphaned)?;
     let config = WorkerConfig {
         servers: args.server,
         node_id: args.node_id,
@@ -28,10 +30,13 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
         reset_journal: args.reset_journal,
     };
     let (stop, stopped) = Shutdown::new();
-    tokio::spawn(signals::each(signals, move || stop.signal()));
-    grid_worker::run(config, stopped, |at| {
+    tasks.start("shutdown", signals::each(signals, move || stop.signal()));
+    let working = grid_worker::run(config, stopped, |at| {
         say::out(format_args!("grid worker ready node={} session={}", at.node_id, at.session));
-    })
-    .await?;
+    });
+    tokio::select! {
+        ended = working => ended?,
+        failed = tasks.failed() => anyhow::bail!("{failed}"),
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -40,6 +40,7 @@ pub fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
         hold_dispatch: false,
         pace: Pace::default(),
         clock: Arc::new(SystemClock::new()),
+        tasks: grid_tasks::Tasks::default(),
     }
 }
 

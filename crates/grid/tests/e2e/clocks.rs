@@ -70,6 +70,7 @@ async fn start(dir: &Path) -> (Controller, String) {
         hold_dispatch: false,
         pace: Pace::default(),
         clock: wild(),
+        tasks: grid_tasks::Tasks::default(),
     };
     let controller = Controller::open(opening).await.expect("an empty folder");
     tokio::spawn(grid_fabric::serve(grpc, 64, Arc::new(controller.hub()), std::future::pending()));

@@ -55,6 +55,7 @@ mod short_disk;
 mod silence;
 mod staging;
 mod strategies;
+mod tasks;
 mod terminals;
 mod tour;
 mod unwritable;

@@ -1,0 +1,29 @@
+//! Lets a test of the real program panic in a task of its choice. Debug builds only.
+//!
+//! `GRID_TEST_TASKS` names a folder: each task that starts makes a file of its name there, and panics when something is
+//! written to that file.
+
+use std::future::Future;
+
+const FOLDER: &str = "GRID_TEST_TASKS";
+
+pub async fn or_panic<T>(name: &'static str, task: impl Future<Output = T>) -> T {
+    match std::env::var_os(FOLDER).filter(|_| cfg!(debug_assertions)) {
+        None => task.await,
+        Some(folder) => {
+            let file = std::path::Path::new(&folder).join(name);
+            tokio::select! {
+                ended = task => ended,
+                () = written(&file) => panic!("planted by a test"),
+            }
+        }
+    }
+}
+
+async fn written(file: &std::path::Path) {
+    // A folder that is not there is a test that asks for nothing.
+    let _ = std::fs::write(file, "");
+    while !std::fs::metadata(file).is_ok_and(|seen| seen.len() > 0) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
