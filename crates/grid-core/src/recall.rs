@@ -128,6 +128,17 @@ impl Job {
         queued.is_some_and(|cell| self.recall(node, self.step_of(cell)) == Recall::Wait)
     }
 
+    /// Whether a queued step waited for a journal, which says that it never ran, and meanwhile the job tripped or the failure
+    /// that it cleans up after was corrected. A step that was tried already stays wanted.
+    fn is_dropped_after_wait(&self, position: usize) -> bool {
+        let cell = &self.cells[position];
+        let reason = self.task_of(cell).and_then(|task| self.skips(position, task));
+        match reason.filter(|_| self.head.restored.is_some()) {
+            Some(Reason::NothingFailedHere) => cell.last.is_none(),
+            reason => reason.is_some(),
+        }
+    }
+
     fn is_once(&self, step: StepIndex) -> bool {
         let task = usize::try_from(step.0).ok().and_then(|step| self.spec.steps().nth(step));
         task.is_none_or(|(_, task)| task.effect == EffectClass::Once)
@@ -203,10 +214,9 @@ impl Turn<'_> {
         };
         let Some(node) = self.state.nodes.get(&job.expected[position]) else { return false };
         let (step, is_held) = (job.step_of(&job.cells[position]), job.head.held.is_some());
-        let is_skipped = job.task_of(&job.cells[position]).is_some_and(|task| job.skips(position, task).is_some());
+        let is_dropped = job.is_dropped_after_wait(position);
         match job.recall(node, step) {
-            // It waited for a journal, which says that it never ran; meanwhile the job tripped.
-            Recall::Offer if is_skipped => {
+            Recall::Offer if is_dropped => {
                 self.drop_waiting(id, position, false);
                 false
             }

@@ -49,6 +49,8 @@ pub struct Cluster {
     pub now_ms: u64,
     /// Jobs that had a place in admission before the entry.
     pub admitted: BTreeSet<JobId>,
+    /// The entry looked at the time: only then does a backoff end. Otherwise one that is gone was dropped by a trip.
+    pub looked_at_time: bool,
 }
 
 impl Cluster {
@@ -75,6 +77,7 @@ impl Cluster {
             || self.see_all(Self::see_window, seen)
             || self.see_all(Self::see_offline, seen)
             || self.see_all(Self::refuse, seen)
+            || self.see_all(Self::see_offline_retry, seen)
             || self.see_all(Self::see_offer, seen)
             || self.see_all(Self::see_entry, seen)
             || self.start_jobs(seen)
@@ -87,6 +90,7 @@ impl Cluster {
         let waiting = self.jobs.values().any(|job| job.status == JobStatus::Pending);
         assert!(!waiting || admitted.len() >= self.max_concurrent, "a job waits although only {admitted:?} run");
         self.admitted = admitted;
+        self.looked_at_time = false;
         self.move_deadlines();
     }
 
@@ -136,7 +140,7 @@ impl Cluster {
     fn see_backoff_end(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
         let job = &self.jobs[&id];
         let At::Backoff { since_ms } = job.walks[&node].at else { return false };
-        if seen.backoff.contains(&(id, node)) {
+        if seen.backoff.contains(&(id, node)) || !self.looked_at_time {
             return false;
         }
         let earliest = since_ms + plain_backoff_ms(job.walks[&node].attempt) * 8 / 10;
@@ -167,6 +171,16 @@ impl Cluster {
     }
 
     fn see_offline(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
+        self.jobs[&id].walks[&node].last.is_none() && self.pass_over(id, node, seen)
+    }
+
+    /// A retry of a node that is not there. Its row shows the failure before, whether the node was offline or another failure
+    /// of the entry tripped the job; so the failures that trip no other way come first.
+    fn see_offline_retry(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
+        self.jobs[&id].walks[&node].last.is_some() && self.pass_over(id, node, seen)
+    }
+
+    fn pass_over(&mut self, id: JobId, node: u32, seen: &Seen) -> bool {
         let job = &self.jobs[&id];
         let step = job.step_of(&job.walks[&node]);
         let allowed = job.walks[&node].at == At::Waiting
@@ -305,6 +319,7 @@ impl Cluster {
     }
 
     pub fn fire_timers(&mut self) {
+        self.looked_at_time = true;
         let now_ms = self.now_ms;
         let due = |job: &&mut Job| job.status == JobStatus::Running && job.deadline_ms.is_some_and(|at| at <= now_ms);
         for job in self.jobs.values_mut().filter(due) {

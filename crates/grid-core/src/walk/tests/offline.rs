@@ -82,3 +82,23 @@ fn j11_skipped_offline_counts_distinct_nodes_and_stands_in_the_reason() {
     world.cancel(cancelled).unwrap();
     assert_eq!(world.reason(cancelled), "cancelled by request; 1 node was offline and skipped");
 }
+
+#[test]
+fn j1_an_offline_failure_that_trips_the_job_drops_the_retry_of_another_offline_node() {
+    let mut world = World::with_nodes(3);
+    world.next_job(|spec| {
+        spec.offline = Offline::Fail;
+        spec.failure_tolerate = Some(Tolerance::Nodes(1));
+    });
+    let job = world.submit("all", vec![retrying("ping", "echo", 2)]);
+    let leases = world.offered();
+    world.leave(3);
+    world.fail(leases[0]);
+    world.drain(1);
+    world.leave(2);
+    let rows = world.rows_of(job);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    assert_eq!((rows[&(0, 1)], rows[&(0, 2)], rows[&(0, 3)]), (Outcome::Failed, Outcome::Failed, Outcome::Failed));
+    let attempts: Vec<_> = world.results_of(job).iter().map(|row| (row.node.0, row.attempt.0)).collect();
+    assert_eq!(attempts, [(3, 0), (1, 1), (2, 0)], "the retry of node 1 was not due");
+}

@@ -4,7 +4,7 @@ use grid_types::job::{Condition, Phase, PhaseNodes};
 use grid_types::{JobId, Outcome};
 
 use super::echo;
-use crate::world::{Lease, World, cleanup, leaf, pipeline, when};
+use crate::world::{Lease, World, cleanup, leaf, pipeline, retrying, when};
 
 fn record() -> Phase {
     leaf("test", "record")
@@ -68,4 +68,27 @@ fn w8_a_pipeline_and_conditions_say_that_the_outcome_was_unknown() {
     );
     assert_eq!(reason(&world, job, 2, 2), "condition on_success: the outcome of a step was unknown at the time");
     assert_eq!(reason(&world, job, 3, 1), "nodes: healthy; the outcome of a step on this node was unknown at the time");
+}
+
+/// Whether a step is wanted is decided when the node gets there, not before each attempt.
+#[test]
+fn w8_a_clean_up_that_has_begun_is_tried_again_although_the_journal_says_that_nothing_failed() {
+    for is_restored in [false, true] {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![record(), cleanup(vec![when(Condition::OnFailure, retrying("ping", "echo", 2))])]);
+        let lease = world.offered()[0];
+        world.report(lease, Outcome::Unknown).unwrap();
+        let attempt = world.offered()[0];
+        if is_restored {
+            world.restore(1);
+            world.return_whole(1, &[job], &[(attempt, None)]);
+            world.confirm(job, None).unwrap();
+        }
+        world.report(lease, Outcome::Success).unwrap();
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Success);
+        world.fail(attempt);
+        world.advance_ms(2_000);
+        let offered: Vec<_> = world.offered().iter().map(|(_, lease)| (lease.step.0, lease.attempt.0)).collect();
+        assert_eq!(offered, [(1, 2)], "restored: {is_restored}");
+    }
 }
