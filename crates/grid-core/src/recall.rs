@@ -3,9 +3,10 @@
 //! ```text
 //!   the node's journal …                          once                            pure, idempotent
 //!   was not asked yet, the node is online         waits for the answer            offered
+//!   was not asked yet, the node drains            waits for the answer            skipped, failed or waits (J11)
 //!   was not asked, the node is offline and        waits for the answer            waits
 //!   the job waits for it (`offline: wait`)
-//!   was not asked, the node is offline            unknown                         as always
+//!   was not asked, the node is offline otherwise  unknown                         skipped or failed (J11)
 //!   does not exist: the node is an agent (W10)    unknown; offered if an          offered
 //!                                                 operator said `rerun_once`
 //!   holds the lease                               adopted as running              adopted as running
@@ -19,10 +20,14 @@
 //! "Complete" means: the process that answers is the one that the backup knows, with the same journal, it has dropped
 //! nothing of this job or a later one. The process matters because a folder that was put
 //! back from an older copy has the right journal id and lacks what ran since the copy.
+//! A node that is offline when the job is confirmed may have run its `once` steps after the backup, so `offline: skip` and
+//! `offline: fail` do not apply to those that the job reaches there: the row must not say that they did not run. Its journal
+//! settles them when it comes back while the job runs (W8).
 //! While a job is held only what journals know is recorded; nothing is offered and nothing becomes unknown.
 //! Not here: holding and releasing (`hold`), the command that carries the answer (`ReportJournal`).
 
 use grid_types::decl::EffectClass;
+use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 
 use crate::apply::Turn;
@@ -91,9 +96,10 @@ impl Job {
         self.head.restored.is_some_and(|restored| node.asked < restored.generation) && !node.agent
     }
 
-    /// Whether the node's journal is still to be asked, and will be: the node is online and registers, or becomes offline.
+    /// Whether the node's journal is still to be asked, and will be: the node registers soon, or counts as silent. A node
+    /// that drains is offline for new work, but its worker runs.
     pub(crate) fn is_awaited(&self, node: &Node) -> bool {
-        self.is_unasked(node) && node.status.is_online()
+        self.is_unasked(node) && (node.status.is_online() || node.status == NodeStatus::Draining)
     }
 
     /// J11: a job that waits for the node does not give up what its journal knows. After a trip nobody is waited for.

@@ -368,3 +368,65 @@ fn e2_a_doubt_names_that_its_node_has_not_registered_whatever_its_status() {
     world.report_journal(1, &[job], &[]).unwrap();
     assert_eq!(awaited(&world, job), [false, false]);
 }
+
+/// A pipeline of both kinds on a node that is offline when the job is confirmed, by phase.
+#[test]
+fn j11_of_a_node_that_is_away_only_once_steps_become_unknown() {
+    let cases = [
+        (Offline::Skip, [Outcome::Skipped, Outcome::Unknown, Outcome::Skipped]),
+        (Offline::Fail, [Outcome::Failed, Outcome::Skipped, Outcome::Skipped]),
+    ];
+    for (offline, expected) in cases {
+        let mut world = World::with_nodes(2);
+        world.next_job(match offline {
+            Offline::Skip => |spec| spec.failure_tolerate = Some(Tolerance::Nodes(2)),
+            Offline::Fail | Offline::Wait => |spec: &mut JobSpec| {
+                spec.offline = Offline::Fail;
+                spec.failure_tolerate = Some(Tolerance::Nodes(2));
+            },
+        });
+        let job = world.submit("all", vec![pipeline(vec![echo(), once(), echo()])]);
+        world.restore(1);
+        world.return_whole(1, &[job], &[]);
+        world.mark_dead(2);
+        world.confirm(job, None).unwrap();
+        world.finish_all();
+        let rows = world.rows_of(job);
+        assert_eq!([0, 1, 2].map(|step| rows[&(step, 2)]), expected, "{offline:?}");
+        assert!((0..3).all(|step| rows[&(step, 1)] == Outcome::Success));
+        assert_eq!(world.status(job), JobStatus::Completed, "its failure is tolerated");
+    }
+}
+
+#[test]
+fn e2_a_node_that_drains_is_asked_before_its_steps_are_unknown() {
+    let drained = |offline: fn(&mut JobSpec)| {
+        let mut world = World::with_nodes(1);
+        world.next_job(offline);
+        let job = world.submit("all", vec![once()]);
+        let lease = world.offered()[0];
+        world.order_drain(1, true).unwrap();
+        world.restore(1);
+        world.confirm(job, None).unwrap();
+        assert_eq!(world.count(job, 0, Outcome::Pending), 1, "its worker runs and will register");
+        let why = crate::why(&world.state, world.job(job), 0);
+        assert_eq!(why, "step 0 waits for node-1 to register after the restore: its journal knows whether it ran");
+        (world, job, lease)
+    };
+    let skip: fn(&mut JobSpec) = |spec| spec.offline = Offline::Skip;
+    let fail: fn(&mut JobSpec) = |spec| spec.offline = Offline::Fail;
+    for (offline, never_ran) in [(skip, Outcome::Skipped), (fail, Outcome::Failed)] {
+        let (mut world, job, lease) = drained(offline);
+        world.return_whole(1, &[job], &[(lease, None)]);
+        assert_eq!(world.count(job, 0, Outcome::Running), 1, "it ends what it runs");
+        world.succeed(lease);
+        assert_eq!(world.status(job), JobStatus::Completed);
+        let (mut world, job, _) = drained(offline);
+        world.return_whole(1, &[job], &[]);
+        assert_eq!(world.rows_of(job)[&(0, 1)], never_ran, "J11: it gets nothing new");
+        let (mut world, job, _) = drained(offline);
+        let session = world.session(1);
+        world.mark(1, session, NodeStatus::Draining, NodeStatus::Dead).unwrap();
+        assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown, "nobody can say any more");
+    }
+}

@@ -75,7 +75,8 @@ fn w8_a_pipeline_and_conditions_say_that_the_outcome_was_unknown() {
 fn w8_a_clean_up_that_has_begun_is_tried_again_although_the_journal_says_that_nothing_failed() {
     for is_restored in [false, true] {
         let mut world = World::with_nodes(1);
-        let job = world.submit("all", vec![record(), cleanup(vec![when(Condition::OnFailure, retrying("ping", "echo", 2))])]);
+        let job =
+            world.submit("all", vec![record(), cleanup(vec![when(Condition::OnFailure, retrying("ping", "echo", 2))])]);
         let lease = world.offered()[0];
         world.report(lease, Outcome::Unknown).unwrap();
         let attempt = world.offered()[0];
