@@ -75,7 +75,8 @@ fn from_entry(entry: peer::Entry) -> Result<Entry<Group>, Status> {
         .map_err(|_| Status::invalid_argument(format!("unknown kind of entry {}", entry.kind)))?;
     let record = match kind {
         peer::EntryKind::Blank => Record::Blank,
-        peer::EntryKind::Payload => Record::Payload(entry.content),
+        // Copied: it is a part of the message's buffer, and would keep all of it for as long as the log's cache has the entry.
+        peer::EntryKind::Payload => Record::Payload(Bytes::copy_from_slice(&entry.content)),
         peer::EntryKind::Membership => Record::Membership(entry.content),
     };
     let payload = record.into_payload().map_err(|e| Status::invalid_argument(e.to_string()))?;
@@ -159,9 +160,11 @@ pub fn missing(part: &str) -> Status {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use bytes::Bytes;
     use grid_proto::peer;
     use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
     use openraft::{Entry, EntryPayload, Vote};
+    use prost::Message;
 
     use super::{append, append_reply, from_append, from_append_reply};
     use crate::group::{Member, Membership, Proposal, log_id_of};
@@ -201,5 +204,30 @@ mod tests {
             assert_eq!(format!("{back:?}"), text);
         }
         assert!(from_append(peer::AppendRequest::default()).is_err(), "a message without a ballot is refused");
+    }
+
+    /// The log's cache counts the bytes of entries: one of a hundred bytes must not keep the message that brought it.
+    #[test]
+    fn an_entry_keeps_nothing_else_of_the_message_that_brought_it() {
+        let at = |index| log_id_of(LogPosition { term: 3, index });
+        let entry = |index, payload: &'static str| Entry {
+            log_id: at(index),
+            payload: EntryPayload::Normal(Proposal::stored(payload.into())),
+        };
+        let request = AppendEntriesRequest {
+            vote: Vote::new_committed(3, 7),
+            prev_log_id: Some(at(4)),
+            entries: vec![entry(5, "abc"), entry(6, "defg")],
+            leader_commit: None,
+        };
+        let message = Bytes::from(append(&request).expect("encodes").encode_to_vec());
+        let received = from_append(peer::AppendRequest::decode(message).expect("a message")).expect("an append");
+        let payloads = received.entries.into_iter().filter_map(|entry| match entry.payload {
+            EntryPayload::Normal(proposal) => Some(proposal.payload),
+            EntryPayload::Blank | EntryPayload::Membership(_) => None,
+        });
+        let payloads: Vec<_> = payloads.collect();
+        assert_eq!(payloads, ["abc", "defg"]);
+        assert!(payloads.iter().all(Bytes::is_unique));
     }
 }
