@@ -4,6 +4,7 @@ mod lean;
 mod link;
 mod server;
 mod session;
+mod shape;
 #[cfg(test)]
 mod tests;
 

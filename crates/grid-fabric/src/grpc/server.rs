@@ -12,7 +12,7 @@ use grid_proto::refusals::{Kind, Port};
 use grid_proto::v1;
 use grid_proto::v1::fabric_server::{Fabric, FabricServer};
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
-use tonic::server::{Grpc, StreamingService};
+use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -56,12 +56,7 @@ pub async fn serve<H: Hub>(
 ) -> Result<(), ServeError> {
     let desk = Arc::new(Desk { hub, sessions: Mutex::default() });
     let with = |most| FabricServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(most);
-    let service = LeanService {
-        register: with(MAX_REGISTRATION_BYTES),
-        logs: with(MAX_CHUNK_BYTES),
-        small: with(MAX_SMALL_BYTES),
-        desk: Arc::clone(&desk),
-    };
+    let service = LeanService { logs: with(MAX_CHUNK_BYTES), small: with(MAX_SMALL_BYTES), desk: Arc::clone(&desk) };
     let (began, mut shutting_down) = tokio::sync::watch::channel(false);
     let signal = async {
         shutdown.await;
@@ -219,10 +214,8 @@ impl<H: Hub> Fabric for Desk<H> {
     }
 }
 
-/// The generated service, with a limit for each call's messages; the Heartbeat call gets the lean codec.
+/// The generated service, with a limit for each call's messages; calls with lists get the lean codec, which counts their elements.
 struct LeanService<H: Hub> {
-    /// A registration lists what the worker's journal has.
-    register: FabricServer<Desk<H>>,
     logs: FabricServer<Desk<H>>,
     small: FabricServer<Desk<H>>,
     desk: Arc<Desk<H>>,
@@ -230,8 +223,8 @@ struct LeanService<H: Hub> {
 
 impl<H: Hub> Clone for LeanService<H> {
     fn clone(&self) -> Self {
-        let Self { register, logs, small, desk } = self;
-        Self { register: register.clone(), logs: logs.clone(), small: small.clone(), desk: Arc::clone(desk) }
+        let Self { logs, small, desk } = self;
+        Self { logs: logs.clone(), small: small.clone(), desk: Arc::clone(desk) }
     }
 }
 
@@ -246,16 +239,35 @@ impl<H: Hub> Service<http::Request<tonic::body::Body>> for LeanService<H> {
 
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
         match request.uri().path() {
-            HEARTBEAT_PATH => {}
-            REGISTER_PATH => return self.register.call(request),
-            LOGS_PATH => return self.logs.call(request),
-            _ => return self.small.call(request),
+            HEARTBEAT_PATH => {
+                let heartbeat = Heartbeat(Arc::clone(&self.desk));
+                Box::pin(async move {
+                    let mut grpc = Grpc::new(LeanCodec::new()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+                    Ok(grpc.streaming(heartbeat, request).await)
+                })
+            }
+            REGISTER_PATH => {
+                let register = Register(Arc::clone(&self.desk));
+                Box::pin(async move {
+                    let mut grpc = Grpc::new(LeanCodec::new()).max_decoding_message_size(MAX_REGISTRATION_BYTES);
+                    Ok(grpc.unary(register, request).await)
+                })
+            }
+            LOGS_PATH => self.logs.call(request),
+            _ => self.small.call(request),
         }
-        let heartbeat = Heartbeat(Arc::clone(&self.desk));
-        Box::pin(async move {
-            let mut grpc = Grpc::new(LeanCodec::new()).max_decoding_message_size(MAX_MESSAGE_BYTES);
-            Ok(grpc.streaming(heartbeat, request).await)
-        })
+    }
+}
+
+struct Register<H: Hub>(Arc<Desk<H>>);
+
+impl<H: Hub> UnaryService<v1::RegisterNodeRequest> for Register<H> {
+    type Response = v1::RegisterNodeReply;
+    type Future = BoxFuture<Response<v1::RegisterNodeReply>, Status>;
+
+    fn call(&mut self, request: Request<v1::RegisterNodeRequest>) -> Self::Future {
+        let desk = Arc::clone(&self.0);
+        Box::pin(async move { desk.register_node(request).await })
     }
 }
 

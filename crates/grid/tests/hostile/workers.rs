@@ -123,12 +123,17 @@ fn gone_bad(target: &Target, dice: &mut Dice) {
     }
 }
 
-/// As many empty elements as a message can have: two bytes on the wire, far more in memory.
+/// As many empty elements as a message can have, in a list of its own or in one of a list's elements: two bytes on the wire, far
+/// more in memory.
 fn dense(target: &Target, dice: &mut Dice) {
     let Ok(mut connection) = Connection::open(target.grpc) else { return };
-    let name = *dice.pick(&["Heartbeat", "RegisterNode"]);
-    let field = *dice.pick(&[2, 4, 5, 7, 8, 9]);
-    let message = Message([u8::try_from(field << 3 | 2).expect("small"), 0].repeat(2_000_000));
+    let (name, bytes, outer): (_, usize, &[&[u64]]) = match dice.roll(2) {
+        0 => ("Heartbeat", 4_000_000, &[&[], &[6], &[9], &[9, 3], &[9, 3, 3]]),
+        _ => ("RegisterNode", 2_000_000, &[&[], &[2], &[2, 5]]),
+    };
+    let field = *dice.pick(&[1, 2, 3, 4, 5, 7, 8, 9]);
+    let elements = Message([u8::try_from(field << 3 | 2).expect("small"), 0].repeat(bytes / 2));
+    let message = dice.pick(outer).iter().rev().fold(elements, |inner, field| Message::new().message(*field, &inner));
     let _ = connection.write(&call(1, &method(name)));
     let _ = connection.data(1, &message.framed(), false);
     connection.answer();
