@@ -8,7 +8,7 @@
 //! - `/status` counts the refusals.
 //!
 //! `cargo xtask hostile` runs it for five minutes (`GRID_HOSTILE_SECONDS`), a plain test run for a short time.
-//! `GRID_HOSTILE_SEED` repeats the choices of a failed run.
+//! `GRID_HOSTILE_SEED` repeats the choices of a failed run, `GRID_HOSTILE_ONLY` keeps the attacks whose name contains it.
 //! Not here: requests that are allowed to anybody who reaches the API (cancel a job, drain a node). Access tokens decide those.
 
 mod api;
@@ -40,6 +40,15 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
+/// Ends load and attackers with the check that fails: a scope waits for all of its threads.
+struct OverAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for OverAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
     let seconds = number("GRID_HOSTILE_SECONDS").unwrap_or(10);
@@ -54,19 +63,23 @@ fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
     load.warm_up(&trio);
     let watch = Watch::new(&trio, is_long);
     let targets = target::all(&mut trio);
-    let attacks: Vec<Attack> = [peers::ATTACKS, workers::ATTACKS, api::ATTACKS].concat();
+    let only = std::env::var("GRID_HOSTILE_ONLY").unwrap_or_default();
+    let mut attacks: Vec<Attack> = [peers::ATTACKS, workers::ATTACKS, api::ATTACKS].concat();
+    attacks.retain(|(name, _)| name.contains(&only));
+    assert!(!attacks.is_empty(), "no attack has {only:?} in its name");
 
     let until = Instant::now() + Duration::from_secs(seconds);
     let over = AtomicBool::new(false);
+    let over_at_end = OverAtEnd(&over);
     let counts = Mutex::new(BTreeMap::<&str, u64>::new());
     thread::scope(|scope| {
         let loading = scope.spawn(|| load.run(&trio, &over));
         let attackers: Vec<_> = (0..attackers)
             .map(|i| {
-                let (targets, attacks, counts) = (&targets, &attacks, &counts);
+                let (targets, attacks, counts, over) = (&targets, &attacks, &counts, &over);
                 scope.spawn(move || {
                     let mut dice = Dice::new(seed.wrapping_add(i));
-                    while Instant::now() < until {
+                    while Instant::now() < until && !over.load(Ordering::Relaxed) {
                         let (name, attack) = dice.pick(attacks);
                         attack(dice.pick(targets), &mut dice);
                         *counts.lock().expect("no attacker panics here").entry(name).or_default() += 1;
@@ -74,6 +87,7 @@ fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
                 })
             })
             .collect();
+        let _over_at_end = over_at_end;
         while attackers.iter().any(|attacker| !attacker.is_finished()) {
             watch.check(&trio);
             thread::sleep(Duration::from_millis(500));
