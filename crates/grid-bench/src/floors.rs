@@ -4,9 +4,7 @@
 //! that says so, never an exit code: a machine that does other work would make it a lottery.
 
 use crate::report::Row;
-
-/// The case of `grid bench worker` with a floor.
-pub const IN_PROCESS: &str = "in-process steps";
+use crate::worker::IN_PROCESS;
 
 struct Floor {
     what: &'static str,

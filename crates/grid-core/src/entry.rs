@@ -68,9 +68,16 @@ pub fn encode_command(command: &Command) -> Vec<u8> {
 }
 
 #[must_use]
-pub fn encode_entry<'a>(head: EntryHead, commands: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
-    let mut bytes = vec![MAGIC, VERSION];
-    bytes.extend(to_vec(&head));
+pub fn encode_entry<'a, C>(head: EntryHead, commands: C) -> Vec<u8>
+where
+    C: IntoIterator<Item = &'a Vec<u8>>,
+    C::IntoIter: Clone,
+{
+    let (head, commands) = (to_vec(&head), commands.into_iter());
+    // Exact: the log keeps entries as they are, with whatever room was allocated.
+    let mut bytes = Vec::with_capacity(2 + head.len() + commands.clone().map(Vec::len).sum::<usize>());
+    bytes.extend([MAGIC, VERSION]);
+    bytes.extend(head);
     for command in commands {
         bytes.extend_from_slice(command);
     }

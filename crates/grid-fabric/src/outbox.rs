@@ -42,7 +42,8 @@ pub struct Outbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    messages: VecDeque<Queued>,
+    /// Boxed: the places of a queue stay for as long as its session, and are empty for most of it.
+    messages: VecDeque<Box<Queued>>,
     queued_bytes: usize,
     /// To be said last.
     closing: Option<v1::Closing>,
@@ -153,7 +154,7 @@ impl Queue {
                 merge(&mut last.message, message);
                 last.bytes += bytes;
             }
-            _ => self.messages.push_back(Queued { message, bytes }),
+            _ => self.messages.push_back(Box::new(Queued { message, bytes })),
         }
     }
 

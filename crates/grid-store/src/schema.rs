@@ -199,7 +199,8 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Fault> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(64);
-    conn.execute_batch("PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;")?;
+    // 2 MiB: pages of documents and lists are read once, and the system has them in its cache anyway.
+    conn.execute_batch("PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY;")?;
     Ok(conn)
 }
 

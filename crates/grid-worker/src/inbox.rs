@@ -4,18 +4,17 @@ use std::io;
 
 use tokio::sync::mpsc;
 
-use crate::book::LeaseEvent;
-use crate::engine::Stop;
-use crate::shutdown::Shutdown;
+use crate::exec::Event;
+use crate::shutdown::{Shutdown, Stop};
 
 pub(crate) enum Inner {
-    Lease(LeaseEvent),
+    Lease(Event),
     Synced(io::Result<u64>),
     Stop(Stop),
 }
 
 pub(crate) struct Inbox {
-    pub(crate) events: mpsc::Receiver<LeaseEvent>,
+    pub(crate) events: mpsc::Receiver<Event>,
     /// Unbounded because a thread sends; there is never more than one report per fsync.
     pub(crate) synced: mpsc::UnboundedReceiver<io::Result<u64>>,
     pub(crate) shutdown: Shutdown,

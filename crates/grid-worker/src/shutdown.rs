@@ -2,7 +2,14 @@
 
 use tokio::sync::watch;
 
-use crate::engine::Stop;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stop {
+    No,
+    /// Finish what is held, then leave.
+    Drain,
+    /// Stop what runs, report it, then leave.
+    Now,
+}
 
 /// Tells a worker to end. Dropping it tells nothing.
 #[derive(Debug)]

@@ -92,7 +92,7 @@ fn known(state: &State, poll: &AgentPoll) -> Result<Option<Admitted>, Refusal> {
         return Err(Refusal::new(Code::Conflict, why));
     }
     let is_gone = matches!(node.status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed);
-    let is_current = is_it && !is_gone && facts(poll, Some(node)) == node.facts;
+    let is_current = is_it && !is_gone && facts(poll, Some(node)) == *node.facts;
     Ok(is_current.then_some(Admitted { node: node.ord, session: node.session }))
 }
 
@@ -101,7 +101,7 @@ fn identity(poll: &AgentPoll) -> Vec<u8> {
 }
 
 fn facts(poll: &AgentPoll, before: Option<&Node>) -> NodeFacts {
-    let mut facts = before.map_or_else(|| first_facts(poll), |node| node.facts.clone());
+    let mut facts = before.map_or_else(|| first_facts(poll), |node| (*node.facts).clone());
     let AgentFacts { hostname, groups, labels, backends, slots } = poll.facts.clone();
     facts.hostname = hostname.unwrap_or(facts.hostname);
     facts.groups = groups.unwrap_or(facts.groups);

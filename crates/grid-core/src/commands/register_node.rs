@@ -95,7 +95,7 @@ impl RegisterNode {
         let node = Node {
             ord,
             id: self.id.clone(),
-            facts: self.facts.clone(),
+            facts: Box::new(self.facts.clone()),
             status: if drained { NodeStatus::Draining } else { NodeStatus::Ready },
             session,
             journal_id: self.journal_id.clone(),

@@ -14,8 +14,9 @@ pub struct Node {
     pub ord: NodeOrd,
     #[n(1)]
     pub id: NodeId,
+    /// Boxed: a leaf of the map of nodes has room for eleven of them, and is half empty when nodes register one after another.
     #[n(2)]
-    pub facts: NodeFacts,
+    pub facts: Box<NodeFacts>,
     #[n(3)]
     pub status: NodeStatus,
     #[n(4)]

@@ -293,7 +293,7 @@ fn a_job_that_succeeded_nowhere_has_not_completed() {
 
 /// A worker like `node-1`, but for one backend.
 fn register_lacking(world: &mut World, id: &str, backend: &str, boot: u64) {
-    let mut facts = world.state.nodes.values().next().unwrap().facts.clone();
+    let mut facts = (*world.state.nodes.values().next().unwrap().facts).clone();
     facts.backends.remove(backend);
     let (id, journal_id, nonce) = (id.parse().unwrap(), id.as_bytes().to_vec(), boot.to_be_bytes().to_vec());
     let command = crate::RegisterNode {

@@ -1,13 +1,13 @@
 use super::{Liveness, Thresholds};
 use grid_core::{Command, Node, Parts, State};
-use grid_types::node::{NodeFacts, NodeStatus};
+use grid_types::node::NodeStatus;
 use grid_types::{LeaderEpoch, NodeOrd, SessionId};
 
 pub(crate) fn state(statuses: &[NodeStatus]) -> State {
     let nodes = (1u32..).zip(statuses).map(|(i, status)| Node {
         ord: NodeOrd(i),
         id: format!("n{i}").parse().unwrap(),
-        facts: NodeFacts::default(),
+        facts: Box::default(),
         status: *status,
         session: SessionId(u64::from(i)),
         journal_id: Vec::new(),
