@@ -2,7 +2,10 @@
 //!
 //! A retry is a resume on the nodes where something failed, and nowhere else; what the others miss is said up front.
 //! W8: once-only steps that may have run already are named and need `rerun_once`. E2: of a job from before a restore these
-//! are all that have not succeeded, because it may have been resumed after the backup. W9: nothing goes on before every node has
+//! are all that have not succeeded, because it may have been resumed after the backup, but for those that a complete journal
+//! excludes. Journals are asked about jobs that were unfinished in the backup; of one that had ended then nothing is known,
+//! although a journal may know it for a day. To ask every worker about every ended job of the history would cost more than to
+//! ask an operator about the few that are resumed, and not to ask at all is the safe side. W9: nothing goes on before every node has
 //! confirmed that nothing of the last run is left.
 //! Not here: what then runs (`grid-core`), the reading (`grid-store`).
 
@@ -39,7 +42,15 @@ pub fn command(found: Resumable, wanted: Rerun, generation: u32) -> Result<(Resu
     let restored = found.head.restored.is_some() || found.head.leader_epoch.generation < generation;
     if !wanted.rerun_once && !found.doubtful.is_empty() {
         let places: Vec<_> = found.doubtful.iter().map(|(step, node)| format!("step {step} on {node}")).collect();
-        let since = if restored { ", perhaps after the backup that was restored" } else { "" };
+        let had_ended = found.head.leader_epoch.generation < generation;
+        let since = match (restored, had_ended) {
+            (true, true) => {
+                ", if the job was resumed after the backup that was restored (it had ended in the backup, so the workers were \
+                 not asked about it)"
+            }
+            (true, false) => ", perhaps after the backup that was restored",
+            (false, _) => "",
+        };
         return conflict(format!(
             "these once-only steps may have run already{since}: {}; look there, and {verb} with --rerun-once (rerun_once) \
              to run them again",
@@ -62,6 +73,7 @@ pub fn command(found: Resumable, wanted: Rerun, generation: u32) -> Result<(Resu
         only: found.only,
         restored: restored.then_some(wanted.rerun_once),
         run: found.head.run,
+        complete_journals: found.complete_journals,
     };
     Ok((command, note))
 }

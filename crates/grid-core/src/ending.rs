@@ -86,6 +86,7 @@ impl Turn<'_> {
         let stub = Stub { epoch: job.head.epoch, status: job.head.status, ended_ms: job.head.ended_ms };
         self.state.stubs.insert(id, stub);
         if job.head.restored.is_some() {
+            job.head.complete_journals = Some(self.complete_journals(&job));
             self.forget_past(id);
         }
         if !job.expected.is_empty() {

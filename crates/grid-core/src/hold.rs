@@ -38,6 +38,7 @@ impl Turn<'_> {
             if let Some(job) = self.state.jobs.get_mut(&id) {
                 job.head.held = Some(backup.to_owned());
                 job.head.restored = Some(restored);
+                job.head.complete_journals = None;
             }
             self.state.pending.remove(&id);
             self.touch_job(id);

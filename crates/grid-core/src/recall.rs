@@ -24,6 +24,8 @@
 //! `offline: fail` do not apply to those that the job reaches there: the row must not say that they did not run. Its journal
 //! settles them when it comes back while the job runs (W8).
 //! While a job is held only what journals know is recorded; nothing is offered and nothing becomes unknown.
+//! A resumed job starts from what the journals said while it was held: which of them were complete is kept when it ends
+//! (`JobHead::complete_journals`). About a job that had ended when the backup was taken no journal is asked.
 //! Not here: holding and releasing (`hold`), the command that carries the answer (`ReportJournal`).
 
 use grid_types::decl::EffectClass;
@@ -32,7 +34,7 @@ use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome
 
 use crate::apply::Turn;
 use crate::report::{Facts, Report};
-use crate::state::{CellState, Job, Node, Ran, RanEnd, RanState, State};
+use crate::state::{Bits, CellState, Job, Node, Ran, RanEnd, RanState, State};
 
 /// What is to be done about a step that is reached on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +65,9 @@ impl Job {
         if past.is_some_and(|past| past.decided.contains(&step)) {
             return Recall::Offer;
         }
+        if self.has_complete_journal(node.ord) {
+            return Recall::Offer;
+        }
         let in_doubt = match (self.is_once(step), restored.rerun_once) {
             (true, false) => Recall::Unknown,
             (true, true) | (false, _) => Recall::Offer,
@@ -89,6 +94,12 @@ impl Job {
             RanState::Recorded { .. } => Recall::Passed,
             RanState::Outstanding | RanState::Held | RanState::Ended(_) => in_doubt,
         }
+    }
+
+    /// Whether an earlier run of the job found that the node's journal was complete. Everything it named has a row since.
+    fn has_complete_journal(&self, ord: NodeOrd) -> bool {
+        let complete = self.head.complete_journals.as_ref();
+        complete.zip(self.position(ord)).is_some_and(|(complete, position)| complete.has(position))
     }
 
     /// Whether the node has a journal that is still to be asked.
@@ -338,7 +349,19 @@ impl Turn<'_> {
         self.decided.extend(self.state.jobs.values().filter(waits).map(|job| job.head.id));
     }
 
-    /// The job has ended: what its nodes said about it is not needed any more.
+    /// The positions of an ended job whose journals named nothing that is not decided or recorded by now.
+    pub fn complete_journals(&self, job: &Job) -> Bits {
+        let mut complete = job.head.complete_journals.clone().unwrap_or_default();
+        for (position, ord) in job.expected.iter().enumerate() {
+            let past = self.state.nodes.get(ord).and_then(|node| node.past.get(&job.head.id));
+            if past.is_some_and(|past| past.is_complete && past.is_used_up()) {
+                complete.set(position);
+            }
+        }
+        complete
+    }
+
+    /// The job has ended: only which journals were complete is still needed, and the job's head has it.
     pub fn forget_past(&mut self, id: JobId) {
         for (ord, node) in &mut self.state.nodes {
             if node.past.remove(&id).is_some() {

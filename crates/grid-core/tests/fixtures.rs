@@ -251,6 +251,7 @@ impl Log {
             only: None,
             restored: None,
             run: 1,
+            complete_journals: None,
         };
         self.put(&Command::ResumeJob(resume));
         let session = self.state.nodes[&NodeOrd(2)].session;

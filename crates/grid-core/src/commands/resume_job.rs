@@ -45,6 +45,9 @@ pub struct ResumeJob {
     #[n(9)]
     #[cbor(default)]
     pub run: u32,
+    /// E2: of a restored job, positions in `expected` whose journals were complete while it was held, in this generation.
+    #[n(10)]
+    pub complete_journals: Option<Bits>,
 }
 
 impl ResumeJob {
@@ -57,6 +60,7 @@ impl ResumeJob {
         let head = JobHead {
             created_wall_ms: self.created_wall_ms,
             restored,
+            complete_journals: self.complete_journals.clone().filter(|_| restored.is_some()),
             run,
             run_kind: if self.only.is_some() { RunKind::Retry } else { RunKind::Resume },
             ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)

@@ -97,6 +97,10 @@ pub struct JobHead {
     /// It is from before the restore that began this generation: what ran of it since the backup, only journals know (E2).
     #[n(28)]
     pub restored: Option<Restored>,
+    /// E2: positions in `expected` whose journals were complete in this generation: a `once` step without a row has never run
+    /// there. Known when a restored job has ended, and in the runs that follow.
+    #[n(34)]
+    pub complete_journals: Option<Bits>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -195,6 +199,7 @@ impl JobHead {
             held: None,
             failure_events: 0,
             restored: None,
+            complete_journals: None,
             run: 1,
             started_wall_ms: None,
             ended_wall_ms: None,

@@ -78,6 +78,12 @@ impl Past {
         self.ran.get(&step).filter(|_| !self.decided.contains(&step))
     }
 
+    /// Whether everything that is known was decided since, or is in a row.
+    pub(crate) fn is_used_up(&self) -> bool {
+        let is_recorded = |ran: &Ran| matches!(ran.state, RanState::Recorded { .. });
+        self.ran.iter().all(|(step, ran)| self.decided.contains(step) || is_recorded(ran))
+    }
+
     /// How a step ended that the job has not reached, if its row says so.
     pub(crate) fn recorded(&self, step: StepIndex) -> Option<Outcome> {
         match self.known(step)?.state {

@@ -40,6 +40,7 @@ impl World {
         for row in self.results_of(job).iter().filter(counts) {
             done.entry(row.step).or_default().set(ended.position(row.node).unwrap());
         }
+        let is_of_generation = ended.head.leader_epoch.generation == self.state.meta.leadership.epoch.generation;
         Command::ResumeJob(ResumeJob {
             namespace: ended.head.namespace.clone(),
             job,
@@ -51,6 +52,7 @@ impl World {
             only: None,
             restored: None,
             run: ended.head.run,
+            complete_journals: ended.head.complete_journals.clone().filter(|_| is_of_generation),
         })
     }
 

@@ -35,6 +35,7 @@ pub fn resume_command(rig: &Rig, id: JobId) -> Command {
         only: None,
         restored: None,
         run: job.head.run,
+        complete_journals: None,
     })
 }
 

@@ -27,6 +27,8 @@ pub struct Resumable {
     pub done: BTreeMap<StepIndex, Bits>,
     /// Positions of nodes on which something failed and has not succeeded since, if only they are to run.
     pub only: Option<Bits>,
+    /// E2: of a restored job that ended in this generation, positions in `expected` whose journals were complete.
+    pub complete_journals: Option<Bits>,
     /// `once` steps of nodes that would run that may have run and have not succeeded (W8): step and node, the first few.
     pub doubtful: Vec<(StepIndex, String)>,
 }
@@ -72,8 +74,9 @@ pub(super) fn of_job(
     }
     let only = failed_only.then_some(failed);
     let doubtful = doubtful(conn, &job, &done, only.as_ref(), generation)?;
+    let complete_journals = complete_journals(&job, generation).cloned();
     let JobRow { head, spec, expected, live, .. } = job;
-    Ok(Some(Resumable { head, live, spec, expected, done, only, doubtful }))
+    Ok(Some(Resumable { head, live, spec, expected, done, only, complete_journals, doubtful }))
 }
 
 /// Every result with one of these outcomes, of any run, as step and position.
@@ -100,9 +103,14 @@ fn flag(of_steps: &[bool], step: StepIndex) -> bool {
     of_steps.get(usize::try_from(step.0).unwrap_or(usize::MAX)).copied().unwrap_or(true)
 }
 
+/// What was found in an earlier generation says nothing about the time after the last backup.
+fn complete_journals(job: &JobRow, generation: u32) -> Option<&Bits> {
+    job.head.complete_journals.as_ref().filter(|_| job.head.leader_epoch.generation == generation)
+}
+
 /// Newest result of each (step, node) that is neither a success nor a definite failure, of steps that must not run twice.
-/// E2: of a job from before a restore also every such step without a result of this generation, unless it is a clean-up:
-/// that one becomes unknown if it is reached.
+/// E2: of a job from before a restore also every such step without a result of this generation, unless a complete journal
+/// excludes that it ran, or it is a clean-up: that one becomes unknown if it is reached.
 fn doubtful(
     conn: &Connection,
     job: &JobRow,
@@ -118,7 +126,10 @@ fn doubtful(
     if restored {
         let steps = (0u32..).map(StepIndex).zip(&once);
         let steps = steps.filter(|(step, once)| **once && !job.spec.is_cleanup(*step)).map(|(step, _)| step);
-        newest.extend(steps.flat_map(|step| job.expected.iter().map(move |node| ((step, *node), true))));
+        let complete = complete_journals(job, generation);
+        let excludes = |position: usize| complete.is_some_and(|complete| complete.has(position));
+        let nodes: Vec<_> = job.expected.iter().enumerate().filter(|(at, _)| !excludes(*at)).collect();
+        newest.extend(steps.flat_map(|step| nodes.iter().map(move |(_, node)| ((step, **node), true))));
     }
     let mut rows = conn.prepare_cached(
         "SELECT step, node, outcome, started_ms, leader_epoch FROM results WHERE job = ?1 ORDER BY job_epoch, id",

@@ -105,6 +105,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
                     only: found.only,
                     restored: None,
                     run: found.head.run,
+                    complete_journals: None,
                 };
                 let _ = world.one(Command::ResumeJob(command));
             }

@@ -1,9 +1,9 @@
 //! Runs of a job: each stays on record, and views show the newest or the one that is asked for (J8).
 
-use grid_core::{Command, ResumeJob};
+use grid_core::{Command, ConfirmJob, JournalOfJob, RanEnd, RegisterNode, ReportJournal, RestoredFrom, ResumeJob};
 use grid_store::{LogFilter, ResultFilter};
 use grid_types::job::{Condition, Phase, Strategy};
-use grid_types::{JobId, JobStatus, Outcome, RunKind, StepIndex};
+use grid_types::{JobId, JobStatus, NodeOrd, Outcome, RunKind, StepIndex};
 
 use crate::world::{World, leaf, retrying};
 
@@ -30,6 +30,7 @@ fn resume_command(world: &World, job: JobId, failed_only: bool) -> ResumeJob {
         only: found.only,
         restored: None,
         run: found.head.run,
+        complete_journals: None,
     }
 }
 
@@ -185,4 +186,61 @@ fn j8_a_run_that_begins_and_ends_in_one_batch_with_the_next_one_is_on_record() {
     world.store();
     let runs: Vec<u32> = world.doc(job).runs.unwrap().iter().map(|run| run.run).collect();
     assert_eq!(runs, [4, 3, 2, 1]);
+}
+
+/// A job of two `once` steps, restored while the first is out; the journal of node-1 is whole and says how that ended, that of
+/// node-2 was lost.
+fn restored_and_failed(on_first: Option<Outcome>) -> (World, JobId) {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![leaf("test", "record"), leaf("test", "record")]);
+    let (_, lease) = world.offered()[0];
+    world.store();
+    world.begin_restored(
+        world.state.meta.leadership.term + 1,
+        Some(RestoredFrom { generation: 1, backup: "yesterday".to_owned() }),
+    );
+    for (node, journal) in [(1, world.state.nodes[&NodeOrd(1)].journal_id.clone()), (2, b"lost".to_vec())] {
+        let known = world.state.nodes[&NodeOrd(node)].clone();
+        let register = RegisterNode {
+            id: known.id.clone(),
+            facts: (*known.facts).clone(),
+            journal_id: journal,
+            boot: known.boot + 1,
+            nonce: known.nonce.clone(),
+            known_session_lives: false,
+            agent: false,
+            held: Vec::new(),
+            unstarted: Vec::new(),
+            secret: None,
+        };
+        world.one(Command::RegisterNode(register)).unwrap();
+        let session = world.state.nodes[&NodeOrd(node)].session;
+        let (dropped_to, newest) = (JobId(0), JobId(0));
+        let end = |outcome| RanEnd { outcome, error: None, duration_ms: 1, started_wall_ms: 7, output_bytes: 0 };
+        let ended = on_first.filter(|_| node == 1).map(|outcome| (lease, Some(end(outcome))));
+        let jobs = vec![JournalOfJob { job, forgotten: None, leases: ended.into_iter().collect() }];
+        let report = ReportJournal { node: NodeOrd(node), session, dropped_to, newest, jobs, is_last: true };
+        world.one(Command::ReportJournal(report)).unwrap();
+    }
+    let namespace = "default".parse().unwrap();
+    let confirm = ConfirmJob { namespace, job, phase: None, held: None, rerun_once: false };
+    world.one(Command::ConfirmJob(confirm)).unwrap();
+    world.store();
+    assert_eq!(world.doc(job).status, JobStatus::Failed, "step 0 is unknown on node-2");
+    (world, job)
+}
+
+fn doubtful(world: &World, job: JobId, generation: u32) -> Vec<String> {
+    let found = world.reader().resumable("default", job, false, generation).unwrap().unwrap();
+    found.doubtful.into_iter().map(|(step, node)| format!("{step} on {node}")).collect()
+}
+
+#[test]
+fn e2_a_resume_names_no_once_step_that_a_complete_journal_excludes() {
+    let (world, job) = restored_and_failed(None);
+    assert_eq!(doubtful(&world, job, 1), ["0 on node-2", "1 on node-2"]);
+    let all = ["0 on node-1", "0 on node-2", "1 on node-1", "1 on node-2"];
+    assert_eq!(doubtful(&world, job, 2), all, "after another restore it may have been resumed after that backup");
+    let (world, job) = restored_and_failed(Some(Outcome::Unknown));
+    assert_eq!(doubtful(&world, job, 1), ["0 on node-1", "0 on node-2", "1 on node-2"], "W8: it may have run");
 }

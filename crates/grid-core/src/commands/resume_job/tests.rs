@@ -345,3 +345,42 @@ fn e2_a_job_that_was_resumed_after_the_backup_gets_other_leases_when_it_is_resum
         assert_eq!((epochs.len(), distinct.len()), (6, 6), "{epochs:?}");
     }
 }
+
+/// Two `once` steps, restored while the first is out; only the journal of node-1 is whole, so the job fails.
+fn restored_and_failed() -> (World, grid_types::JobId) {
+    let mut world = World::with_nodes(2);
+    world.next_strategy_continue();
+    let job = world.submit("all", vec![pipeline(vec![leaf("test", "record"), leaf("test", "record")])]);
+    world.restore(1);
+    world.return_whole(1, &[job], &[]);
+    world.come_back_as(2, b"lost", b"restarted");
+    world.report_journal(2, &[job], &[]).unwrap();
+    world.confirm(job, None).unwrap();
+    world.cancel(job).unwrap();
+    for lease in world.revoked() {
+        world.confirm_revoked(lease).unwrap();
+    }
+    (world, job)
+}
+
+fn resume_restored(world: &mut World, job: grid_types::JobId) {
+    let crate::Command::ResumeJob(resume) = world.resume_command(job) else { unreachable!() };
+    world.one(crate::Command::ResumeJob(crate::ResumeJob { restored: Some(false), ..resume })).unwrap();
+}
+
+#[test]
+fn e2_a_resumed_job_runs_once_steps_that_a_complete_journal_excluded() {
+    let (mut world, job) = restored_and_failed();
+    for round in 0..2 {
+        resume_restored(&mut world, job);
+        let rows = world.rows_of(job);
+        assert_eq!(rows.get(&(0, 2)), Some(&Outcome::Unknown), "W8: round {round}");
+        assert_eq!(offered(&world), ["1:0"], "round {round}");
+        world.cancel(job).unwrap();
+        world.confirm_revoked(world.revoked()[0]).unwrap();
+    }
+    world.restore(2);
+    resume_restored(&mut world, job);
+    world.finish_all();
+    assert!(world.rows_of(job).values().all(|outcome| *outcome != Outcome::Success));
+}
