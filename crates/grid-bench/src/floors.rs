@@ -4,7 +4,9 @@
 //! that says so, never an exit code: a machine that does other work would make it a lottery.
 
 use crate::report::Row;
-use crate::worker::IN_PROCESS;
+
+/// The case of `grid bench worker` with a floor.
+pub const IN_PROCESS: &str = "in-process steps";
 
 struct Floor {
     what: &'static str,

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::args::WorkerBenchArgs;
 use crate::cluster::Cluster;
+use crate::floors::IN_PROCESS;
 use crate::load::{Action, Load, pipeline};
 use crate::process::Process;
 use crate::procfs::{cpu_seconds, float, rss_kib};
@@ -22,9 +23,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// At once: one lease of a job runs at a time, and no slot is to wait for the controller.
 const JOBS: u32 = 2 * DEFAULT_SLOTS;
-
-/// The name of the case that a floor is about.
-pub const IN_PROCESS: &str = "in-process steps";
 
 pub async fn run(args: &WorkerBenchArgs) -> anyhow::Result<ExitCode> {
     let mut report = Report::new(&args.output);

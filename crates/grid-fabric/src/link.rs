@@ -71,6 +71,11 @@ impl Uplink {
     pub async fn reserve(&self) -> Option<Slot<'_>> {
         self.messages.reserve().await.ok().map(|permit| Slot { permit })
     }
+
+    /// Sends where [`Self::reserve`] has found room. Without room, or when the stream is broken, the message is lost.
+    pub fn send(&self, message: v1::FromWorker) {
+        let _ = self.messages.try_send(message);
+    }
 }
 
 /// The right to send one message.

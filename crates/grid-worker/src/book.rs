@@ -60,6 +60,26 @@ pub struct Work {
     pub start_by_mono_ms: Option<u64>,
 }
 
+/// What happened to a lease that was started.
+#[derive(Debug)]
+pub enum LeaseEvent {
+    Forked {
+        lease: LeaseKey,
+        group: Group,
+    },
+    /// It did not start: what allowed it to is too old (W3).
+    Late {
+        work: Work,
+    },
+    /// Nothing of it runs any more.
+    Ended {
+        lease: LeaseKey,
+        ended: Ended,
+        /// The last bytes of its output.
+        tail: Vec<u8>,
+    },
+}
+
 /// What the caller has to do, in this order.
 #[derive(Debug, Default, PartialEq)]
 pub struct Effects {
@@ -243,6 +263,15 @@ impl Book {
     /// From now on offers are ignored; what is held goes on.
     pub fn refuse_offers(&mut self) {
         self.accepts_offers = false;
+    }
+
+    /// Takes what happened to a lease that was started.
+    pub fn happened(&mut self, event: LeaseEvent, now: Now) {
+        match event {
+            LeaseEvent::Forked { lease, group } => self.forked(lease, group),
+            LeaseEvent::Ended { lease, ended, tail } => self.ended(lease, ended, tail, now),
+            LeaseEvent::Late { work } => self.started_late(work, now),
+        }
     }
 
     pub fn forked(&mut self, lease: LeaseKey, group: Group) {

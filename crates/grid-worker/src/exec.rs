@@ -3,7 +3,7 @@
 //! ```text
 //!   backend runs --ended--> left-over processes killed ----------------------.
 //!        |                                                                   v
-//!        +--stop, timeout--> backend dropped --> SIGTERM --5 s--> SIGKILL --> all gone --> Event::Ended --> folder removed
+//!        +--stop, timeout--> backend dropped --> SIGTERM --5 s--> SIGKILL --> all gone --> ended --> folder removed
 //! ```
 //!
 //! W6: the timeout counts from the start on the monotonic clock. W9: `Ended` comes only when no process of the lease is
@@ -31,9 +31,9 @@ use grid_types::{Attempt, JobEpoch, LeaseKey, NodeId, Span, StepIndex};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::backends::Backends;
-use crate::book::Work;
+use crate::book::{LeaseEvent, Work};
 use crate::environment::Environment;
-use crate::journal::{Ended, Group, Status};
+use crate::journal::{Ended, Status};
 use crate::output::{FILE_AFTER, OutputEnd, Outputs};
 use crate::process::Processes;
 pub use blocking::blocking_places;
@@ -43,24 +43,6 @@ pub use work::WorkFolders;
 
 /// From SIGTERM to SIGKILL, and from the end of a lease to giving up a blocking call.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// What happened to a lease.
-#[derive(Debug)]
-pub enum Event {
-    Forked {
-        lease: LeaseKey,
-        group: Group,
-    },
-    /// It did not start: what allowed it to is too old (W3).
-    Late {
-        work: Work,
-    },
-    Ended {
-        lease: LeaseKey,
-        ended: Ended,
-        tail: Vec<u8>,
-    },
-}
 
 /// What every lease of this worker shares.
 pub struct Surroundings {
@@ -104,14 +86,14 @@ pub(crate) fn read_mark(folder_mark: &str, text: &str) -> Option<Option<LeaseKey
 
 pub struct Executor {
     surroundings: Arc<Surroundings>,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LeaseEvent>,
     /// Dropping or firing one stops its lease.
     running: BTreeMap<LeaseKey, oneshot::Sender<()>>,
 }
 
 impl Executor {
     #[must_use]
-    pub fn new(surroundings: Arc<Surroundings>, events: mpsc::Sender<Event>) -> Self {
+    pub fn new(surroundings: Arc<Surroundings>, events: mpsc::Sender<LeaseEvent>) -> Self {
         Self { surroundings, events, running: BTreeMap::new() }
     }
 
@@ -123,13 +105,13 @@ impl Executor {
         tokio::spawn(async move {
             // As close to the fork as can be: this process may have been stopped since it was allowed to start.
             if work.start_by_mono_ms.is_some_and(|by| surroundings.clock.mono_ms() > by) {
-                let _ = events.send(Event::Late { work }).await;
+                let _ = events.send(LeaseEvent::Late { work }).await;
                 return;
             }
             let context = Arc::new(LeaseContext::new(Arc::clone(&surroundings), &work, events.clone()));
             let (ended, tail) = execute(&surroundings, &context, work, stopped).await;
             // Nobody listens only when the whole worker is gone.
-            let _ = events.send(Event::Ended { lease, ended, tail }).await;
+            let _ = events.send(LeaseEvent::Ended { lease, ended, tail }).await;
             context.remove_folder();
         });
     }
@@ -142,9 +124,14 @@ impl Executor {
         }
     }
 
-    /// The lease reported its end.
-    pub fn ended(&mut self, lease: &LeaseKey) {
-        self.running.remove(lease);
+    /// A lease reported something.
+    pub fn happened(&mut self, event: &LeaseEvent) {
+        match event {
+            LeaseEvent::Ended { lease, .. } | LeaseEvent::Late { work: Work { lease, .. } } => {
+                self.running.remove(lease);
+            }
+            LeaseEvent::Forked { .. } => {}
+        }
     }
 
     pub fn stop_all(&mut self) {

@@ -4,17 +4,18 @@ use std::io;
 
 use tokio::sync::mpsc;
 
-use crate::exec::Event;
-use crate::shutdown::{Shutdown, Stop};
+use crate::book::LeaseEvent;
+use crate::engine::Stop;
+use crate::shutdown::Shutdown;
 
 pub(crate) enum Inner {
-    Lease(Event),
+    Lease(LeaseEvent),
     Synced(io::Result<u64>),
     Stop(Stop),
 }
 
 pub(crate) struct Inbox {
-    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) events: mpsc::Receiver<LeaseEvent>,
     /// Unbounded because a thread sends; there is never more than one report per fsync.
     pub(crate) synced: mpsc::UnboundedReceiver<io::Result<u64>>,
     pub(crate) shutdown: Shutdown,

@@ -2,14 +2,7 @@
 
 use tokio::sync::watch;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stop {
-    No,
-    /// Finish what is held, then leave.
-    Drain,
-    /// Stop what runs, report it, then leave.
-    Now,
-}
+use crate::engine::Stop;
 
 /// Tells a worker to end. Dropping it tells nothing.
 #[derive(Debug)]

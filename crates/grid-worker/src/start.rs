@@ -21,6 +21,7 @@ use crate::book::Book;
 use crate::config::{Ready, WorkerConfig, WorkerError};
 use crate::connect::Connector;
 use crate::directory::{Directory, HttpDirectory};
+use crate::engine::{Engine, Identity};
 use crate::environment::Environment;
 use crate::exec::{Executor, Surroundings, WorkFolders, blocking_places, read_mark};
 use crate::facts;
@@ -30,7 +31,8 @@ use crate::journal::{FileDisk, Journal, JournalError, Record};
 use crate::logs::LogDesk;
 use crate::output::Outputs;
 use crate::process::{Processes, SystemProcesses, machine_boot};
-use crate::shutdown::{Shutdown, Stop};
+use crate::shutdown::Shutdown;
+use crate::wires::Wires;
 use crate::worker::Worker;
 
 /// Events of leases that wait for the loop.
@@ -109,18 +111,27 @@ pub async fn run_with<D: Dialer, R: Directory>(
         blocking_calls: blocking_places(),
     });
     let (events_in, events) = mpsc::channel(EVENTS);
-    let worker = Worker {
-        folder,
-        facts,
+    let identity = Identity {
+        node_id: folder.node_id().clone(),
+        journal_id: folder.journal_id_bytes(),
+        boot: folder.boot(),
         nonce,
+        cluster_id: folder.cluster_id().to_owned(),
+        facts,
         heartbeat: config.heartbeat,
-        connector: Arc::new(Connector {
-            dialer: seams.dialer,
-            directory: seams.directory,
-            servers: config.servers,
-            learned: std::sync::Mutex::default(),
-        }),
-        book,
+    };
+    let tails = Arc::clone(&outputs);
+    let seed = getrandom::u64().map_err(|error| WorkerError::Config(format!("no randomness: {error}")))?;
+    let connector = Connector {
+        dialer: seams.dialer,
+        directory: seams.directory,
+        servers: config.servers,
+        learned: std::sync::Mutex::default(),
+    };
+    let worker = Worker {
+        engine: Engine::new(identity, book, seed, Box::new(move |lease| tails.tail(lease))),
+        wires: Wires::new(connector, folder.node_id().to_string()),
+        folder,
         journal,
         executor: Executor::new(Arc::clone(&surroundings), events_in),
         inbox: Inbox { events, synced, shutdown },
@@ -128,9 +139,6 @@ pub async fn run_with<D: Dialer, R: Directory>(
         outputs,
         clock: seams.clock,
         ready: Some(Box::new(ready)),
-        stop: Stop::No,
-        idle_since: None,
-        chores_at_ms: 0,
     };
     let ended = worker.run().await;
     surroundings.work.removed_within(REMOVAL_LIMIT).await;

@@ -1,58 +1,36 @@
-//! The worker's one loop: it owns the book, the journal and the executor, and turns every event into their next state.
+//! The worker's one loop: moves inputs into the engine and does what it asks for.
 //!
-//! ```text
-//!   connecting <----------------.
-//!        | registered           | stream broken, session closed
-//!        v                      |
-//!     session (`session`) ------'--- told to end and nothing held ---> left
-//! ```
-//!
-//! Leases go on running, ending and being journalled whether or not there is a session. After each batch of events
-//! [`Worker::commit`] writes the records first and acts second (W3).
-//! One task instead of locks: the order in which records, starts and answers happen is the order of this loop.
+//! One task instead of locks: the order in which records, starts and answers happen is the order of this loop. What was asked for is
+//! done before the next input is taken.
+//! Not here: any decision (`engine`), the way to the leader (`wires`).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use grid_fabric::Dialer;
-use grid_proto::v1;
-use grid_types::Span;
 use grid_types::clock::Clock;
-use grid_types::node::NodeFacts;
-use tokio::time::Instant;
 
-use crate::book::{Book, Effects, Now};
+use crate::book::Now;
 use crate::config::{Ready, WorkerError};
-use crate::connect::{Connected, Connector, Registration};
 use crate::directory::Directory;
-use crate::exec::{Event, Executor};
+use crate::engine::{Ending, Engine, Input, Output};
+use crate::exec::Executor;
 use crate::folder::Folder;
 use crate::inbox::{Inbox, Inner};
 use crate::journal::{FileDisk, Journal};
 use crate::logs::LogDesk;
 use crate::output::Outputs;
-use crate::session::SessionEnd;
-use crate::shutdown::Stop;
+use crate::wires::Wires;
 
 /// Events taken together, so that they share a write and an fsync.
 const BATCH: usize = 256;
-/// A session shorter than this counts as a failed attempt.
-const STEADY: Duration = Duration::from_secs(5);
-/// How long a worker that was told to end waits for answers to what it has reported, and if it was told twice.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
-const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Processes get their SIGTERM, their grace and their SIGKILL in this time.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
-const CHORES_EVERY_MS: u64 = 600 * 1000;
 
 pub(crate) struct Worker<D: Dialer, R: Directory> {
+    pub(crate) engine: Engine,
+    pub(crate) wires: Wires<D, R>,
     pub(crate) folder: Folder,
-    pub(crate) facts: NodeFacts,
-    pub(crate) nonce: [u8; 16],
-    /// Its own wish; the leader's is heeded if it is shorter.
-    pub(crate) heartbeat: Option<Span>,
-    pub(crate) connector: Arc<Connector<D, R>>,
-    pub(crate) book: Book,
     pub(crate) journal: Journal<FileDisk>,
     pub(crate) executor: Executor,
     pub(crate) inbox: Inbox,
@@ -60,10 +38,6 @@ pub(crate) struct Worker<D: Dialer, R: Directory> {
     pub(crate) logs: LogDesk,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ready: Option<Box<dyn FnOnce(Ready) + Send>>,
-    pub(crate) stop: Stop,
-    /// Told to end, and nothing runs any more, since then.
-    pub(crate) idle_since: Option<Instant>,
-    pub(crate) chores_at_ms: u64,
 }
 
 impl<D: Dialer, R: Directory> Worker<D, R> {
@@ -76,192 +50,124 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
     }
 
     async fn drive(&mut self) -> Result<(), WorkerError> {
-        let (mut failures, mut hint, mut known) = (0, None, false);
-        self.commit()?;
-        while let Some(connected) = self.until_connected(failures, hint.take(), known).await? {
-            known = true;
-            let began = Instant::now();
-            match self.session(connected).await? {
-                SessionEnd::Left => return Ok(()),
-                SessionEnd::Removed => return Err(WorkerError::Removed),
-                SessionEnd::Broken { reason, leader_url } => {
-                    tracing::warn!("session ended: {reason}");
-                    hint = leader_url;
-                }
-            }
-            failures = if began.elapsed() < STEADY { failures + 1 } else { 0 };
-        }
-        Ok(())
-    }
-
-    /// `None`: told to end, and there is nothing (more) to tell a leader.
-    async fn until_connected(
-        &mut self,
-        failures: u32,
-        hint: Option<String>,
-        known: bool,
-    ) -> Result<Option<Connected<D::Link>>, WorkerError> {
-        let registration = Registration { request: self.registration(), hint, failures, known };
-        let mut connecting = Box::pin(Arc::clone(&self.connector).connect(registration));
+        self.engine.handle(Input::Woken, self.now());
         loop {
-            self.commit()?;
-            if self.is_finished() {
-                return Ok(None);
+            if let Some(ending) = self.perform()? {
+                return match ending {
+                    Ending::Done => Ok(()),
+                    Ending::Removed => Err(WorkerError::Removed),
+                    Ending::Refused(reason) => Err(WorkerError::Refused(reason)),
+                };
             }
-            let patience = self.patience();
-            tokio::select! {
-                connected = &mut connecting => {
-                    let connected = connected?;
-                    self.folder.set_cluster_id(&connected.reply.cluster_id)?;
-                    return Ok(Some(connected));
+            let now = self.now();
+            let wants_to_speak = self.engine.wants_to_speak(now);
+            let wake = self.engine.wake_at_mono_ms(now).map(|at_ms| Duration::from_millis(at_ms - now.mono_ms));
+            let input = tokio::select! {
+                inner = self.inbox.next() => {
+                    self.take_batch(inner)?;
+                    continue;
                 }
-                inner = self.inbox.next() => self.handle(inner)?,
-                () = tokio::time::sleep_until(patience) => {}
-            }
+                input = self.wires.next(wants_to_speak) => input,
+                () = sleep_or_never(wake) => Input::Woken,
+            };
+            self.engine.handle(input, self.now());
         }
     }
 
-    fn registration(&self) -> v1::RegisterNodeRequest {
-        v1::RegisterNodeRequest {
-            node_id: self.folder.node_id().to_string(),
-            facts: Some(v1::NodeFacts::from(&self.facts)),
-            journal_id: self.folder.journal_id_bytes(),
-            boot: self.folder.boot(),
-            nonce: self.nonce.to_vec(),
-            cluster_id: self.folder.cluster_id().to_owned(),
-            held: self.book.held().map(v1::Lease::from).collect(),
-            unstarted: self.book.unstarted().map(v1::Lease::from).collect(),
-            leader_epoch: self.book.epoch().wire(),
-        }
-    }
-
-    /// Without a session: told to end, with nothing left that only this process can do.
-    fn is_finished(&mut self) -> bool {
-        self.stop > Stop::No && (self.book.held_count() == 0 || self.is_out_of_patience())
-    }
-
-    /// Nothing runs, and the answers do not come. They will after the next start: everything is in the journal.
-    pub(crate) fn is_out_of_patience(&mut self) -> bool {
-        if self.stop == Stop::No || self.book.running_count() > 0 {
-            self.idle_since = None;
-            return false;
-        }
-        let since = *self.idle_since.get_or_insert_with(Instant::now);
-        let out = since.elapsed() >= self.answer_patience();
-        if out && self.book.active_count() > 0 {
-            // No leader allows them to start (W3). That they did not is journalled before this process ends.
-            self.book.stop_all(self.now());
-            return false;
-        }
-        if out {
-            tracing::warn!(
-                held = self.book.held_count(),
-                "ends without answers; they are reported after the next start"
-            );
-        }
-        out
-    }
-
-    /// When [`Self::is_out_of_patience`] is worth asking again.
-    pub(crate) fn patience(&self) -> Instant {
-        self.idle_since.unwrap_or_else(Instant::now) + self.answer_patience()
-    }
-
-    fn answer_patience(&self) -> Duration {
-        if self.stop == Stop::Now { SHORT_PATIENCE } else { ANSWER_PATIENCE }
-    }
-
-    pub(crate) fn now(&self) -> Now {
+    fn now(&self) -> Now {
         Now { mono_ms: self.clock.mono_ms(), wall_ms: self.clock.wall_ms() }
     }
 
-    /// Takes an event, and whatever else is there already.
-    pub(crate) fn handle(&mut self, inner: Inner) -> Result<(), WorkerError> {
-        let mut next = Some(inner);
+    /// Takes an event, and what else is there already.
+    fn take_batch(&mut self, first: Inner) -> Result<(), WorkerError> {
+        let mut next = Some(first);
         for _ in 0..BATCH {
-            let Some(inner) = next else { break };
+            let Some(inner) = next.take() else { break };
             self.take(inner)?;
             next = self.inbox.try_next();
         }
-        if let Some(inner) = next { self.take(inner) } else { Ok(()) }
+        next.map_or(Ok(()), |inner| self.take(inner))
     }
 
     fn take(&mut self, inner: Inner) -> Result<(), WorkerError> {
-        let now = self.now();
-        match inner {
-            Inner::Lease(Event::Forked { lease, group }) => self.book.forked(lease, group),
-            Inner::Lease(Event::Ended { lease, ended, tail }) => {
-                self.executor.ended(&lease);
-                self.book.ended(lease, ended, tail, now);
+        let input = match inner {
+            Inner::Lease(event) => {
+                self.executor.happened(&event);
+                Input::Lease(event)
             }
-            Inner::Lease(Event::Late { work }) => {
-                self.executor.ended(&work.lease);
-                self.book.started_late(work, now);
-            }
-            Inner::Synced(Ok(number)) => self.book.synced(number),
+            Inner::Synced(Ok(up_to)) => Input::Synced { up_to },
             Inner::Synced(Err(error)) => return Err(WorkerError::Sync(error)),
-            Inner::Stop(stop) => {
-                tracing::info!(?stop, held = self.book.held_count(), "told to end");
-                self.stop = stop;
-                if stop == Stop::Now {
-                    self.book.stop_all(now);
+            Inner::Stop(stop) => Input::Stop(stop),
+        };
+        self.engine.handle(input, self.now());
+        Ok(())
+    }
+
+    /// Does everything that the engine asks for. Returns how the worker is over, if it is.
+    fn perform(&mut self) -> Result<Option<Ending>, WorkerError> {
+        loop {
+            let outputs = self.engine.take_outputs();
+            if outputs.is_empty() {
+                return Ok(None);
+            }
+            for output in outputs {
+                if let Output::End(ending) = output {
+                    return Ok(Some(ending));
+                }
+                self.act(output)?;
+            }
+            if self.journal.wants_compaction() && self.journal.compact(self.engine.snapshot())? {
+                let up_to = self.engine.written();
+                self.engine.handle(Input::Synced { up_to }, self.now());
+            }
+        }
+    }
+
+    fn act(&mut self, output: Output) -> Result<(), WorkerError> {
+        match output {
+            Output::Append(records) => self.journal.append(&records)?,
+            Output::Sync { up_to } => self.journal.sync(up_to)?,
+            Output::Start(work) => self.executor.start(work),
+            Output::Stop(lease) => self.executor.stop(&lease),
+            Output::DiscardOutputs(leases) => {
+                let files = self.outputs.discard(&leases);
+                if !files.is_empty() {
+                    self.in_background(move |outputs| outputs.remove_files(&files));
                 }
             }
+            Output::KeepOutputs(leases) => {
+                self.in_background(move |outputs| leases.iter().for_each(|lease| outputs.keep(lease)));
+            }
+            Output::Register(registration) => self.wires.register(*registration),
+            Output::SaveClusterId(cluster_id) => self.folder.set_cluster_id(&cluster_id)?,
+            Output::SetTailBytes(bytes) => self.outputs.set_tail_bytes(bytes),
+            Output::Open { credential, first } => self.wires.open(credential, *first),
+            Output::Send(message) => self.wires.send(*message),
+            Output::CloseSession => self.wires.close(),
+            Output::Drain => self.wires.drain(),
+            Output::Leave { holds_nothing } => self.wires.leave(holds_nothing),
+            Output::Ready { session } => {
+                if let Some(ready) = self.ready.take() {
+                    ready(Ready { node_id: self.folder.node_id().clone(), session });
+                }
+            }
+            Output::LearnControllers(controllers) => self.wires.learn(&controllers),
+            Output::AnswerLog(request) => {
+                if let Some((link, credential)) = self.wires.session() {
+                    self.logs.answer(link, credential, *request);
+                }
+            }
+            Output::Chores => self.in_background(chores),
+            // Handled by the caller.
+            Output::End(_) => {}
         }
         Ok(())
     }
 
-    /// Writes, then acts.
-    pub(crate) fn commit(&mut self) -> Result<(), WorkerError> {
-        loop {
-            let effects = self.book.take_effects();
-            if effects == Effects::default() {
-                break;
-            }
-            if !effects.records.is_empty() {
-                self.journal.append(&effects.records)?;
-            }
-            if effects.sync {
-                self.journal.sync(self.book.written())?;
-            }
-            for work in effects.start {
-                self.executor.start(work);
-            }
-            for lease in &effects.stop {
-                self.executor.stop(lease);
-            }
-            let (files, keep) = (self.outputs.discard(&effects.discard), effects.keep);
-            if !files.is_empty() || !keep.is_empty() {
-                let outputs = Arc::clone(&self.outputs);
-                tokio::task::spawn_blocking(move || {
-                    outputs.remove_files(&files);
-                    keep.iter().for_each(|lease| outputs.keep(lease));
-                });
-            }
-            if self.journal.wants_compaction() && self.journal.compact(self.book.snapshot())? {
-                self.book.synced(self.book.written());
-            }
-        }
-        self.chores();
-        Ok(())
-    }
-
-    fn chores(&mut self) {
-        let now = self.now();
-        if now.mono_ms < self.chores_at_ms {
-            return;
-        }
-        self.chores_at_ms = now.mono_ms + CHORES_EVERY_MS;
-        self.book.expire(now.mono_ms);
+    /// What may block for a while, and what nobody waits for.
+    fn in_background(&self, work: impl FnOnce(&Outputs) + Send + 'static) {
         let outputs = Arc::clone(&self.outputs);
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = outputs.prune(SystemTime::now()) {
-                tracing::warn!(%error, "old outputs could not be removed");
-            }
-            if let Err(error) = outputs.space().reserve() {
-                tracing::warn!(%error, "no space could be reserved for the journal");
-            }
-        });
+        tokio::task::spawn_blocking(move || work(&outputs));
     }
 
     /// Nothing can be journalled any more: nothing may go on running.
@@ -269,15 +175,29 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         self.executor.stop_all();
         let stopped = async {
             while !self.executor.is_idle() {
-                match self.inbox.next().await {
-                    Inner::Lease(Event::Ended { lease, .. }) => self.executor.ended(&lease),
-                    Inner::Lease(Event::Late { work }) => self.executor.ended(&work.lease),
-                    _ => {}
+                if let Inner::Lease(event) = self.inbox.next().await {
+                    self.executor.happened(&event);
                 }
             }
         };
         if tokio::time::timeout(STOP_LIMIT, stopped).await.is_err() {
             tracing::error!("processes of leases are still running");
         }
+    }
+}
+
+fn chores(outputs: &Outputs) {
+    if let Err(error) = outputs.prune(SystemTime::now()) {
+        tracing::warn!(%error, "old outputs could not be removed");
+    }
+    if let Err(error) = outputs.space().reserve() {
+        tracing::warn!(%error, "no space could be reserved for the journal");
+    }
+}
+
+async fn sleep_or_never(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
     }
 }

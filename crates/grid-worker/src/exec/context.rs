@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 use super::blocking::BlockingCalls;
 use super::call::{Call, Finished, Said};
-use super::{Event, GRACE, Surroundings};
-use crate::book::Work;
+use super::{GRACE, Surroundings};
+use crate::book::{LeaseEvent, Work};
 use crate::output::{OutputEnd, Sink};
 use crate::process::{Exit, Group, Program, Signal, Spawned};
 
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 pub struct LeaseContext {
     lease: LeaseKey,
     surroundings: Arc<Surroundings>,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LeaseEvent>,
     sink: Arc<Sink>,
     started: Mutex<Started>,
     blocking: BlockingCalls,
@@ -44,7 +44,7 @@ struct Started {
 }
 
 impl LeaseContext {
-    pub(super) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<Event>) -> Self {
+    pub(super) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<LeaseEvent>) -> Self {
         let sink = Arc::new(surroundings.outputs.open(work.lease, work.started_at_ms));
         let blocking = BlockingCalls::new(Arc::clone(&surroundings.blocking_calls));
         Self { lease: work.lease, surroundings, events, sink, started: Mutex::default(), blocking }
@@ -91,7 +91,7 @@ impl LeaseContext {
         let (said, (at_end, ended)) = (Said::default(), oneshot::channel());
         let spawned = self.spawn(call, said.clone(), at_end)?;
         // Best effort: the mark finds the process as well.
-        let _ = self.events.send(Event::Forked { lease: self.lease, group: spawned.group }).await;
+        let _ = self.events.send(LeaseEvent::Forked { lease: self.lease, group: spawned.group }).await;
         let exit = spawned.exit.await.map_err(|error| format!("{program}: cannot wait for it: {error}"))?;
         if exit == Exit::Code(0) {
             return Ok(Finished::new(program, exit, String::new()));

@@ -11,9 +11,9 @@ use grid_types::decl::{EffectClass, Params};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 use tokio::sync::mpsc;
 
-use super::{Event, Executor, LeaseContext, Surroundings, blocking_places};
+use super::{Executor, LeaseContext, Surroundings, blocking_places};
 use crate::backends::{Backend, Backends, Run};
-use crate::book::Work;
+use crate::book::{LeaseEvent, Work};
 use crate::journal::{Ended, Group, Status};
 use crate::output::Outputs;
 use crate::process::{Processes, Signal, SystemProcesses};
@@ -48,7 +48,7 @@ where
 
 struct Rig {
     executor: Executor,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<LeaseEvent>,
     outputs: Arc<Outputs>,
     dir: tempfile::TempDir,
 }
@@ -97,20 +97,20 @@ impl Rig {
         Self { executor, events, outputs, dir }
     }
 
-    async fn event(&mut self) -> Event {
+    async fn event(&mut self) -> LeaseEvent {
         tokio::time::timeout(Duration::from_secs(30), self.events.recv()).await.expect("nothing happens").unwrap()
     }
 
     async fn forked(&mut self) -> Group {
         match self.event().await {
-            Event::Forked { group, .. } => group,
+            LeaseEvent::Forked { group, .. } => group,
             other => panic!("{other:?}"),
         }
     }
 
     async fn ended(&mut self) -> (Ended, Vec<u8>) {
         match self.event().await {
-            Event::Ended { ended, tail, .. } => (ended, tail),
+            LeaseEvent::Ended { ended, tail, .. } => (ended, tail),
             other => panic!("{other:?}"),
         }
     }
@@ -132,7 +132,7 @@ async fn w3_what_was_allowed_to_start_too_long_ago_does_not() {
     let mut rig = Rig::start_by(Some(u64::MAX), EffectClass::Once, runs(), 60_000);
     assert_eq!(rig.ended().await.0.status, Status::Success);
     let mut rig = Rig::start_by(Some(59_999), EffectClass::Once, runs(), 60_000);
-    let Event::Late { work } = rig.event().await else { panic!("it started") };
+    let LeaseEvent::Late { work } = rig.event().await else { panic!("it started") };
     assert_eq!(work.lease, LEASE);
 }
 
