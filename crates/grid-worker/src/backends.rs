@@ -8,7 +8,6 @@
 mod apt;
 mod params;
 mod ping;
-mod programs;
 mod rke2;
 mod systemd;
 mod test;
@@ -23,8 +22,7 @@ use grid_proto::v1;
 use grid_types::decl::{self, ActionDecl, BackendDecl, Params};
 
 use crate::environment::Environment;
-use crate::exec::LeaseContext;
-pub(crate) use programs::locate;
+use crate::lease::LeaseContext;
 
 /// What a run comes to: `Err` is the result's `error`.
 pub type Run = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;

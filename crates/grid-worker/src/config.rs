@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use grid_tasks::Failed;
 use grid_types::limits::DEFAULT_SLOTS;
 use grid_types::{Name, NodeId, SessionId, Span};
 
@@ -73,7 +75,10 @@ pub enum WorkerError {
     #[error(
         "journal: cannot be synced: {0}; nothing can be promised any more: see to the disk, then start the worker again"
     )]
-    Sync(io::Error),
+    Sync(Arc<io::Error>),
+    /// A part of the worker is gone; the rest of it would do half of its work.
+    #[error("{0}")]
+    Task(Failed),
     /// The leader's own words.
     #[error("the controller refuses this worker: {0}")]
     Refused(String),

@@ -51,6 +51,8 @@ pub struct Engine {
     idle_since_ms: Option<u64>,
     chores_at_ms: u64,
     outputs: Vec<Output>,
+    /// Names node, session and leader epoch in the log.
+    span: tracing::Span,
 }
 
 /// How far the way to a session is.
@@ -71,6 +73,7 @@ impl Engine {
     /// `book` has replayed the journal and recovered from it. `seed` spreads the pauses between attempts to register.
     #[must_use]
     pub fn new(identity: Identity, book: Book, seed: u64, read_tail: ReadTail) -> Self {
+        let span = tracing::info_span!("worker", node = %identity.node_id);
         Self {
             identity,
             book,
@@ -83,11 +86,13 @@ impl Engine {
             idle_since_ms: None,
             chores_at_ms: 0,
             outputs: Vec::new(),
+            span,
         }
     }
 
     /// Takes what happened. What it asks for is in [`Self::take_outputs`].
     pub fn handle(&mut self, input: Input, now: Now) {
+        let _in_session = self.span.clone().entered();
         match input {
             Input::Woken => {}
             Input::Lease(event) => self.book.happened(event, now),

@@ -12,89 +12,45 @@
 //! anything else may run again anyway.
 //! Not here: whether a lease may run (`book`).
 
-mod blocking;
-mod call;
-mod context;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use grid_types::clock::Clock;
+use grid_tasks::Tasks;
 use grid_types::decl::EffectClass;
 use grid_types::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_ERROR_BYTES};
-use grid_types::{Attempt, JobEpoch, LeaseKey, NodeId, Span, StepIndex};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use grid_types::{LeaseKey, Span};
+use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 
 use crate::backends::Backends;
 use crate::book::{LeaseEvent, Work};
-use crate::environment::Environment;
 use crate::journal::{Ended, Status};
-use crate::output::{FILE_AFTER, OutputEnd, Outputs};
-use crate::process::Processes;
-pub use blocking::blocking_places;
-pub use call::{Call, Finished};
-pub use context::LeaseContext;
-pub use work::WorkFolders;
-
-/// From SIGTERM to SIGKILL, and from the end of a lease to giving up a blocking call.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// What every lease of this worker shares.
-pub struct Surroundings {
-    pub node_id: NodeId,
-    /// Tells this data folder's processes from those of any other.
-    pub folder_mark: String,
-    pub backends: Backends,
-    pub environment: Environment,
-    pub work: WorkFolders,
-    pub processes: Arc<dyn Processes>,
-    pub outputs: Arc<Outputs>,
-    pub clock: Arc<dyn Clock>,
-    /// From [`blocking_places`].
-    pub blocking_calls: Arc<Semaphore>,
-}
-
-impl Surroundings {
-    /// The mark in the environment of a lease's processes.
-    #[must_use]
-    pub fn mark(&self, lease: &LeaseKey) -> String {
-        mark(&self.folder_mark, lease)
-    }
-}
-
-pub(crate) fn mark(folder_mark: &str, lease: &LeaseKey) -> String {
-    format!("{folder_mark}/{lease}")
-}
-
-/// Whether a mark is of this data folder, and the lease that it names.
-pub(crate) fn read_mark(folder_mark: &str, text: &str) -> Option<Option<LeaseKey>> {
-    let rest = text.strip_prefix(folder_mark)?.strip_prefix('/')?;
-    let lease = || {
-        let mut parts = rest.split('/');
-        let job = parts.next()?.parse().ok()?;
-        let mut number = || parts.next()?.parse::<u32>().ok();
-        let (job_epoch, step) = (JobEpoch(number()?), StepIndex(number()?));
-        Some(LeaseKey { job, job_epoch, step, attempt: Attempt(number()?) })
-    };
-    Some(lease())
-}
+use crate::lease::{GRACE, LeaseContext, Surroundings};
+use crate::output::{FILE_AFTER, OutputEnd};
 
 pub struct Executor {
     surroundings: Arc<Surroundings>,
+    backends: Arc<Backends>,
     events: mpsc::Sender<LeaseEvent>,
+    tasks: Tasks,
     /// Dropping or firing one stops its lease.
     running: BTreeMap<LeaseKey, oneshot::Sender<()>>,
 }
 
 impl Executor {
     #[must_use]
-    pub fn new(surroundings: Arc<Surroundings>, events: mpsc::Sender<LeaseEvent>) -> Self {
-        Self { surroundings, events, running: BTreeMap::new() }
+    pub fn new(
+        surroundings: Arc<Surroundings>,
+        backends: Backends,
+        events: mpsc::Sender<LeaseEvent>,
+        tasks: Tasks,
+    ) -> Self {
+        Self { surroundings, backends: Arc::new(backends), events, tasks, running: BTreeMap::new() }
     }
 
     pub fn start(&mut self, work: Work) {
@@ -102,18 +58,23 @@ impl Executor {
         let (stop, stopped) = oneshot::channel();
         self.running.insert(lease, stop);
         let (surroundings, events) = (Arc::clone(&self.surroundings), self.events.clone());
-        tokio::spawn(async move {
+        let backends = Arc::clone(&self.backends);
+        let LeaseKey { job, job_epoch, step, attempt } = lease;
+        let node = &self.surroundings.node_id;
+        let span = tracing::info_span!("lease", %job, epoch = %job_epoch, %step, %attempt, %node);
+        let run = async move {
             // As close to the fork as can be: this process may have been stopped since it was allowed to start.
             if work.start_by_mono_ms.is_some_and(|by| surroundings.clock.mono_ms() > by) {
                 let _ = events.send(LeaseEvent::Late { work }).await;
                 return;
             }
             let context = Arc::new(LeaseContext::new(Arc::clone(&surroundings), &work, events.clone()));
-            let (ended, tail) = execute(&surroundings, &context, work, stopped).await;
+            let (ended, tail) = execute(&backends, &context, work, stopped).await;
             // Nobody listens only when the whole worker is gone.
             let _ = events.send(LeaseEvent::Ended { lease, ended, tail }).await;
             context.remove_folder();
-        });
+        };
+        self.tasks.start_finite("lease", run.instrument(span));
     }
 
     /// The lease still reports its end.
@@ -166,16 +127,16 @@ impl Verdict {
 }
 
 async fn execute(
-    surroundings: &Surroundings,
+    backends: &Backends,
     context: &Arc<LeaseContext>,
     work: Work,
     stopped: oneshot::Receiver<()>,
 ) -> (Ended, Vec<u8>) {
-    let began_ms = surroundings.clock.mono_ms();
+    let began_ms = context.clock().mono_ms();
     let started_at_ms = work.started_at_ms;
     let timeout_ms = if work.offer.timeout_ms == 0 { DEFAULT_TASK_TIMEOUT_MS } else { work.offer.timeout_ms };
     let once = work.offer.effect().class() == EffectClass::Once;
-    let verdict = match surroundings.backends.find(&work.offer.backend, &work.offer.action) {
+    let verdict = match backends.find(&work.offer.backend, &work.offer.action) {
         Err(problem) => Verdict::Failed(problem),
         Ok(found) => match found.admitted(&work.offer) {
             Err(problem) => Verdict::Failed(problem),
@@ -199,7 +160,7 @@ async fn execute(
     let cleared = context.clear(grace).await;
     let (status, error) = verdict.told(timeout_ms);
     let (status, error) = if cleared { (status, error) } else { abandoned(context, once, status, error) };
-    let duration_ms = surroundings.clock.mono_ms().saturating_sub(began_ms);
+    let duration_ms = context.clock().mono_ms().saturating_sub(began_ms);
     let OutputEnd { total_bytes: output_bytes, truncated: output_truncated, tail } = context.output_end();
     (Ended { status, error, duration_ms, started_at_ms, output_bytes, output_truncated }, tail)
 }

@@ -1,11 +1,11 @@
 //! What this machine is, as it is registered.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use grid_types::limits::{DEFAULT_SLOTS, MAX_SLOTS};
 use grid_types::node::{Capacity, NodeFacts};
 
-use crate::backends::Backends;
 use crate::config::WorkerConfig;
 
 #[must_use]
@@ -14,13 +14,13 @@ pub fn hostname() -> String {
 }
 
 /// Everything but the address, which is known once a controller was reached.
-pub(crate) fn gather(config: &WorkerConfig, backends: &Backends) -> NodeFacts {
+pub(crate) fn gather(config: &WorkerConfig, backends: BTreeMap<String, BTreeSet<String>>) -> NodeFacts {
     NodeFacts {
         hostname: hostname(),
         address: config.address.clone().unwrap_or_default(),
         groups: config.groups.iter().cloned().collect(),
         labels: config.labels.clone(),
-        backends: backends.facts(),
+        backends,
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
         capacity: capacity(&config.data_dir, config.slots),

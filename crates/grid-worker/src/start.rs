@@ -9,12 +9,14 @@ mod fixtures;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use grid_fabric::{Dialer, GrpcDialer};
+use grid_tasks::Tasks;
 use grid_types::clock::{Clock, SystemClock};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::backends::Backends;
 use crate::book::Book;
@@ -23,11 +25,12 @@ use crate::connect::Connector;
 use crate::directory::{Directory, HttpDirectory};
 use crate::engine::{Engine, Identity};
 use crate::environment::Environment;
-use crate::exec::{Executor, Surroundings, WorkFolders, blocking_places, read_mark};
+use crate::exec::Executor;
 use crate::facts;
 use crate::folder::{Folder, random_bytes};
 use crate::inbox::Inbox;
 use crate::journal::{FileDisk, Journal, JournalError, Record};
+use crate::lease::{Surroundings, WorkFolders, blocking_places, read_mark};
 use crate::logs::LogDesk;
 use crate::output::Outputs;
 use crate::process::{Processes, SystemProcesses, machine_boot};
@@ -81,17 +84,17 @@ pub async fn run_with<D: Dialer, R: Directory>(
     }
     let nonce = random_bytes().map_err(WorkerError::Config)?;
     let mut folder = Folder::open(&config.data_dir, config.node_id.as_ref(), config.reset_journal)?;
-    let facts = facts::gather(&config, &backends);
+    let facts = facts::gather(&config, backends.facts());
     let mut book = Book::new(facts.capacity.slots);
-    let (sender, synced) = mpsc::unbounded_channel();
-    let journal = open_journal(&mut folder, &mut book, &seams.processes, move |done| {
-        // Nobody listens only when the worker is gone.
-        let _ = sender.send(done);
-    })
-    .await?;
+    let tasks = Tasks::default();
+    let (sender, synced) = watch::channel(Ok(0));
+    let sender = Arc::new(sender);
+    let reported = move |done: io::Result<u64>| drop(sender.send_replace(done.map_err(Arc::new)));
+    let journal = open_journal(&mut folder, &mut book, &seams.processes, reported).await?;
     book.recover();
 
     let work = WorkFolders::new(&config.data_dir);
+    work.watched_by(&tasks);
     if let Err(error) = work.clear() {
         tracing::warn!(%error, "working folders of an earlier process cannot be listed");
     }
@@ -102,7 +105,6 @@ pub async fn run_with<D: Dialer, R: Directory>(
     let surroundings = Arc::new(Surroundings {
         node_id: folder.node_id().clone(),
         folder_mark: folder.journal_id().to_owned(),
-        backends,
         environment,
         work,
         processes: seams.processes,
@@ -133,14 +135,16 @@ pub async fn run_with<D: Dialer, R: Directory>(
         wires: Wires::new(connector, folder.node_id().to_string()),
         folder,
         journal,
-        executor: Executor::new(Arc::clone(&surroundings), events_in),
+        executor: Executor::new(Arc::clone(&surroundings), backends, events_in, tasks.clone()),
         inbox: Inbox { events, synced, shutdown },
         logs: LogDesk::new(Arc::clone(&outputs)),
         outputs,
         clock: seams.clock,
         ready: Some(Box::new(ready)),
+        tasks: tasks.clone(),
     };
     let ended = worker.run().await;
+    tasks.stopping();
     surroundings.work.removed_within(REMOVAL_LIMIT).await;
     ended
 }
@@ -150,7 +154,7 @@ pub(crate) async fn open_journal(
     folder: &mut Folder,
     book: &mut Book,
     processes: &Arc<dyn Processes>,
-    synced: impl Fn(std::io::Result<u64>) + Clone + Send + 'static,
+    synced: impl Fn(io::Result<u64>) + Clone + Send + 'static,
 ) -> Result<Journal<FileDisk>, WorkerError> {
     give_up_replaced(folder, processes).await?;
     let open = |folder: &Folder| Journal::open(FileDisk::new(folder.journal_path()), machine_boot(), synced.clone());

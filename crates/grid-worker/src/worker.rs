@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use grid_fabric::Dialer;
+use grid_tasks::Tasks;
 use grid_types::clock::Clock;
 
 use crate::book::Now;
@@ -38,6 +39,8 @@ pub(crate) struct Worker<D: Dialer, R: Directory> {
     pub(crate) logs: LogDesk,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ready: Option<Box<dyn FnOnce(Ready) + Send>>,
+    /// Everything that runs beside this loop.
+    pub(crate) tasks: Tasks,
 }
 
 impl<D: Dialer, R: Directory> Worker<D, R> {
@@ -69,6 +72,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
                 }
                 input = self.wires.next(wants_to_speak) => input,
                 () = sleep_or_never(wake) => Input::Woken,
+                failed = self.tasks.failed() => return Err(WorkerError::Task(failed)),
             };
             self.engine.handle(input, self.now());
         }
@@ -95,8 +99,8 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
                 self.executor.happened(&event);
                 Input::Lease(event)
             }
-            Inner::Synced(Ok(up_to)) => Input::Synced { up_to },
-            Inner::Synced(Err(error)) => return Err(WorkerError::Sync(error)),
+            Inner::Synced(up_to) => Input::Synced { up_to },
+            Inner::SyncFailed(error) => return Err(WorkerError::Sync(error)),
             Inner::Stop(stop) => Input::Stop(stop),
         };
         self.engine.handle(input, self.now());
@@ -167,7 +171,13 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
     /// What may block for a while, and what nobody waits for.
     fn in_background(&self, work: impl FnOnce(&Outputs) + Send + 'static) {
         let outputs = Arc::clone(&self.outputs);
-        tokio::task::spawn_blocking(move || work(&outputs));
+        self.tasks.start_finite("outputs", async move {
+            if let Err(error) = tokio::task::spawn_blocking(move || work(&outputs)).await
+                && let Ok(panic) = error.try_into_panic()
+            {
+                std::panic::resume_unwind(panic);
+            }
+        });
     }
 
     /// Nothing can be journalled any more: nothing may go on running.

@@ -32,7 +32,6 @@ const KNOWN_CYCLES: &[(&str, &[&str])] = &[
     ("grid-raft", &["gate", "network", "peers", "rolled_back", "sender", "service", "start"]),
     ("grid-store", &["cells", "load", "read", "runs", "store", "write"]),
     ("grid-types", &["event", "reason"]),
-    ("grid-worker", &["backends", "environment", "exec", "facts", "process"]),
     ("gridc", &["(root)", "backend", "backup", "cluster", "decide", "events", "failure", "job", "live", "logs", "members", "node", "out", "plan", "run", "safe", "watch"]),
 ];
 

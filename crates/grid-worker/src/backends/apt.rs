@@ -17,7 +17,7 @@ use grid_types::decl::Params;
 use tokio::time::Instant;
 
 use super::{Backend, Run, params};
-use crate::exec::{Call, Finished, LeaseContext};
+use crate::lease::{Call, Finished, LeaseContext};
 
 const LOCK_WAIT_SECONDS: u64 = 300;
 const LOCK_PAUSE: Duration = Duration::from_secs(2);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use grid_types::decl::Params;
 
 use super::{Backend, Run, params};
-use crate::exec::LeaseContext;
+use crate::lease::LeaseContext;
 
 pub(super) struct Ping;
 

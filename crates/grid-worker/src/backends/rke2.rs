@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 use super::systemd::systemctl;
 use super::{Backend, Run, params};
-use crate::exec::{Call, LeaseContext};
+use crate::lease::{Call, LeaseContext};
 
 const INSTALLER_URL: &str = "https://get.rke2.io";
 /// Where the installer puts the scripts: from a tarball, or from a package.

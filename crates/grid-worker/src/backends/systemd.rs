@@ -9,7 +9,7 @@ use std::sync::Arc;
 use grid_types::decl::Params;
 
 use super::{Backend, Run, params};
-use crate::exec::{Call, LeaseContext};
+use crate::lease::{Call, LeaseContext};
 use crate::process::Exit;
 
 /// LSB's codes for `status`.

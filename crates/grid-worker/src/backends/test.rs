@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Backend, Run, params};
-use crate::exec::LeaseContext;
+use crate::lease::LeaseContext;
 
 /// The duration is its argument and never part of the script. Ignored signals stay ignored in the programs it starts.
 const TREE: &str = r#"trap '' TERM; sleep "$1" & sleep "$1"; wait"#;

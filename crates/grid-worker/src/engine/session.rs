@@ -64,6 +64,8 @@ impl Engine {
             self.outputs.push(Output::CloseSession);
             return self.reconnect(open.began_ms, None, now);
         }
+        let (node, session, epoch) = (&self.identity.node_id, open.id, self.book.epoch());
+        self.span = tracing::info_span!("session", %node, %session, %epoch);
         self.book.ask_about(&reply.ask_journal);
         self.outputs.push(Output::SetTailBytes(reply.output_tail_bytes));
         let mut first = self.book.outgoing(now, true, &self.read_tail);
@@ -82,7 +84,7 @@ impl Engine {
         let opening = std::mem::replace(&mut self.connection, Connection::Ended);
         self.connection = match opening {
             Connection::Opening(open) if open.id == session => {
-                tracing::info!(node = %self.identity.node_id, %session, leader = open.leader, "registered");
+                tracing::info!(leader = open.leader, "registered");
                 if !std::mem::replace(&mut self.is_ready, true) {
                     self.outputs.push(Output::Ready { session });
                 }

@@ -11,10 +11,11 @@ use grid_types::decl::{EffectClass, Params};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 use tokio::sync::mpsc;
 
-use super::{Executor, LeaseContext, Surroundings, blocking_places};
+use super::Executor;
 use crate::backends::{Backend, Backends, Run};
 use crate::book::{LeaseEvent, Work};
 use crate::journal::{Ended, Group, Status};
+use crate::lease::{LeaseContext, Surroundings, WorkFolders, blocking_places};
 use crate::output::Outputs;
 use crate::process::{Processes, Signal, SystemProcesses};
 
@@ -64,13 +65,13 @@ impl Rig {
 
     fn start_by(start_by_mono_ms: Option<u64>, effect: EffectClass, backend: impl Backend, timeout_ms: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let work = super::WorkFolders::new(dir.path());
+        let work = WorkFolders::new(dir.path());
         Self::start_in(dir, work, start_by_mono_ms, effect, backend, timeout_ms)
     }
 
     fn start_in(
         dir: tempfile::TempDir,
-        work: super::WorkFolders,
+        work: WorkFolders,
         start_by_mono_ms: Option<u64>,
         effect: EffectClass,
         backend: impl Backend,
@@ -80,7 +81,6 @@ impl Rig {
         let surroundings = Surroundings {
             node_id: "web-01".parse().unwrap(),
             folder_mark: folder_mark(dir.path()),
-            backends: Backends::single(Box::new(backend)),
             environment: crate::environment::Environment::new(&[]).unwrap(),
             work,
             processes: Arc::new(SystemProcesses::new()),
@@ -88,8 +88,9 @@ impl Rig {
             clock: Arc::new(MinuteLater(SystemClock::new())),
             blocking_calls: blocking_places(),
         };
+        let backends = Backends::single(Box::new(backend));
         let (sender, events) = mpsc::channel(8);
-        let mut executor = Executor::new(Arc::new(surroundings), sender);
+        let mut executor = Executor::new(Arc::new(surroundings), backends, sender, grid_tasks::Tasks::default());
         let (backend, action) = ("ping".to_owned(), "echo".to_owned());
         let (lease, effect) = (Some(LEASE.into()), v1::EffectClass::of(effect).into());
         let offer = v1::Offer { lease, backend, action, effect, timeout_ms, ..Default::default() };
@@ -136,14 +137,6 @@ async fn w3_what_was_allowed_to_start_too_long_ago_does_not() {
     assert_eq!(work.lease, LEASE);
 }
 
-#[test]
-fn w1_a_mark_names_its_folder_and_lease() {
-    let text = super::mark("folder", &LEASE);
-    assert_eq!(super::read_mark("folder", &text), Some(Some(LEASE)));
-    assert_eq!(super::read_mark("fold", &text), None, "another folder whose name begins alike");
-    assert_eq!(super::read_mark("folder", "folder/of another version"), Some(None));
-}
-
 #[tokio::test]
 async fn a_backend_that_panics_fails_its_lease() {
     let mut rig = Rig::start(Does(|_| async { panic!("on purpose") }), 60_000);
@@ -174,7 +167,7 @@ async fn w3_w9_an_outcome_does_not_wait_for_the_removal_of_its_working_folder() 
         let _ = gate.lock().unwrap().recv();
         grid_folder::remove_tree(folder)
     };
-    let work = super::WorkFolders::with(dir.path(), removes);
+    let work = WorkFolders::with(dir.path(), removes);
     let mut rig = Rig::start_in(dir, work, None, EffectClass::Once, shell("echo x >file"), 60_000);
     rig.forked().await;
     assert_eq!(rig.ended().await.0.status, Status::Success);
@@ -204,7 +197,7 @@ async fn a_daemon_outlives_a_successful_lease_but_not_a_stopped_one() {
     let mut rig = Rig::start(shell(Box::leak(format!("{daemon} sleep 0.2").into_boxed_str())), 60_000);
     let group = rig.forked().await;
     assert_eq!(rig.ended().await.1, b"away\n");
-    let mark = super::mark(&folder_mark(rig.dir.path()), &LEASE);
+    let mark = format!("{}/{LEASE}", folder_mark(rig.dir.path()));
     assert!(processes.is_alive(group, Some(&mark)));
     while processes.is_alive(group, Some(&mark)) {
         processes.signal(group, Some(&mark), Signal::Kill);
@@ -212,7 +205,7 @@ async fn a_daemon_outlives_a_successful_lease_but_not_a_stopped_one() {
     }
     let mut rig = Rig::start(shell(Box::leak(format!("{daemon} sleep 600").into_boxed_str())), 60_000);
     let group = rig.forked().await;
-    let mark = super::mark(&folder_mark(rig.dir.path()), &LEASE);
+    let mark = format!("{}/{LEASE}", folder_mark(rig.dir.path()));
     rig.executor.stop(&LEASE);
     assert_eq!(rig.ended().await.0.status, Status::Cancelled);
     assert!(!processes.is_alive(group, Some(&mark)));

@@ -1,8 +1,7 @@
 //! The thread that syncs: everything asked for while one fsync runs is covered by the next.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::journal::disk::SyncFile;
 
@@ -13,30 +12,63 @@ struct Request {
     file: Arc<dyn SyncFile>,
 }
 
-/// Ends when it is dropped. Unbounded, but each request stands for records already held in memory.
+/// The newest request: it covers those before it.
+#[derive(Default)]
+struct Slot {
+    request: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    newest: Option<Request>,
+    is_closed: bool,
+}
+
+/// Ends when it is dropped.
 pub(super) struct SyncThread {
-    requests: Sender<Request>,
+    slot: Arc<Slot>,
 }
 
 impl SyncThread {
     pub(super) fn start(synced: impl Fn(io::Result<u64>) + Send + 'static) -> io::Result<Self> {
-        let (requests, queue) = channel();
+        let slot = Arc::new(Slot::default());
+        let own = Arc::clone(&slot);
         let thread = std::thread::Builder::new().name("grid-journal".to_owned()).stack_size(STACK_BYTES);
-        thread.spawn(move || run(&queue, synced))?;
-        Ok(Self { requests })
+        thread.spawn(move || run(&own, synced))?;
+        Ok(Self { slot })
     }
 
     pub(super) fn request(&self, number: u64, file: Arc<dyn SyncFile>) {
-        // The thread ends only after a failed sync, which it has reported.
-        let _ = self.requests.send(Request { number, file });
+        self.slot.lock().newest = Some(Request { number, file });
+        self.slot.changed.notify_one();
     }
 }
 
-fn run(queue: &Receiver<Request>, synced: impl Fn(io::Result<u64>)) {
-    while let Ok(first) = queue.recv() {
-        let last = queue.try_iter().last().unwrap_or(first);
-        match last.file.sync() {
-            Ok(()) => synced(Ok(last.number)),
+impl Drop for SyncThread {
+    fn drop(&mut self) {
+        self.slot.lock().is_closed = true;
+        self.slot.changed.notify_one();
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: nobody asks any more.
+    fn next(&self) -> Option<Request> {
+        let waiting = |state: &mut State| state.newest.is_none() && !state.is_closed;
+        let state = self.changed.wait_while(self.lock(), waiting);
+        state.unwrap_or_else(PoisonError::into_inner).newest.take()
+    }
+}
+
+fn run(slot: &Slot, synced: impl Fn(io::Result<u64>)) {
+    while let Some(Request { number, file }) = slot.next() {
+        match file.sync() {
+            Ok(()) => synced(Ok(number)),
             Err(error) => return synced(Err(error)),
         }
     }

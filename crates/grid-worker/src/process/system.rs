@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::launch::{stop_ignoring_signals, with_task_umask};
 use super::procfs::{self, Stat};
 use super::{Exit, Group, MARK, Processes, Program, Signal, Spawned};
-use crate::backends::locate;
+use crate::programs::locate;
 
 #[derive(Debug, Clone, Copy)]
 pub struct SystemProcesses {

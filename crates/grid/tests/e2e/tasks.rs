@@ -103,5 +103,13 @@ fn issue15_a_panic_in_a_task_of_the_worker_program_ends_it_with_its_name() {
     let mut worker = WorkerOptions::new("w1", &server.url(), at.clone())
         .prelude(&format!("mkdir -p {0}/tasks; export GRID_TEST_TASKS={0}/tasks", at.display()))
         .start();
-    plant(&at.join("tasks").join("shutdown"), worker.process());
+    let tasks = at.join("tasks");
+    for name in ["shutdown", "folder-removal"] {
+        plant(&tasks.join(name), worker.process());
+        worker.restart();
+    }
+    // A lease that no longer reports would keep its slot for good.
+    let id = server.api().submit(&job("all", [task("test", "sleep", &json!({"duration": "280s"}))]));
+    wait_until("a running lease", LIMIT, || ensure(tasks.join("lease").exists(), &id));
+    plant(&tasks.join("lease"), worker.process());
 }

@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use grid_folder::{TASKS, make_dir, remove_tree};
+use grid_tasks::Tasks;
 use grid_types::LeaseKey;
 use tokio::sync::watch;
 
@@ -34,6 +35,8 @@ pub struct WorkFolders {
     /// To the thread that removes them; none if it could not be started.
     queue: Option<SyncSender<Vec<PathBuf>>>,
     waiting: watch::Sender<usize>,
+    /// Its sender goes with the thread.
+    ended: watch::Receiver<()>,
 }
 
 impl WorkFolders {
@@ -43,12 +46,17 @@ impl WorkFolders {
         Self::with(data_dir, remove_tree)
     }
 
-    pub(super) fn with(data_dir: &Path, remove: impl Fn(&Path) -> io::Result<()> + Send + 'static) -> Self {
+    pub(crate) fn with(data_dir: &Path, remove: impl Fn(&Path) -> io::Result<()> + Send + 'static) -> Self {
         let (queue, folders) = sync_channel(WAITING);
         let waiting = watch::Sender::new(0);
         let counted = waiting.clone();
+        let (alive, ended) = watch::channel(());
         let thread = std::thread::Builder::new().name("grid-removal".to_owned());
-        let queue = match thread.spawn(move || remove_each(&folders, &counted, remove)) {
+        let run = move || {
+            let _alive = alive;
+            remove_each(&folders, &counted, remove);
+        };
+        let queue = match thread.spawn(run) {
             Ok(_) => Some(queue),
             Err(error) => {
                 tracing::warn!(%error, "working folders are not removed before the next start: no thread can be started");
@@ -56,7 +64,18 @@ impl WorkFolders {
             }
         };
         let data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
-        Self { data_dir, queue, waiting }
+        Self { data_dir, queue, waiting, ended }
+    }
+
+    /// The end of the thread that removes them is the end of the worker.
+    pub fn watched_by(&self, tasks: &Tasks) {
+        let mut ended = self.ended.clone();
+        if self.queue.is_some() {
+            tasks.start("folder-removal", async move {
+                // Nothing is ever sent: its end closes the channel.
+                let _ = ended.changed().await;
+            });
+        }
     }
 
     /// Removes what an earlier process left, in the background.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use grid_types::clock::Clock;
 use grid_types::{LeaseKey, NodeId};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, oneshot};
@@ -44,7 +45,7 @@ struct Started {
 }
 
 impl LeaseContext {
-    pub(super) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<LeaseEvent>) -> Self {
+    pub(crate) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<LeaseEvent>) -> Self {
         let sink = Arc::new(surroundings.outputs.open(work.lease, work.started_at_ms));
         let blocking = BlockingCalls::new(Arc::clone(&surroundings.blocking_calls));
         Self { lease: work.lease, surroundings, events, sink, started: Mutex::default(), blocking }
@@ -58,6 +59,10 @@ impl LeaseContext {
     #[must_use]
     pub fn node_id(&self) -> &NodeId {
         &self.surroundings.node_id
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.surroundings.clock.as_ref()
     }
 
     /// Appends to the lease's output.
@@ -132,7 +137,7 @@ impl LeaseContext {
 
     /// Returns when nothing of the lease runs any more: SIGTERM first if there is a `grace`, SIGKILL after it. `false`: a
     /// blocking call does not return and is abandoned.
-    pub(super) async fn clear(&self, grace: Duration) -> bool {
+    pub(crate) async fn clear(&self, grace: Duration) -> bool {
         let deadline = tokio::time::Instant::now() + GRACE;
         let (groups, pumps) = {
             let mut started = locked(&self.started);
@@ -160,18 +165,18 @@ impl LeaseContext {
     }
 
     /// In the background. Everything that used it is gone, but for what a successful lease left behind on purpose.
-    pub(super) fn remove_folder(&self) {
+    pub(crate) fn remove_folder(&self) {
         if locked(&self.started).has_folder {
             self.surroundings.work.remove(&self.lease);
         }
     }
 
     /// From here on the output survives this process.
-    pub(super) fn keep_output(&self) {
+    pub(crate) fn keep_output(&self) {
         self.sink.keep_in_file();
     }
 
-    pub(super) fn output_end(&self) -> OutputEnd {
+    pub(crate) fn output_end(&self) -> OutputEnd {
         self.sink.end()
     }
 
