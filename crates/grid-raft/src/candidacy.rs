@@ -103,12 +103,15 @@ impl Started {
             let peers = self.peers.clone();
             asked.spawn(async move {
                 let mut client = peers.client(id, &member, crate::peers::Lane::Log).ok()?;
-                let sent = Instant::now();
+                let (sent, term) = (Instant::now(), peers.known().term);
                 let request = peer::ProbeRequest {};
                 let answer = tokio::time::timeout(PROBE_LIMIT, client.probe(request)).await.ok()?;
                 peers.note(id, sent, &answer);
                 let reply = answer.ok()?.into_inner();
                 peers.known().probe_reply(&reply).map_err(crate::peers::refused).ok()?;
+                if reply.term <= term {
+                    peers.contact().supported(id, sent);
+                }
                 Some((id, reply))
             });
         }

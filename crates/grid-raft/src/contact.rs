@@ -3,7 +3,8 @@
 //! E5: a leader counts as cut off when no majority of voters has answered a
 //! request that was *sent* within one election timeout. Asked anew each time and
 //! not kept as a flag: a process that was stopped for ten seconds must know it
-//! with its first instruction.
+//! with its first instruction. An answer in a higher term is no support: its member
+//! follows, or has voted for, another one.
 //! Not here: who is a voter (the caller brings the membership).
 
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Contact(Mutex<Heard>);
 struct Heard {
     /// When the last request was sent that the member answered.
     answered: BTreeMap<u64, Instant>,
+    /// The same of answers in a term that was not above this member's.
+    supported: BTreeMap<u64, Instant>,
     /// When a leader was last followed.
     leader: Option<Instant>,
     /// The last entry that each member has acknowledged to this one, as the leader of the term.
@@ -32,9 +35,12 @@ struct Heard {
 
 impl Contact {
     pub fn answered(&self, member: u64, sent: Instant) {
-        let mut heard = self.lock();
-        let at = heard.answered.entry(member).or_insert(sent);
-        *at = (*at).max(sent);
+        later(&mut self.lock().answered, member, sent);
+    }
+
+    /// It answered in a term that was not above this member's when the request was sent.
+    pub fn supported(&self, member: u64, sent: Instant) {
+        later(&mut self.lock().supported, member, sent);
     }
 
     /// `member` has confirmed to the leader of `term`, which is this one, that its log matches up to `last`.
@@ -88,14 +94,20 @@ impl Contact {
         self.silence(member).is_some_and(|silence| silence < within)
     }
 
-    /// Whether `me` and those heard within `within` are a majority.
+    /// Whether `me` and those that supported it within `within` are a majority.
     pub fn has_majority(&self, membership: &Membership, me: u64, within: Duration) -> bool {
-        is_majority(membership, |id| id == me || self.hears(id, within))
+        let heard = self.lock();
+        is_majority(membership, |id| id == me || heard.supported.get(&id).is_some_and(|at| at.elapsed() < within))
     }
 
     fn lock(&self) -> MutexGuard<'_, Heard> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn later(times: &mut BTreeMap<u64, Instant>, member: u64, sent: Instant) {
+    let at = times.entry(member).or_insert(sent);
+    *at = (*at).max(sent);
 }
 
 /// In every configuration that counts: two while a change is under way.
@@ -126,6 +138,8 @@ mod tests {
         assert!(!contact.has_majority(&three, 1, limit));
         assert!(!contact.has_majority(&joint, 1, limit), "the old configuration counts too");
         contact.answered(3, Instant::now());
+        assert!(contact.hears(3, limit) && !contact.has_majority(&three, 1, limit), "in a higher term");
+        contact.supported(3, Instant::now());
         assert!(contact.has_majority(&three, 1, limit));
         assert!(!contact.has_majority(&three, 1, Duration::ZERO), "an old answer does not count");
     }

@@ -80,6 +80,9 @@ impl RaftNetwork<Group> for Link {
             let answer = tokio::time::timeout(LATE_LIMIT, client.append(message)).await;
             let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
             peers.note(target, sent, &answer);
+            if answer.as_ref().is_ok_and(|reply| !is_of_a_higher_term(reply.get_ref())) {
+                peers.contact().supported(target, sent);
+            }
             answer
         });
         let reply = asked.await.map_err(|e| network_error(&e))?.map_err(rpc_error)?;
@@ -131,6 +134,9 @@ impl RaftNetwork<Group> for Link {
         self.peers.note(self.target, sent, &answer);
         let reply = answer.map_err(rpc_error)?.into_inner();
         self.peers.known().vote_reply(&reply).map_err(refused).map_err(rpc_error)?;
+        if reply.granted {
+            self.peers.contact().supported(self.target, sent);
+        }
         wire::from_vote_reply(&reply).map_err(rpc_error)
     }
 
@@ -225,6 +231,11 @@ async fn read_parts(
             }
         }
     }
+}
+
+/// E5: the member follows, or has voted for, another one.
+fn is_of_a_higher_term(reply: &peer::AppendReply) -> bool {
+    matches!(reply.result, None | Some(peer::append_reply::Result::Higher(_)))
 }
 
 fn unreachable(status: &Status) -> Unreachable {
