@@ -12,6 +12,7 @@
 //! | `previous`, `committed`, `last`, entries: term | not above the ballot's; below it for the log of a candidate |
 //! | entries | [`MAX_ENTRIES`]; their indices follow `previous` without a gap, their terms never fall; none contradicts what is applied |
 //! | floors | [`MAX_MEMBERS`], each a position as above; none counts above `committed` (`contact`) |
+//! | `had` of a sender | a position as above; one that is out of bounds is ignored (`rolled_back`) |
 //! | content of an entry | empty for a blank one, else [`MAX_PAYLOAD_BYTES`] |
 //! | membership | [`MAX_MEMBERSHIP_BYTES`], [`MAX_MEMBERS`] members, one or two sets of voters, each text [`MAX_TEXT_BYTES`] |
 //! | snapshot id | `TERM-INDEX-HASH` of its own `last`; the hash has 64 hexadecimal digits |
@@ -137,11 +138,17 @@ impl Known {
 
     pub fn probe_reply(&self, reply: &peer::ProbeReply) -> Checked {
         self.term(reply.term)?;
-        let indices = [reply.last_index, reply.applied_index, reply.snapshot_index, reply.unlisted_at.unwrap_or(0)];
+        let indices = [reply.last_index, reply.applied_index, reply.snapshot_index];
         indices.iter().try_for_each(|index| self.position(Some(&peer::LogId { term: 0, index: *index }), MAX_TERM))?;
         self.position(reply.last.as_ref(), MAX_TERM)?;
         self.position(reply.floor.as_ref(), MAX_TERM)?;
+        self.position(reply.unlisted.as_ref(), MAX_TERM)?;
         self.position(reply.acknowledged.as_ref(), reply.term)
+    }
+
+    /// What a caller knows that this member has had.
+    pub fn had(&self, had: Option<&peer::LogId>) -> Checked {
+        self.position(had, MAX_TERM)
     }
 
     pub fn read_index_reply(&self, reply: &peer::ReadIndexReply) -> Checked {

@@ -96,7 +96,7 @@ impl Dice {
             applied_index: self.number(30),
             leader: Some(self.number(LEADER)),
             last: Some(self.id(5, 40)),
-            unlisted_at: Some(self.number(3)),
+            unlisted: Some(self.id(4, 3)),
             acknowledged: Some(self.id(5, 40)),
             floor: Some(self.id(4, 20)),
             about: self.bytes().into(),
@@ -113,7 +113,8 @@ impl Dice {
             target: self.number(ME),
             leader_epoch: self.roll(),
             target_folder: text(self),
-            members_at: self.number(3),
+            members: Some(self.id(4, 3)),
+            had: Some(self.id(4, 20)),
         }
     }
 

@@ -71,6 +71,10 @@ impl Service<http::Request<Body>> for Gate {
                 Err((kind, what)) => return Ok(refused(&member, &shown, kind, &what).into_http()),
             };
             member.peers.note_epoch(shown.leader_epoch, shown.raft_id);
+            // One that was removed may still probe, and has no say any more.
+            if method != Method::Probe {
+                member.compare_with_caller(shown.raft_id, shown.had);
+            }
             if let Some(connection) = request.extensions().get::<Connection>() {
                 connection.prove();
             }

@@ -31,6 +31,7 @@ use crate::epochs::PlausibleEpochs;
 use crate::gate::MAX_APPEND_BYTES;
 use crate::group::{Member, position_of};
 use crate::sender::{Show, epoch_in};
+use crate::wire;
 
 /// The largest answer, to a probe, has a description of a program.
 const MAX_REPLY_BYTES: usize = 256 << 10;
@@ -118,16 +119,17 @@ impl Peers {
 
     fn sender(&self, target: u64, target_folder: &str) -> peer::Sender {
         let Card { raft_id, folder_id, cluster_id, .. } = self.0.me.clone();
-        let members_at = |server: &ServerMetrics| server.membership_config.log_id().as_ref().map(|id| id.index);
-        let members_at = self.0.seen.get().and_then(|(server, _)| members_at(&server.borrow()));
+        let members = |server: &ServerMetrics| server.membership_config.log_id().as_ref().map(wire::log_id);
+        let members = self.0.seen.get().and_then(|(server, _)| members(&server.borrow()));
         peer::Sender {
             cluster_id,
             raft_id,
             folder_id,
             target,
             target_folder: target_folder.to_owned(),
-            members_at: members_at.unwrap_or(0),
+            members,
             leader_epoch: self.epoch(),
+            had: self.0.contact.floor(target).as_ref().map(wire::log_id),
         }
     }
 

@@ -35,7 +35,7 @@ use crate::start::{Started, start};
 /// replies. Dropping every handle does not end the member: use
 /// [`Raft::shutdown`].
 pub struct Raft<R> {
-    member: Arc<Started>,
+    pub(crate) member: Arc<Started>,
     leadership: watch::Receiver<Leadership>,
     reason: watch::Receiver<Option<String>>,
     reply: PhantomData<fn() -> R>,

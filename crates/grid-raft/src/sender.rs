@@ -8,7 +8,7 @@
 //!
 //! The second is for a member that lags behind the entry that added the caller: its vote may be the one that is needed, and a
 //! learner's log is empty at first. Committed memberships are final, so that a caller which they lack, and whose own knowledge is
-//! not newer, was removed. It may still probe: that is how it learns of its removal.
+//! not newer (by term, then by index), was removed. It may still probe: that is how it learns of its removal.
 //!
 //! Folder ids are random, 128 bits long, shown by no API and never logged. They are no substitute for certificates: anybody who
 //! reads the traffic, a data folder or a backup has them.
@@ -26,6 +26,7 @@ use tonic::{Request, Status};
 
 use crate::group::Member;
 use crate::start::Started;
+use crate::wire;
 
 pub const SENDER_KEY: &str = "grid-sender-bin";
 const EPOCH_KEY: &str = "grid-epoch";
@@ -114,7 +115,7 @@ impl Started {
         }
         let unlisted_at = self.unlisted_at(from).await.map_err(|e| (Kind::NotAMember, e.to_string()))?;
         match unlisted_at {
-            Some(at) if method != Method::Probe && sender.members_at <= at => {
+            Some(at) if method != Method::Probe && sender.members.map(wire::from_log_id) <= Some(at) => {
                 Err((Kind::NotAMember, format!("the sender {from} was removed")))
             }
             _ => Ok(Caller(from)),
@@ -152,7 +153,45 @@ fn is_same(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{epoch_in, is_same, refusal};
+    use grid_proto::peer;
+
+    use super::{Method, epoch_in, is_same, refusal};
+    use crate::config::Start;
+    use crate::file_machine::{Home, lead};
+    use crate::group::Member;
+
+    /// It was cut off while it led, and has a membership at a higher index that was never committed.
+    #[test]
+    fn e3_a_removed_leader_with_a_longer_log_is_refused() {
+        Home::new().run(Start::Bootstrap, async |raft| {
+            lead(&raft).await;
+            let member = &raft.member;
+            member.admit(2, Member { folder_id: "f2".into(), ..Member::default() }, false).await.expect("added");
+            member.remove(2).await.expect("removed");
+            let at = member.unlisted_at(2).await.expect("runs").expect("a committed membership without it");
+            let me = member.peers.me();
+            let sender = |term, index| peer::Sender {
+                cluster_id: me.cluster_id.clone(),
+                raft_id: 2,
+                folder_id: "f2".into(),
+                target: me.raft_id,
+                target_folder: me.folder_id.clone(),
+                members: Some(peer::LogId { term, index }),
+                ..peer::Sender::default()
+            };
+            let term = at.leader_id.term;
+            let refused = [(term - 1, at.index + 100), (term, at.index), (0, 0)];
+            for (term, index) in refused {
+                let sender = sender(term, index);
+                assert!(member.accept_sender(&sender, Method::Other).await.is_err(), "{term} {index}");
+                assert!(member.accept_sender(&sender, Method::Probe).await.is_ok(), "it may learn of its removal");
+            }
+            for (term, index) in [(term, at.index + 1), (term + 1, at.index - 1)] {
+                let added_later = member.accept_sender(&sender(term, index), Method::Other).await;
+                assert!(added_later.is_ok(), "{term} {index}");
+            }
+        });
+    }
 
     #[test]
     fn e2_only_a_refusal_of_the_same_cluster_tells_its_epoch() {

@@ -171,7 +171,7 @@ impl Peer for Desk {
 
     async fn probe(&self, request: Request<peer::ProbeRequest>) -> Result<Response<peer::ProbeReply>, Status> {
         let sender = caller(&request)?;
-        let unlisted_at = self.member.unlisted_at(sender).await.map_err(ended)?;
+        let unlisted = self.member.unlisted_at(sender).await.map_err(ended)?;
         let metrics = self.metrics();
         let last = self.member.raft.data_metrics().borrow().last_log;
         let index = |id: Option<openraft::LogId<u64>>| id.map_or(0, |id| id.index);
@@ -184,9 +184,9 @@ impl Peer for Desk {
             leader: metrics.current_leader,
             about: Bytes::from(self.member.about()),
             last: last.as_ref().map(wire::log_id),
-            unlisted_at,
             acknowledged: self.acknowledged_by(sender),
             floor: self.member.peers.contact().floor(sender).as_ref().map(wire::log_id),
+            unlisted: unlisted.as_ref().map(wire::log_id),
         }))
     }
 

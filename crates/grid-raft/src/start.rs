@@ -31,7 +31,7 @@ use crate::machine::{LogPosition, Machine};
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::persistence::Persistence;
-use crate::rolled_back::Missing;
+use crate::rolled_back::{Comparison, Missing};
 use crate::snapshots::Snapshots;
 use crate::state_machine::{InstallError, StateMachine};
 
@@ -60,7 +60,9 @@ pub struct Started {
     pub persistence: Persistence,
     /// It has been a voter, or was started as one: it does not join any more.
     pub has_joined: AtomicBool,
-    /// It has asked the others whether its log is whole: before that it does not vote.
+    /// With whom the log was compared; `None` when that is over.
+    pub comparison: std::sync::Mutex<Option<Comparison>>,
+    /// It knows from others whether its log is whole, as far as they know: before that it does not vote.
     pub has_compared: watch::Sender<bool>,
     /// Its log lacks what it acknowledged.
     pub rolled_back: watch::Sender<Option<Missing>>,
@@ -115,6 +117,7 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
         closing,
         persistence,
         has_joined: AtomicBool::new(!me.joining),
+        comparison: std::sync::Mutex::new(Some(Comparison::begin())),
         has_compared: watch::Sender::new(false),
         rolled_back: watch::Sender::new(None),
         removed: watch::Sender::new(false),
