@@ -61,7 +61,8 @@ fn spend(mut bytes: &[u8], shape: &Shape, left: &mut usize) -> bool {
             WireType::SixtyFourBit => Some(8),
             WireType::LengthDelimited => decode_varint(&mut bytes).ok().and_then(|length| usize::try_from(length).ok()),
             WireType::ThirtyTwoBit => Some(4),
-            WireType::StartGroup | WireType::EndGroup => None,
+            // Nobody sends groups, and the decoder skips them: what follows would go uncounted.
+            WireType::StartGroup | WireType::EndGroup => return false,
         };
         let Some((value, rest)) = length.and_then(|length| bytes.split_at_checked(length)) else { return true };
         bytes = rest;
@@ -100,6 +101,18 @@ mod tests {
         assert!(passes(&v1::FromWorker { session: 1, results, ..Default::default() }));
         assert!(is_sparse::<v1::FromWorker>(&[0xff; 1 << 20]), "refused by the decoder");
         assert!(is_sparse::<v1::FromWorker>(&[]));
+    }
+
+    #[test]
+    fn issue14_5_nor_is_one_that_hides_its_elements_behind_a_group() {
+        const GROUP: [u8; 2] = [15 << 3 | 3, 15 << 3 | 4];
+        let many = v1::FromWorker { results: vec![v1::LeaseResult::default(); MAX_ELEMENTS + 1], ..Default::default() };
+        let many = many.encode_to_vec();
+        assert!(!is_sparse::<v1::FromWorker>(&[&GROUP[..], &many].concat()));
+        let held = [&GROUP[..], &[1 << 3 | 2, 0].repeat(MAX_ELEMENTS + 1)].concat();
+        let mut message = Vec::new();
+        prost::encoding::bytes::encode(6, &held, &mut message);
+        assert!(!is_sparse::<v1::FromWorker>(&message));
     }
 
     #[test]
