@@ -43,6 +43,7 @@ use crate::journal::{Ended, Group, Record, Status};
 use entry::{Entry, Phase, Settled};
 use forgotten::Forgotten;
 pub use offers::Heard;
+pub use reports::Beat;
 
 /// Settled leases, forgotten or not, and tombstones of forgotten jobs.
 pub const MAX_SETTLED: usize = 50_000;

@@ -22,7 +22,7 @@ mod tests;
 use std::io;
 
 pub(crate) use disk::write_whole;
-pub use disk::{Disk, FileDisk, SyncFile};
+pub use disk::{Disk, FileDisk, Survives, SyncFile};
 use extent::{Extent, Written};
 pub use frame::Damage;
 pub use record::{Ended, Group, Record, Status};
@@ -129,7 +129,7 @@ impl<D: Disk> Journal<D> {
         }
         let next = Written { seed, len_bytes: bytes.len() as u64 };
         let announced = Extent { machine_boot: self.machine_boot, current: self.written(), next };
-        self.disk.write_extent(&announced.encode(), true)?;
+        self.disk.write_extent(&announced.encode(), Survives::PowerCut)?;
         match self.disk.replace(&bytes) {
             // There is no room for a second one; the one that is there goes on until it has doubled again.
             Err(error) if self.len_bytes > 0 && is_full(&error) => {
@@ -151,7 +151,7 @@ impl<D: Disk> Journal<D> {
 
     fn record_extent(&mut self) -> Result<(), JournalError> {
         let extent = Extent { machine_boot: self.machine_boot, current: self.written(), next: Written::default() };
-        Ok(self.disk.write_extent(&extent.encode(), false)?)
+        Ok(self.disk.write_extent(&extent.encode(), Survives::Kill)?)
     }
 }
 

@@ -18,6 +18,13 @@ const MESSAGE_BYTES: usize = 1024 * 1024;
 /// lost within a session: this is for a leader that forgets, and must not be load for one that has too much of it.
 const UNANSWERED_MS: u64 = 30_000;
 
+/// Whether a message is a heartbeat, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    With,
+    Without,
+}
+
 impl Book {
     /// Whether [`Book::outgoing`] has anything to say now.
     #[must_use]
@@ -36,7 +43,7 @@ impl Book {
     }
 
     /// The next message. `tail` reads the end of an output that is no longer in memory.
-    pub fn outgoing(&mut self, now: Now, beat: bool, tail: impl Fn(&LeaseKey) -> Vec<u8>) -> v1::FromWorker {
+    pub fn outgoing(&mut self, now: Now, beat: Beat, tail: impl Fn(&LeaseKey) -> Vec<u8>) -> v1::FromWorker {
         while let Some((at, lease)) = self.again_at.first().copied().filter(|(at, _)| *at <= now.mono_ms) {
             self.again_at.remove(&(at, lease));
             if let Some(entry) = self.leases.get_mut(&lease) {
@@ -51,7 +58,7 @@ impl Book {
             let settled_jobs = if std::mem::take(&mut self.session_is_new) { self.settled_jobs() } else { Vec::new() };
             message.held = Some(v1::HeldList { leases, settled_jobs });
         }
-        if beat || message.held.is_some() {
+        if beat == Beat::With || message.held.is_some() {
             message.beat = Some(self.beat());
         }
         message.journal = self.recall();

@@ -11,7 +11,7 @@ use grid_proto::v1;
 use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, SessionId, StepIndex};
 
-use super::{Book, Heard, Now};
+use super::{Beat, Book, Heard, Now};
 use crate::journal::{Ended, Record, Status};
 
 const SESSION: u64 = 7;
@@ -154,7 +154,7 @@ impl Bench {
     }
 
     fn say(&mut self) -> v1::FromWorker {
-        self.book.outgoing(self.now, false, |_| b"from the file".to_vec())
+        self.book.outgoing(self.now, Beat::Without, |_| b"from the file".to_vec())
     }
 
     /// Results in the next message, by lease and status.

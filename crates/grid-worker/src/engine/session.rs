@@ -8,7 +8,7 @@ use grid_types::{LeaderEpoch, SessionId};
 
 use super::ending::Drain;
 use super::{Connection, Ending, Engine, Output};
-use crate::book::{Heard, Now};
+use crate::book::{Beat, Heard, Now};
 
 const DEFAULT_HEARTBEAT_MS: u64 = 5_000;
 const SHORTEST_HEARTBEAT_MS: u64 = 50;
@@ -68,7 +68,7 @@ impl Engine {
         self.span = tracing::info_span!("session", %node, %session, %epoch);
         self.book.ask_about(&reply.ask_journal);
         self.outputs.push(Output::SetTailBytes(reply.output_tail_bytes));
-        let mut first = self.book.outgoing(now, true, &self.read_tail);
+        let mut first = self.book.outgoing(now, Beat::With, &self.read_tail);
         first.secret = Some(credential.secret.clone());
         self.outputs.push(Output::Open { credential, first: Box::new(first) });
         self.connection = Connection::Opening(open);
@@ -117,10 +117,12 @@ impl Engine {
         }
         let Some(open) = self.open_session(session) else { return };
         // What is sent anyway carries the next heartbeat: a busy node needs no message for it alone.
-        let beat = now.mono_ms.saturating_sub(open.last_beat_ms) >= open.heartbeat_ms / 2;
-        if beat {
+        let beat = if now.mono_ms.saturating_sub(open.last_beat_ms) >= open.heartbeat_ms / 2 {
             open.last_beat_ms = now.mono_ms;
-        }
+            Beat::With
+        } else {
+            Beat::Without
+        };
         let message = self.book.outgoing(now, beat, &self.read_tail);
         self.outputs.push(Output::Send(Box::new(message)));
     }

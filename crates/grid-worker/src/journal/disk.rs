@@ -8,6 +8,14 @@ use std::sync::Arc;
 
 use crate::space::{give_up_reserve, is_full, with_reserve};
 
+/// What a write survives when it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Survives {
+    /// The death of the process.
+    Kill,
+    PowerCut,
+}
+
 pub trait Disk: Send + 'static {
     /// Everything in the file; `None` if there is none.
     fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
@@ -19,9 +27,9 @@ pub trait Disk: Send + 'static {
     fn sync_file(&self) -> io::Result<Arc<dyn SyncFile>>;
     /// The few bytes beside the file; empty if there are none.
     fn read_extent(&mut self) -> io::Result<Vec<u8>>;
-    /// Written at once: the death of the process leaves the old or the new bytes. `durable`: so does a power cut, and it
+    /// Written at once: the death of the process leaves the old or the new bytes. So does a power cut if it has to survive one, and it
     /// leaves the new ones.
-    fn write_extent(&mut self, bytes: &[u8], durable: bool) -> io::Result<()>;
+    fn write_extent(&mut self, bytes: &[u8], survives: Survives) -> io::Result<()>;
 }
 
 pub trait SyncFile: Send + Sync {
@@ -114,14 +122,14 @@ impl Disk for FileDisk {
         Ok(grid_folder::read_if_there(&self.extent_path())?.unwrap_or_default())
     }
 
-    fn write_extent(&mut self, bytes: &[u8], durable: bool) -> io::Result<()> {
+    fn write_extent(&mut self, bytes: &[u8], survives: Survives) -> io::Result<()> {
         let path = self.extent_path();
         let file = match &mut self.extent {
             Some(file) => file,
             none => none.insert(grid_folder::update(&path)?),
         };
         with_reserve(folder_of(&path), || file.write_all_at(bytes, 0))?;
-        if durable {
+        if survives == Survives::PowerCut {
             file.set_len(bytes.len() as u64)?;
             file.sync_all()?;
             sync_folder_of(&path)?;

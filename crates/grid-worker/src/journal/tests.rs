@@ -215,8 +215,8 @@ impl Disk for Dying {
     fn read_extent(&mut self) -> std::io::Result<Vec<u8>> {
         self.disk.read_extent()
     }
-    fn write_extent(&mut self, bytes: &[u8], durable: bool) -> std::io::Result<()> {
-        self.write()?.write_extent(bytes, durable)
+    fn write_extent(&mut self, bytes: &[u8], survives: super::Survives) -> std::io::Result<()> {
+        self.write()?.write_extent(bytes, survives)
     }
 }
 

@@ -51,7 +51,7 @@ async fn w3_the_journals_of_every_version_still_answer() {
         assert_eq!(held, [1, 3, 5]);
         // Job 6 was forgotten, and these versions dropped its leases.
         book.ask_about(&[6]);
-        let journal = book.outgoing(Now::default(), false, |_| Vec::new()).journal.unwrap();
+        let journal = book.outgoing(Now::default(), crate::book::Beat::Without, |_| Vec::new()).journal.unwrap();
         assert_eq!((journal.jobs[0].forgotten_epoch, journal.jobs[0].leases.len()), (1, 0));
     }
 }

@@ -99,7 +99,7 @@ fn w5_the_digest_covers_what_is_held_and_the_list_comes_when_it_is_asked_for() {
     bench.offer(running, Idempotent);
     bench.offer(queued, Idempotent);
     bench.revoke(revoked);
-    let beat = bench.book.outgoing(bench.now, true, |_| Vec::new());
+    let beat = bench.book.outgoing(bench.now, crate::book::Beat::With, |_| Vec::new());
     assert_eq!(beat.held, None, "only when asked");
     let beat = beat.beat.unwrap();
     assert_eq!((beat.held_digest, beat.held_count), (held_digest([&done, &running, &queued, &revoked]), 4));
@@ -107,7 +107,7 @@ fn w5_the_digest_covers_what_is_held_and_the_list_comes_when_it_is_asked_for() {
     assert!(bench.book.has_outgoing(bench.now));
     assert_eq!(bench.say().held.unwrap().leases.len(), 4);
     bench.answer(done, v1::AnswerKind::Committed);
-    let beat = bench.book.outgoing(bench.now, true, |_| Vec::new()).beat.unwrap();
+    let beat = bench.book.outgoing(bench.now, crate::book::Beat::With, |_| Vec::new()).beat.unwrap();
     assert_eq!(beat.held_digest, held_digest([&running, &queued, &revoked]));
 }
 

@@ -134,7 +134,7 @@ impl World {
 
     /// The leader commits what it is told; some of it is lost on the way.
     fn say(&mut self) {
-        let said = self.book.outgoing(self.now, false, |_| Vec::new());
+        let said = self.book.outgoing(self.now, crate::book::Beat::Without, |_| Vec::new());
         if self.random(4) == 0 {
             return;
         }
