@@ -4,16 +4,14 @@
 //! are free, jobs that may start) is settled once, after the last command: so every result of an entry is counted
 //! before any offer of the same entry goes out (J1); so is a retry that comes to nothing because its node is away.
 
-use std::collections::BTreeSet;
+use grid_types::JobId;
 
-use grid_types::{JobId, NodeOrd};
-
-use crate::changes::Changes;
+use crate::changes::{Changes, History};
 use crate::commands::{Command, Rejection, Reply};
 use crate::effect::Effect;
 use crate::entry::{Entry, EntryHead};
-use crate::state::{State, Timer};
-use crate::step_failed::Failures;
+use crate::state::State;
+use crate::turn::Turn;
 
 /// What came of an entry.
 #[derive(Debug, Default)]
@@ -42,50 +40,11 @@ pub fn apply(state: &mut State, entry: &Entry) -> Applied {
         }
     };
     let Turn { effects, changes, .. } = turn;
-    state.roll_history(&changes.history);
+    History::roll_into(&changes.history, &mut state.meta);
     Applied { replies, effects, changes }
 }
 
-/// One entry at work: the state, what is to be said and stored, and what still has to be looked at.
-pub(crate) struct Turn<'a> {
-    pub state: &'a mut State,
-    pub effects: Vec<Effect>,
-    pub changes: Changes,
-    /// Nodes that may have a free slot and a waiting job.
-    pub wake: BTreeSet<NodeOrd>,
-    /// Of those, nodes that are there: served when it is known what became of the others (J1).
-    serve: BTreeSet<NodeOrd>,
-    /// Jobs without an open cell: their phase is decided.
-    pub decided: BTreeSet<JobId>,
-    /// Jobs whose window may have room (J2).
-    pub windows: BTreeSet<JobId>,
-    /// Jobs that may have stalled or gone on (J3).
-    pub recheck: BTreeSet<JobId>,
-    /// Failed steps, as far as they are recorded.
-    pub failures: Failures,
-    /// Queued cells of restored jobs: a journal may know how they ended (E2).
-    pub recall: BTreeSet<(JobId, usize)>,
-    /// Cells of restored jobs: a journal may know of later steps (E2).
-    pub ahead: BTreeSet<(JobId, usize)>,
-}
-
-impl<'a> Turn<'a> {
-    fn new(state: &'a mut State) -> Self {
-        Self {
-            state,
-            effects: Vec::new(),
-            changes: Changes::default(),
-            wake: BTreeSet::new(),
-            serve: BTreeSet::new(),
-            decided: BTreeSet::new(),
-            windows: BTreeSet::new(),
-            recheck: BTreeSet::new(),
-            failures: Failures::default(),
-            recall: BTreeSet::new(),
-            ahead: BTreeSet::new(),
-        }
-    }
-
+impl Turn<'_> {
     /// E1: an entry counts only if its term is that of the last `BeginTerm` and its epoch is current.
     fn fence(&self, head: &EntryHead, commands: &[Command]) -> Result<(), Rejection> {
         let current = &self.state.meta.leadership;
@@ -130,17 +89,5 @@ impl<'a> Turn<'a> {
     fn next_to_start(&self) -> Option<JobId> {
         let quota = usize::try_from(self.state.meta.quotas.max_concurrent).unwrap_or(usize::MAX);
         if self.state.running.len() < quota { self.state.pending.first().copied() } else { None }
-    }
-
-    pub fn now_ms(&self) -> u64 {
-        self.state.meta.now_ms
-    }
-
-    pub fn set_timer(&mut self, at_ms: u64, timer: Timer) {
-        self.state.timers.insert((at_ms, timer));
-    }
-
-    pub fn drop_timer(&mut self, at_ms: u64, timer: Timer) {
-        self.state.timers.remove(&(at_ms, timer));
     }
 }

@@ -7,10 +7,12 @@
 
 use std::collections::BTreeSet;
 
+use blake3::Hasher;
 use grid_types::{Attempt, Event, JobEpoch, JobId, LeaderEpoch, Name, NodeId, NodeOrd, Outcome, Reason, StepIndex};
 use minicbor::Encode;
 
-use crate::state::KeyRow;
+use crate::encoding::to_vec;
+use crate::state::{Job, KeyRow, Meta};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
@@ -26,7 +28,7 @@ pub struct Changes {
     /// Cells by (job, position in `expected`).
     pub cells: BTreeSet<(JobId, u32)>,
     /// Jobs that left `State` in this batch, whole as they left it.
-    pub retired: Vec<crate::state::Job>,
+    pub retired: Vec<Job>,
     /// Nodes that left `State`; in none of `nodes`.
     pub reclaimed: Vec<NodeOrd>,
     /// E2: numbers of events begin here, because those up to it may have been given after the backup that was restored.
@@ -48,6 +50,18 @@ pub enum History {
     Skip(#[n(0)] SkipRow),
     #[n(2)]
     Event(#[n(0)] EventRow),
+}
+
+impl History {
+    /// L7: every row rolls into the hash of history, which is part of the state.
+    pub(crate) fn roll_into(rows: &[Self], meta: &mut Meta) {
+        for row in rows {
+            let mut hasher = Hasher::new();
+            hasher.update(&meta.history_hash);
+            hasher.update(&to_vec(row));
+            meta.history_hash = *hasher.finalize().as_bytes();
+        }
+    }
 }
 
 /// One attempt of one step on one node has ended.

@@ -57,10 +57,11 @@ pub use report_journal::{JournalOfJob, ReportJournal};
 pub use report_snapshots::ReportSnapshots;
 pub use resolve_step::{ResolveStep, Verdict};
 pub use resume_job::ResumeJob;
-pub use submit_job::{RequestHash, SubmitJob};
+pub use submit_job::SubmitJob;
 pub use supersede::{Shown, Supersede};
 
-use crate::apply::Turn;
+use crate::state::RequestHash;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Command {

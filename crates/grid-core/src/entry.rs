@@ -12,6 +12,7 @@ use grid_types::LeaderEpoch;
 use minicbor::{Decode, Decoder, Encode};
 
 use crate::commands::{Command, level_of_command};
+use crate::encoding::to_vec;
 use crate::levels::{BadLevel, FEATURE_LEVEL, check_level};
 
 const MAGIC: u8 = b'G';
@@ -136,13 +137,6 @@ fn number_at(decoder: &Decoder<'_>) -> Result<u32, minicbor::decode::Error> {
     let mut probe = decoder.clone();
     probe.array()?;
     probe.u32()
-}
-
-pub(crate) fn to_vec<T: Encode<()>>(value: &T) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(128);
-    // The writer is a Vec: its error type has no values.
-    let Ok(()) = minicbor::encode(value, &mut bytes) else { return Vec::new() };
-    bytes
 }
 
 #[cfg(test)]

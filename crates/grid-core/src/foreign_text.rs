@@ -7,7 +7,7 @@ use minicbor::data::Type;
 use minicbor::decode::Error;
 use minicbor::{Decoder, Encode};
 
-use crate::entry::to_vec;
+use crate::encoding::to_vec;
 use crate::state::State;
 
 /// Every text within an encoded value.

@@ -9,32 +9,19 @@
 //! Total, synchronous, deterministic (L2): no clock, no randomness, no I/O, no floats, ordered maps only.
 //! Not here: when to propose what (`grid-plan`, `grid-controller`), SQL (`grid-store`), the wire (`grid-proto`).
 
-mod ahead;
 mod apply;
-mod backoff;
 mod changes;
 mod commands;
-mod concern;
 mod effect;
-mod ending;
+mod encoding;
 mod entry;
-mod event;
-mod hold;
 mod invariants;
-mod lease;
+mod jobs;
 mod levels;
-mod members;
-mod pause;
-mod plan;
-mod recall;
-mod report;
-mod skip;
+mod nodes;
+mod relevance;
 mod state;
-mod step_failed;
-mod unknown;
-mod walk;
-mod why;
-mod window;
+mod turn;
 
 #[cfg(test)]
 mod foreign_text;
@@ -49,20 +36,18 @@ pub use commands::{
     Answer, BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, Fenced,
     FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain,
     PruneHistory, RaiseFeatureLevel, ReclaimNodes, RecordResult, RegisterNode, Rejection, RemoveNode, Reply,
-    ReportJournal, ReportSnapshots, RequestHash, ResolveStep, RestoredFrom, ResumeJob, Shown, Stale, SubmitJob,
-    Supersede, Verdict, first_n, level_of_command,
+    ReportJournal, ReportSnapshots, ResolveStep, RestoredFrom, ResumeJob, Shown, Stale, SubmitJob, Supersede, Verdict,
+    first_n, level_of_command,
 };
 pub use effect::{Effect, Offer, node_effects, pending_effects};
 pub use entry::{
     BadEntry, Entry, EntryHead, command_number, decode_entry, decode_entry_at, encode_command, encode_entry,
 };
 pub use invariants::{Starts, violations};
+pub use jobs::{Doubt, Planned, plan, why};
 pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
-pub use plan::{Planned, plan};
-pub use recall::Doubt;
 pub use state::{
     Ahead, Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past,
-    Quotas, Ran, RanEnd, RanState, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State, Stub, Superseded, Tally,
-    Trip,
+    Quotas, Ran, RanEnd, RanState, RequestHash, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State, Stub,
+    Superseded, Tally, Trip,
 };
-pub use why::why;

@@ -13,6 +13,7 @@ mod job;
 mod node;
 mod parts;
 mod past;
+mod request_hash;
 mod scope;
 mod secret_hash;
 
@@ -32,6 +33,7 @@ pub use job::Job;
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};
 pub use past::{Past, Ran, RanEnd, RanState};
+pub use request_hash::RequestHash;
 pub use scope::Scope;
 pub use secret_hash::{SECRET_BYTES, SecretHash};
 

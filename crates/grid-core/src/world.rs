@@ -8,15 +8,13 @@ use grid_types::{JobId, LeaseKey, NodeOrd};
 
 use crate::apply::{Applied, apply};
 use crate::changes::History;
-use crate::commands::{
-    BeginTerm, CancelJob, Command, FireTimers, Rejection, Reply, RequestHash, RestoredFrom, SubmitJob,
-};
+use crate::commands::{BeginTerm, CancelJob, Command, FireTimers, Rejection, Reply, RestoredFrom, SubmitJob};
 use crate::effect::Effect;
 use crate::entry::{Entry, EntryHead, decode_entry, encode_command, encode_entry};
 use crate::foreign_text::texts_of;
 use crate::invariants::{Starts, violations};
-use crate::plan::Planned;
-use crate::state::{Job, Quotas, State};
+use crate::jobs::Planned;
+use crate::state::{Job, Quotas, RequestHash, State};
 
 mod agents;
 mod leases;

@@ -16,9 +16,9 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
 use crate::effect::Effect;
 use crate::state::CellState;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct BeginLease {

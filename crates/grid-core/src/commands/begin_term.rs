@@ -8,8 +8,8 @@ use grid_types::{Event, JobId, LeaderEpoch, Name};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
 use crate::state::{Leadership, Quotas};
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct BeginTerm {

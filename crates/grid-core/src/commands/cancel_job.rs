@@ -7,8 +7,8 @@ use grid_types::{JobId, JobStatus, Name, Reason, Revoked, StepIndex};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
 use crate::state::Job;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct CancelJob {

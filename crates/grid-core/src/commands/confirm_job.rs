@@ -4,7 +4,7 @@ use grid_types::{Event, JobId, JobStatus, Name};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmJob {

@@ -5,8 +5,8 @@ use grid_types::{LeaseKey, NodeOrd, Outcome, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
-use crate::apply::Turn;
-use crate::report::{Facts, Report, cut};
+use crate::jobs::{Facts, Report, cut};
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmRevoke {

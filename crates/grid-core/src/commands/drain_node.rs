@@ -1,11 +1,11 @@
 //! `DrainNode`: no new leases for the node; what runs there finishes.
 
 use grid_types::node::NodeStatus;
-use grid_types::{Event, NodeCause, NodeOrd, SessionId};
+use grid_types::{NodeCause, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct DrainNode {
@@ -28,20 +28,10 @@ impl DrainNode {
             }
             NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy => {
                 turn.set_node_status(self.node, NodeStatus::Draining, Some(NodeCause::WorkerDrains));
-                turn.tell_if_drained(self.node);
+                turn.record_if_drained(self.node);
             }
         }
         Ok(Reply::Done)
-    }
-}
-
-impl Turn<'_> {
-    pub(crate) fn tell_if_drained(&mut self, ord: NodeOrd) {
-        let Some(node) = self.state.nodes.get(&ord) else { return };
-        if node.status == NodeStatus::Draining && node.held.is_empty() {
-            let id = node.id.clone();
-            self.record_node_event(&id, Event::NodeDrained);
-        }
     }
 }
 

@@ -5,8 +5,8 @@ use grid_types::{LeaseKey, NodeOrd, Reason};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
-use crate::apply::Turn;
 use crate::effect::Effect;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ExpireLease {

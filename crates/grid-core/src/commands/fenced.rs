@@ -8,7 +8,7 @@
 use minicbor::{Decode, Encode};
 
 use super::{Command, Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Fenced {

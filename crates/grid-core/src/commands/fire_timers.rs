@@ -5,8 +5,8 @@ use grid_types::{JobId, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
 use crate::state::{CellState, Timer};
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct FireTimers {}

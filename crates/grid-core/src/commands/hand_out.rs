@@ -18,8 +18,8 @@ use grid_types::{LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
 use crate::state::CellState;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct HandOut {

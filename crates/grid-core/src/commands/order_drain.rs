@@ -8,7 +8,7 @@ use grid_types::{NodeCause, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct OrderDrain {
@@ -33,7 +33,7 @@ impl OrderDrain {
         match (self.drain, status) {
             (true, NodeStatus::Ready | NodeStatus::Warning | NodeStatus::Unhealthy) => {
                 turn.set_node_status(self.node, NodeStatus::Draining, Some(NodeCause::DrainOrdered));
-                turn.tell_if_drained(self.node);
+                turn.record_if_drained(self.node);
             }
             (false, NodeStatus::Draining) => {
                 turn.set_node_status(self.node, NodeStatus::Ready, Some(NodeCause::DrainEnded));

@@ -8,7 +8,7 @@ use grid_types::{Event, JobId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 /// Jobs of one command.
 pub const MAX_PRUNED: usize = 500;

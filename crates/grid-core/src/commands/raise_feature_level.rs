@@ -6,7 +6,7 @@
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RaiseFeatureLevel {

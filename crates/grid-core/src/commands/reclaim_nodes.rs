@@ -9,7 +9,7 @@ use grid_types::{NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 /// Nodes of one command.
 pub const MAX_RECLAIMED: usize = 500;

@@ -8,9 +8,9 @@ use grid_types::{LeaseKey, NodeOrd, Outcome, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
-use crate::apply::Turn;
-use crate::report::{Report, cut};
-use crate::state::{Job, RanEnd, RanState};
+use crate::jobs::{Report, cut};
+use crate::state::{RanEnd, RanState, State};
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RecordResult {
@@ -48,7 +48,7 @@ impl RecordResult {
         turn.node_spoke(self.node);
         let id = self.lease.job;
         let Some(job) = turn.state.jobs.get(&id) else {
-            return Ok(Reply::Answered(Answer::Superseded(turn.state.stale_of_ended(id, self.lease))));
+            return Ok(Reply::Answered(Answer::Superseded(turn.state.stale_of_ended(self.lease))));
         };
         if job.settles_unknown(self.node, self.lease, self.outcome) {
             turn.settle_unknown(id, self.node, self.lease, self.report());
@@ -112,13 +112,13 @@ impl RecordResult {
     }
 }
 
-impl Job {
-    /// W8: whether a report says after all how an `unknown` step ended.
-    pub(crate) fn settles_unknown(&self, node: NodeOrd, lease: LeaseKey, outcome: Outcome) -> bool {
-        let known = self.head.unknown.get(&(lease.step, node));
-        // Of this run: an earlier one counted its attempts from 1, too.
-        let of_this_run = lease.job_epoch >= self.head.run_epoch;
-        known == Some(&lease.attempt) && of_this_run && outcome != Outcome::Unknown && !self.head.status.is_ended()
+impl State {
+    /// What of a lease is out of date whose job has ended.
+    pub(crate) fn stale_of_ended(&self, lease: LeaseKey) -> Stale {
+        match self.stubs.get(&lease.job) {
+            Some(stub) if stub.epoch != lease.job_epoch => Stale::Job,
+            _ => Stale::Settled,
+        }
     }
 }
 

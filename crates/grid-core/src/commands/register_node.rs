@@ -14,8 +14,8 @@ use grid_types::{Event, JobId, LeaseKey, NodeId, NodeOrd, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
 use crate::state::{Node, Past, RanState, SecretHash, State};
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RegisterNode {

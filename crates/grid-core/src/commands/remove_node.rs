@@ -11,7 +11,7 @@ use grid_types::{NodeCause, NodeOrd, Reason};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RemoveNode {

@@ -8,9 +8,9 @@ use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
-use crate::report::cut;
+use crate::jobs::cut;
 use crate::state::{RanEnd, RanState};
+use crate::turn::Turn;
 
 /// How far ahead of the clock a journal may move the ids of new jobs. Ids begin with the time and every restore moves them
 /// on by a day; what lies further ahead is damaged or forged, and would use up the range for good.

@@ -10,8 +10,8 @@ use grid_types::{Event, Name};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
-use crate::report::cut;
+use crate::jobs::cut;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ReportSnapshots {

@@ -4,9 +4,9 @@ use grid_types::{Event, JobId, JobStatus, Name, NodeId, Outcome, Reason, StepInd
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
-use crate::report::{Facts, Report};
+use crate::jobs::{Facts, Report};
 use crate::state::CellState;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ResolveStep {

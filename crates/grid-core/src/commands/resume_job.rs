@@ -13,8 +13,8 @@ use grid_types::{Event, JobEpoch, JobId, JobStatus, Name, NodeOrd, RunKind, Step
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
 use crate::state::{Bits, Job, JobHead, Restored, Scope};
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ResumeJob {

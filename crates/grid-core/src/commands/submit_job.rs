@@ -8,9 +8,9 @@ use grid_types::{Event, JobEpoch, JobId, Name, NodeOrd};
 use minicbor::{Decode, Encode};
 
 use super::{Rejection, Reply};
-use crate::apply::Turn;
-use crate::plan::{Planned, plan};
-use crate::state::{Job, JobHead, KeyRow};
+use crate::jobs::{Planned, plan};
+use crate::state::{Job, JobHead, KeyRow, RequestHash};
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct SubmitJob {
@@ -29,28 +29,6 @@ pub struct SubmitJob {
     #[n(5)]
     #[cbor(default)]
     pub request: RequestHash,
-}
-
-/// A hash over a request: two requests with one are the same request (J12).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
-pub struct RequestHash(
-    #[n(0)]
-    #[cbor(with = "minicbor::bytes")]
-    pub [u8; 32],
-);
-
-impl RequestHash {
-    /// `canonical`: equal requests are equal bytes.
-    #[must_use]
-    pub fn of(canonical: &[u8]) -> Self {
-        Self(*blake3::hash(canonical).as_bytes())
-    }
-}
-
-impl std::fmt::Display for RequestHash {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
 }
 
 impl SubmitJob {

@@ -16,9 +16,9 @@ use minicbor::{Decode, Encode};
 
 use super::begin_term::first_n;
 use super::{Command, Rejection, Reply};
-use crate::apply::Turn;
-use crate::report::cut;
+use crate::jobs::cut;
 use crate::state::Superseded;
+use crate::turn::Turn;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Supersede {

@@ -6,8 +6,7 @@ use blake3::Hasher;
 use minicbor::Encode;
 
 use super::State;
-use crate::changes::History;
-use crate::entry::to_vec;
+use crate::encoding::to_vec;
 
 impl State {
     #[must_use]
@@ -32,15 +31,6 @@ impl State {
             put(&mut hasher, row);
         }
         *hasher.finalize().as_bytes()
-    }
-
-    pub(crate) fn roll_history(&mut self, rows: &[History]) {
-        for row in rows {
-            let mut hasher = Hasher::new();
-            hasher.update(&self.meta.history_hash);
-            put(&mut hasher, row);
-            self.meta.history_hash = *hasher.finalize().as_bytes();
-        }
     }
 }
 

@@ -6,8 +6,7 @@ use grid_types::job::JobSpec;
 use grid_types::{JobId, JobStatus, NodeOrd};
 use minicbor::{Decode, Encode};
 
-use super::{Cell, CellState, IdempotencyKey, Job, JobHead, Meta, Node, Scope, State, Stub, Timer};
-use crate::commands::RequestHash;
+use super::{Cell, CellState, IdempotencyKey, Job, JobHead, Meta, Node, RequestHash, Scope, State, Stub, Timer};
 
 /// Everything a store keeps of the live state.
 #[derive(Debug, Clone, Default, PartialEq)]

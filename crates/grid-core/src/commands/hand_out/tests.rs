@@ -3,7 +3,7 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, NodeOrd, Outcome};
 
 use crate::commands::{Answer, Rejection, Reply, Stale};
-use crate::why::why;
+use crate::jobs::why;
 use crate::world::{World, leaf, pipeline};
 
 const AGENT: NodeOrd = NodeOrd(1);

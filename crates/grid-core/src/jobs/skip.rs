@@ -5,8 +5,8 @@
 use grid_types::job::Phase;
 use grid_types::{JobId, Outcome, Reason, StepIndex};
 
-use crate::apply::Turn;
 use crate::changes::{History, SkipRow};
+use crate::turn::Turn;
 
 impl Turn<'_> {
     /// Steps of one node that will not run; its rows there were pending.

@@ -6,20 +6,16 @@
 //! applied, and what a worker holds from an earlier leader was committed before this leader's term. What a report settles cannot
 //! become open again under the same key, but for leases that return to their queue (E8), which are offered again.
 
-use grid_types::{JobId, LeaseKey, NodeOrd};
+use grid_types::{LeaseKey, NodeOrd};
 
 use crate::commands::{BeginLease, ConfirmRevoke, RecordResult, Reply, Stale};
-use crate::state::{Job, State};
-
-/// How far beyond a restored job's own epoch and attempts a lease of its lost future may lie (E2). A job has at most 100 runs and
-/// 100 retries a step; what lies further ahead is forged, and would use up the numbers.
-pub(crate) const MOST_AHEAD: u32 = 10_000;
+use crate::state::State;
 
 impl State {
     /// Whether `node` has, or may have had, the lease of which it reports the result; otherwise the answer.
     pub fn concerns_result(&self, result: &RecordResult) -> Result<(), Stale> {
         let (node, lease) = (result.node, result.lease);
-        let Some(job) = self.jobs.get(&lease.job) else { return Err(self.stale_of_ended(lease.job, lease)) };
+        let Some(job) = self.jobs.get(&lease.job) else { return Err(self.stale_of_ended(lease)) };
         let wanted = job.head.restored.is_some() && (job.awaits(node, lease).is_some() || job.may_come(node, lease));
         if wanted || job.settles_unknown(node, lease, result.outcome) {
             return Ok(());
@@ -69,28 +65,6 @@ impl State {
         let newest = (job.head.epoch, job.step_of(cell).0, cell.attempt);
         let is_ahead = (lease.job_epoch, lease.step.0, lease.attempt.0) > newest;
         is_ahead || !job.has_step(lease)
-    }
-
-    pub(crate) fn stale_of_ended(&self, id: JobId, lease: LeaseKey) -> Stale {
-        match self.stubs.get(&id) {
-            Some(stub) if stub.epoch != lease.job_epoch => Stale::Job,
-            _ => Stale::Settled,
-        }
-    }
-}
-
-impl Job {
-    pub(crate) fn has_step(&self, lease: LeaseKey) -> bool {
-        usize::try_from(lease.step.0).is_ok_and(|step| step < self.spec.step_count())
-    }
-
-    /// E2: whether a lease that this state does not know can be of the time after the backup.
-    #[must_use]
-    pub fn is_plausible(&self, lease: LeaseKey) -> bool {
-        // Another restore of the lost time may have moved it on, by the clock.
-        let newest = self.head.restored.map_or(self.head.epoch, |restored| self.head.epoch.max(restored.epochs_from));
-        let epochs = lease.job_epoch.0.saturating_sub(newest.0);
-        epochs <= MOST_AHEAD && lease.attempt.0 <= MOST_AHEAD && self.has_step(lease)
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers. It holds codes
 //! and data; its words are made by readers (`grid_types::Event`, which also says how to add a kind).
-//! Not here: failed steps, which are grouped (`step_failed`).
+//! Not here: failed steps, which are grouped (`jobs::failed_steps`).
 
+use grid_types::node::NodeStatus;
 use grid_types::{Event, JobId, NodeId, NodeOrd};
 
-use crate::apply::Turn;
+use super::Turn;
 use crate::changes::{EventRow, History};
 
 impl Turn<'_> {
@@ -29,6 +30,15 @@ impl Turn<'_> {
     /// About the cluster.
     pub fn record_event(&mut self, event: Event) {
         self.push_event(event, None, None);
+    }
+
+    /// A draining node has ended its last lease.
+    pub fn record_if_drained(&mut self, ord: NodeOrd) {
+        let Some(node) = self.state.nodes.get(&ord) else { return };
+        if node.status == NodeStatus::Draining && node.held.is_empty() {
+            let id = node.id.clone();
+            self.record_node_event(&id, Event::NodeDrained);
+        }
     }
 
     fn push_event(&mut self, event: Event, job: Option<JobId>, node: Option<NodeId>) {

@@ -5,10 +5,10 @@
 
 use grid_types::{Attempt, JobId, LeaseKey, NodeOrd, Outcome, StepIndex};
 
-use crate::apply::Turn;
-use crate::lease::may_retry;
-use crate::report::Report;
+use super::lease::may_retry;
+use super::report::Report;
 use crate::state::{CellState, Job};
+use crate::turn::Turn;
 
 impl Turn<'_> {
     /// W8: the worker's journal says after all how an `unknown` ended.
@@ -87,6 +87,14 @@ impl Turn<'_> {
 }
 
 impl Job {
+    /// W8: whether a report says after all how an `unknown` step ended.
+    pub(crate) fn settles_unknown(&self, node: NodeOrd, lease: LeaseKey, outcome: Outcome) -> bool {
+        let known = self.head.unknown.get(&(lease.step, node));
+        // Of this run: an earlier one counted its attempts from 1, too.
+        let of_this_run = lease.job_epoch >= self.head.run_epoch;
+        known == Some(&lease.attempt) && of_this_run && outcome != Outcome::Unknown && !self.head.status.is_ended()
+    }
+
     /// Whether a step has failed on the node. Outcomes that are still unknown count as failures too (J1), but the journal
     /// may say later that they were none.
     pub(crate) fn failure_is_known(&self, node: NodeOrd) -> bool {

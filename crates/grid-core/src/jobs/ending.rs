@@ -5,9 +5,9 @@
 use grid_types::job::Tolerance;
 use grid_types::{Event, JobId, JobStatus, Outcome, Reason, StepIndex};
 
-use crate::apply::Turn;
 use crate::effect::Effect;
 use crate::state::{Job, Stub, Timer, Trip};
+use crate::turn::Turn;
 
 impl Turn<'_> {
     pub fn conclude(&mut self, id: JobId) {

@@ -5,14 +5,12 @@
 //! events; one more says that further ones are left out, so that a job with a thousand steps cannot flood the history.
 //! A failed attempt that is tried again is not a failed step: its outcome is not decided yet.
 
-use std::collections::BTreeMap;
-
 use grid_types::{Event, JobId, NodeOrd, Outcome, Reason, StepIndex};
 
-use crate::apply::Turn;
+use super::report::Report;
 use crate::changes::History;
-use crate::entry::to_vec;
-use crate::report::Report;
+use crate::encoding::to_vec;
+use crate::turn::Turn;
 
 /// Nodes that one event names.
 pub(crate) const NAMED: usize = 20;
@@ -20,15 +18,6 @@ pub(crate) const NAMED: usize = 20;
 pub(crate) const MOST_EVENTS: u32 = 100;
 /// Of the worker's error.
 const ERROR_BYTES: usize = 256;
-
-/// What this entry has recorded so far.
-#[derive(Default)]
-pub(crate) struct Failures {
-    /// The newest failed attempt of a node, and why it failed.
-    reports: BTreeMap<(JobId, NodeOrd), (Option<Reason>, Option<String>)>,
-    /// Where the event of a group is in the entry's history. The reason is in its encoding, which has an order.
-    groups: BTreeMap<(JobId, StepIndex, Outcome, Vec<u8>), usize>,
-}
 
 impl Turn<'_> {
     /// An attempt has failed; whether its step has is decided afterwards.

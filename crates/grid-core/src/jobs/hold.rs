@@ -16,9 +16,13 @@ use grid_types::job::{Condition, OnUnknown};
 use grid_types::{Attempt, Event, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 use minicbor::bytes::ByteVec;
 
-use crate::apply::Turn;
-use crate::skip::len;
+use super::skip::len;
 use crate::state::{CellState, Job, RanState, Restored, Timer};
+use crate::turn::Turn;
+
+/// How far beyond a restored job's own epoch and attempts a lease of its lost future may lie (E2). A job has at most 100 runs and
+/// 100 retries a step; what lies further ahead is forged, and would use up the numbers.
+pub(crate) const MOST_AHEAD: u32 = 10_000;
 
 impl Turn<'_> {
     /// Every unfinished job waits for an operator; `backup` is the time of what was restored.
@@ -163,6 +167,19 @@ impl Job {
             CellState::Leased { .. } | CellState::Unresolved => asked > here,
             CellState::Queued | CellState::Backoff { .. } | CellState::Parked => asked >= here,
         }
+    }
+
+    pub(crate) fn has_step(&self, lease: LeaseKey) -> bool {
+        usize::try_from(lease.step.0).is_ok_and(|step| step < self.spec.step_count())
+    }
+
+    /// E2: whether a lease that this state does not know can be of the time after the backup.
+    #[must_use]
+    pub fn is_plausible(&self, lease: LeaseKey) -> bool {
+        // Another restore of the lost time may have moved it on, by the clock.
+        let newest = self.head.restored.map_or(self.head.epoch, |restored| self.head.epoch.max(restored.epochs_from));
+        let epochs = lease.job_epoch.0.saturating_sub(newest.0);
+        epochs <= MOST_AHEAD && lease.attempt.0 <= MOST_AHEAD && self.has_step(lease)
     }
 }
 

@@ -32,9 +32,9 @@ use grid_types::decl::EffectClass;
 use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 
-use crate::apply::Turn;
-use crate::report::{Facts, Report};
+use super::report::{Facts, Report};
 use crate::state::{Bits, CellState, Job, Node, Ran, RanEnd, RanState, State};
+use crate::turn::Turn;
 
 /// What is to be done about a step that is reached on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Job {
     fn is_open(&self, step: StepIndex, position: Option<usize>) -> bool {
         let Some(position) = position else { return true };
         let first = self.first_step();
-        let next = StepIndex(first.0 + self.current_phase().map_or(0, crate::skip::len));
+        let next = StepIndex(first.0 + self.current_phase().map_or(0, crate::jobs::skip::len));
         let cell = &self.cells[position];
         let here = match cell.is_open() {
             false => self.head.gate.is_some() || self.head.status == JobStatus::Pending,

@@ -13,12 +13,12 @@ use grid_types::decl::EffectClass;
 use grid_types::job::{Condition, Offline, OnUnknown};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked};
 
-use crate::apply::Turn;
-use crate::backoff::backoff_ms;
+use super::backoff::backoff_ms;
+use super::report::{Facts, Report};
 use crate::changes::{History, ResultRow};
 use crate::effect::{Effect, offer};
-use crate::report::{Facts, Report};
 use crate::state::{Cell, CellState, Job, Timer};
+use crate::turn::Turn;
 
 impl Turn<'_> {
     /// The cell wants a lease; it gets one at the end of the entry if a slot is free (W7).
@@ -123,7 +123,7 @@ impl Turn<'_> {
         }
         self.wake.insert(ord);
         self.push_result(ord, lease, report);
-        self.tell_if_drained(ord);
+        self.record_if_drained(ord);
         self.touch_cell(id, position);
         if again {
             self.back_off(id, position, Outcome::Running, outcome);
@@ -346,24 +346,6 @@ impl Turn<'_> {
             output_bytes: report.output_bytes,
             leader_epoch: self.state.meta.leadership.epoch,
         }));
-    }
-
-    pub fn touch_cell(&mut self, id: JobId, position: usize) {
-        self.changes.cells.insert((id, u32::try_from(position).unwrap_or(u32::MAX)));
-        self.touch_job(id);
-        if self.state.jobs.get(&id).is_some_and(|job| job.head.restored.is_some()) {
-            self.ahead.insert((id, position));
-        }
-    }
-
-    pub fn touch_job(&mut self, id: JobId) {
-        let (wall_ms, epoch) = (self.state.meta.wall_ms, self.state.meta.leadership.epoch);
-        if let Some(job) = self.state.jobs.get_mut(&id) {
-            job.head.updated_wall_ms = wall_ms;
-            job.head.leader_epoch = epoch;
-            self.changes.jobs.insert(id);
-            self.recheck.insert(id);
-        }
     }
 }
 

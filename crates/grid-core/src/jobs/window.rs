@@ -13,8 +13,8 @@
 
 use grid_types::{JobId, NodeOrd};
 
-use crate::apply::Turn;
 use crate::state::{CellState, Job};
+use crate::turn::Turn;
 
 impl Turn<'_> {
     pub fn park(&mut self, id: JobId, position: usize) {

@@ -8,7 +8,7 @@ use grid_types::NodeOrd;
 use grid_types::job::JobSpec;
 use minicbor::{Decode, Encode};
 
-use crate::entry::to_vec;
+use crate::encoding::to_vec;
 use crate::state::State;
 
 /// A plan as a submit names it.

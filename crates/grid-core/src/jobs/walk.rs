@@ -15,10 +15,10 @@ use std::sync::Arc;
 use grid_types::job::{Condition, Task};
 use grid_types::{Attempt, Event, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked, StepIndex};
 
-use crate::apply::Turn;
-use crate::report::{Facts, Report};
-use crate::skip::len;
+use super::report::{Facts, Report};
+use super::skip::len;
 use crate::state::{Cell, CellState, Job, Timer, Trip};
+use crate::turn::Turn;
 
 impl Turn<'_> {
     /// J6: freezes the expected nodes and enters the first phase.

@@ -14,9 +14,9 @@ use grid_types::job::Phase;
 use grid_types::node::NodeStatus;
 use grid_types::{Event, JobId, JobStatus, NodeOrd};
 
-use crate::apply::Turn;
+use super::why::wait_of;
 use crate::state::Timer;
-use crate::why::wait_of;
+use crate::turn::Turn;
 
 impl Turn<'_> {
     /// Whether a phase may begin, or first needs a person's word. Nobody is asked about a phase with nothing left to do.

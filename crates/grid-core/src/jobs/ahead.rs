@@ -21,10 +21,10 @@ use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 use minicbor::bytes::ByteVec;
 
-use crate::apply::Turn;
-use crate::report::{Facts, Report};
-use crate::skip::len;
+use super::report::{Facts, Report};
+use super::skip::len;
 use crate::state::{Ahead, Cell, CellState, Job, Ran, RanEnd, RanState, Timer};
+use crate::turn::Turn;
 
 impl Turn<'_> {
     /// Takes what the node's journal knows of steps beyond the place of its cell.
@@ -191,7 +191,7 @@ impl Turn<'_> {
         } else {
             self.keep_ahead(ord, lease, report, position, passes_by);
         }
-        self.tell_if_drained(ord);
+        self.record_if_drained(ord);
         self.touch_cell(id, position);
         self.walk_on(id, position, ahead.is_open);
     }
