@@ -144,8 +144,11 @@ impl Engine {
             Connection::Open(open) => [Some(open.beat_at_ms()), self.book.next_due_mono_ms()],
             _ => [None, None],
         };
-        let wakes = [paused, session[0], session[1], self.out_of_patience_at_ms(), Some(self.chores_at_ms)];
-        wakes.into_iter().flatten().filter(|at_ms| *at_ms > now.mono_ms).min()
+        // A time that passed unseen (the worker wrote to its disk, or was stopped) is made up for at once: nothing else would wake
+        // it. What the session has to say needs no wake-up (`wants_to_speak`), nor has patience that is over.
+        let made_up = [paused, Some(self.chores_at_ms)].into_iter().flatten().map(|at_ms| at_ms.max(now.mono_ms + 1));
+        let ahead = [session[0], session[1], self.out_of_patience_at_ms()].into_iter().flatten();
+        ahead.filter(|at_ms| *at_ms > now.mono_ms).chain(made_up).min()
     }
 
     /// Whether [`Input::UplinkFree`] would send something.

@@ -18,7 +18,7 @@ use crate::engine::{Ending, Engine, Input, Output};
 use crate::exec::Executor;
 use crate::folder::Folder;
 use crate::inbox::{Inbox, Inner};
-use crate::journal::{FileDisk, Journal};
+use crate::journal::{FileDisk, Journal, Record};
 use crate::logs::LogDesk;
 use crate::output::Outputs;
 use crate::wires::Wires;
@@ -129,7 +129,10 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
 
     fn act(&mut self, output: Output) -> Result<(), WorkerError> {
         match output {
-            Output::Append(records) => self.journal.append(&records)?,
+            Output::Append(mut records) => {
+                self.leave_out_outputs(&mut records);
+                self.journal.append(&records)?;
+            }
             Output::Sync { up_to } => self.journal.sync(up_to)?,
             Output::Start(work) => self.executor.start(work),
             Output::Stop(lease) => self.executor.stop(&lease),
@@ -168,6 +171,18 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         Ok(())
     }
 
+    /// The room that is left on a short disk is the journal's, for what must never run twice: outputs stay in memory.
+    fn leave_out_outputs(&self, records: &mut [Record]) {
+        for record in records {
+            if let Record::Ended { output, .. } = record
+                && !output.is_empty()
+                && !self.outputs.space().has_room_for(output.len() as u64)
+            {
+                output.clear();
+            }
+        }
+    }
+
     /// What may block for a while, and what nobody waits for.
     fn in_background(&self, work: impl FnOnce(&Outputs) + Send + 'static) {
         let outputs = Arc::clone(&self.outputs);
@@ -185,9 +200,9 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
         self.executor.stop_all();
         let stopped = async {
             while !self.executor.is_idle() {
-                if let Inner::Lease(event) = self.inbox.next().await {
-                    self.executor.happened(&event);
-                }
+                // Only leases: the disk has nothing more to say, and would say it again and again.
+                let Some(event) = self.inbox.events.recv().await else { return };
+                self.executor.happened(&event);
             }
         };
         if tokio::time::timeout(STOP_LIMIT, stopped).await.is_err() {

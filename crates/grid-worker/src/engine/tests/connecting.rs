@@ -41,6 +41,19 @@ fn attempts_come_with_growing_pauses_and_the_same_seed_gives_the_same_ones() {
     assert_eq!(found, pauses());
 }
 
+/// The worker may be busy with its disk, or stopped, when the pause ends.
+#[test]
+fn a_pause_that_ended_unseen_is_still_woken_for() {
+    let mut rig = Rig::new();
+    rig.unreachable();
+    let ended_ms = rig.engine.wake_at_mono_ms(rig.now).unwrap();
+    rig.now.mono_ms = ended_ms + 1;
+    let wake_ms = rig.engine.wake_at_mono_ms(rig.now).unwrap();
+    assert_eq!(wake_ms, rig.now.mono_ms + 1);
+    rig.wait(1);
+    assert_eq!(rig.registrations.len(), 1);
+}
+
 #[test]
 fn w4_a_new_leader_gets_every_unanswered_result_under_its_epoch() {
     let mut rig = Rig::connected();
