@@ -2,6 +2,9 @@
 //!
 //! Mutations answer only when they are committed, fsynced and applied (L3); reads are SQL and stale by default.
 
+mod agents;
+mod refused;
+
 use std::future::Future;
 
 use bytes::Bytes;
@@ -15,7 +18,8 @@ use grid_types::job::JobSpec;
 use grid_types::{Attempt, Code, Faults, JobId, NodeId, Outcome, StepIndex};
 use tokio::sync::mpsc;
 
-use crate::agents::{AgentPoll, AgentResult};
+pub use agents::{AgentFacts, AgentPoll, AgentResult};
+pub use refused::{no_job, no_node, refused};
 
 /// A refusal, ready for the table of codes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

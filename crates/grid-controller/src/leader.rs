@@ -1,148 +1,379 @@
-//! Leadership: from Raft's word that this member leads to the role `LEADER`, and back.
+//! The leader as a value: everything that it decides, without a clock, a lock, a socket or a task.
 //!
 //! ```text
-//!   STANDBY --Raft: leader in term T--> BeginTerm(T) proposed --applied--> LEADER --Raft: not any more--> STANDBY
-//!                                                                          |    ^
-//!                                                   no majority answers (E5) |    | it answers again, same term
-//!                                                                          v    |
-//!                                                                         STANDBY
+//!   a term is won --> Leader::new --+--> on_applied, on_message, on_tick, … --> Vec<Out> --+
+//!                                   ^                                                      |
+//!                                   '---- on_replied: what became of a proposal <----------'
+//!   the term is over: dropped, with everything it knew
 //! ```
 //!
-//! E1: `BeginTerm` is proposed once per Raft term; mutations and dispatch open only when it is applied. What is watched
-//! is the term, not the name of the leader: the watch coalesces, and A→B→A must not look like A.
-//! Not here: handing leadership over (`hand_over`).
+//! It owns what only a leader has: sessions, liveness, deadlines of leases, what was asked of which worker, what each agent received.
+//! All of it is soft: it can be rebuilt from the state and from what workers say, and everything it leads to is a command again.
+//! The state is an argument, so are the times. Ordered maps only: the same inputs give the same outputs, in the same order.
+//! An input of another term changes nothing: messages carry the epoch, what was applied carries the term.
+//! Not here: sockets, the proposer and the lock (`leading`), the rules of jobs and leases (`grid-core`).
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+mod agents;
+mod applied;
+mod begins;
+mod journals;
+mod messages;
+mod reconcile;
+mod reports;
+mod sessions;
+mod ticks;
+mod wire;
 
-use bytes::Bytes;
-use grid_core::{BeginTerm, Command, EntryHead, OLDEST_LEVEL, Reply, encode_command, encode_entry};
-use grid_fabric::closing;
-use grid_raft::{Leadership, Raft};
-use tokio::sync::{Notify, watch};
-use tracing::{info, warn};
+use grid_core::{Command, Rejection, Reply, SecretHash, State};
+use grid_plan::{Backstop, Liveness, Thresholds};
+use grid_proto::v1;
+use grid_types::node::NodeStatus;
+use grid_types::{LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 
-use crate::levels;
-use crate::machine::Replies;
-use crate::shared::Shared;
-use crate::term::Term;
+use crate::reply::{NoReply, Replied};
+use agents::Agents;
+use sessions::Sessions;
 
-/// How often a leader looks whether a majority is behind it, and tries again to begin its term.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub use agents::{AgentAsks, Due};
+pub use applied::{AppliedBatch, answered};
+pub use ticks::Planned;
+pub use wire::{end_of, error_of};
 
-/// Runs until the member ends.
-pub async fn follow(shared: Arc<Shared>, raft: Raft<Replies>, term: watch::Sender<Option<Term>>, deposed: Arc<Notify>) {
-    let mut leadership = raft.leadership();
-    let mut held: Option<Term> = None;
-    loop {
-        let now = leadership.borrow_and_update().clone();
-        if held.as_ref().is_some_and(|held| !now.is_leader || held.term != now.term) {
-            held = None;
+/// The moment of an input: what the leader may look at, and what it may do.
+#[derive(Clone, Copy)]
+pub struct Now<'a> {
+    pub state: &'a State,
+    pub mono_ms: u64,
+    pub wall_ms: u64,
+    pub mandate: Mandate,
+}
+
+/// What a leader may do at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mandate {
+    Full,
+    /// E8: a worker may run on its machine. It offers nothing; everything else goes on.
+    Paused,
+    /// E7: leadership is being handed over. It answers what is stored, and sends nothing new.
+    HandingOver,
+    /// E5: no majority answers it. It answers what is stored; other leaders may exist.
+    CutOff,
+}
+
+impl Mandate {
+    /// Whether offers go out.
+    pub fn offers(self) -> bool {
+        self == Self::Full
+    }
+
+    /// Whether new work is taken and its effects go out.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Full | Self::Paused)
+    }
+}
+
+/// What the leader wants done. Nearly all of it are messages: to box each would cost an allocation more.
+#[derive(Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)]
+pub enum Out {
+    Send {
+        session: SessionId,
+        message: v1::ToWorker,
+        when: When,
+    },
+    /// Ends the stream of a session; what is queued for it is dropped.
+    Close {
+        session: SessionId,
+        reason: CloseReason,
+    },
+    Propose(Proposal),
+    /// An open poll of this agent looks again.
+    Wake {
+        agent: NodeOrd,
+    },
+    /// A worker named so many leases that were never granted to its node.
+    Invented {
+        node: NodeOrd,
+        leases: u64,
+    },
+}
+
+/// To wake a session and to write a frame costs more than all that a frame carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    Now,
+    /// With the next message, or after a moment without one: nobody waits for it.
+    WithNext,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseReason {
+    NotLeader,
+    /// The session is not the current one of its node, or its node is gone.
+    StaleSession,
+    /// A second stream was opened with its secret.
+    Replaced,
+    /// An operator removed the node.
+    Removed,
+}
+
+/// At most [`crate::reply::TOGETHER`] commands that go into one entry; their replies come back to [`Leader::on_replied`].
+#[derive(Debug, PartialEq)]
+pub struct Proposal {
+    /// The term of the leader that proposes: the reply to another one's is not of interest.
+    pub term: u64,
+    pub commands: Vec<Command>,
+    pub origin: Origin,
+}
+
+impl Proposal {
+    /// The term is stamped with everything else that goes out.
+    fn out(commands: Vec<Command>, origin: Origin) -> Out {
+        Out::Propose(Self { term: 0, commands, origin })
+    }
+}
+
+/// Why something was proposed: what the leader needs to go on when it knows what became of it.
+#[derive(Debug, PartialEq)]
+pub enum Origin {
+    /// Reports of a worker. Final answers follow from what is applied; only refusals are of interest here.
+    Reports { session: SessionId, leases: Vec<LeaseKey> },
+    /// Starts of `once` leases (W3), the same way.
+    Begins { session: SessionId, leases: Vec<LeaseKey> },
+    /// A page of a journal (E2). The rest of the message is looked at when it is recorded: it may be about leases that the page makes known.
+    Journal { session: SessionId, is_last: bool, rest: Box<v1::FromWorker> },
+    /// What time has brought, command by command.
+    Tick(Vec<Planned>),
+}
+
+impl Origin {
+    /// Whether the session's next message waits for the reply.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self, Self::Journal { .. })
+    }
+
+    /// Whether the leader has something to do about the replies. What a worker waits for and was stored is answered by what is
+    /// applied, together with everything else that the entry has for it.
+    pub fn needs(&self, replies: &[Replied]) -> bool {
+        let is_answered =
+            |reply: &Replied| matches!(reply, Ok(Reply::Answered(_) | Reply::Begun { .. } | Reply::Withdrawn));
+        match self {
+            Self::Reports { .. } | Self::Begins { .. } => !replies.iter().all(is_answered),
+            Self::Journal { .. } | Self::Tick(_) => true,
         }
-        if now.is_leader && held.is_none() {
-            close(&shared, &raft, &term, "a new term begins");
-            held = begin(&shared, &raft, &now).await;
+    }
+}
+
+/// Whether a session's queue has messages that its worker has not received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backlog {
+    Empty,
+    Waiting,
+}
+
+pub struct Leader {
+    /// The Raft term.
+    term: u64,
+    epoch: LeaderEpoch,
+    thresholds: Thresholds,
+    sessions: Sessions,
+    liveness: Liveness,
+    backstop: Backstop,
+    agents: Agents,
+}
+
+impl Leader {
+    /// The `BeginTerm` of `term` is applied, and a majority is behind it. V1: a node that was away only because of the change gets a
+    /// fresh grace period, and every lease that is out its whole time.
+    pub fn new(term: u64, epoch: LeaderEpoch, thresholds: Thresholds, now: &Now<'_>) -> Self {
+        let mut backstop = Backstop::default();
+        backstop.new_term(now.state, !now.mandate.offers(), now.mono_ms);
+        let liveness = Liveness::new(thresholds);
+        let (sessions, agents) = (Sessions::default(), Agents::default());
+        Self { term, epoch, thresholds, sessions, liveness, backstop, agents }
+    }
+
+    pub fn epoch(&self) -> LeaderEpoch {
+        self.epoch
+    }
+
+    /// A registration was committed in this term. Returns the restored jobs about which the worker's journal is asked (E2), and what
+    /// ends with the node's earlier session.
+    pub fn on_registered(&mut self, now: &Now<'_>, node: NodeOrd, session: SessionId) -> (Vec<u64>, Vec<Out>) {
+        let mut outs = Vec::new();
+        self.begin_session(now, node, session, &mut outs);
+        self.liveness.heard(node, session);
+        let Some(known) = now.state.nodes.get(&node) else { return (Vec::new(), outs) };
+        self.backstop.new_session(now.state, known, !now.mandate.offers(), now.mono_ms);
+        let begun = self.sessions.get_mut(session);
+        let ask = begun.map(|begun| journals::to_ask(now.state, known, begun, now.mono_ms));
+        (ask.unwrap_or_default(), outs)
+    }
+
+    /// A worker opened the stream of a session. `Err`: the session is not known, or this is not its secret. An earlier stream
+    /// of the session that is still open is closed.
+    pub fn on_opened(&mut self, now: &Now<'_>, session: SessionId, secret: &[u8]) -> Result<Vec<Out>, NotProven> {
+        self.proven(now, session, secret)?;
+        let known = self.sessions.get_mut(session).ok_or(NotProven)?;
+        let was_open = known.open(now.mono_ms);
+        Ok(was_open.then_some(Out::Close { session, reason: CloseReason::Replaced }).into_iter().collect())
+    }
+
+    /// The stream of a session has ended, or its queue overflowed. Returns the node.
+    pub fn on_closed(&mut self, session: SessionId) -> Option<NodeOrd> {
+        let known = self.sessions.get_mut(session)?;
+        known.is_open = false;
+        Some(known.node)
+    }
+
+    /// Dispatch goes on after a pause (E8). W5: what was not offered, or was lost, is offered to each worker that answers.
+    pub fn on_resumed(&mut self, now: &Now<'_>) -> Vec<Out> {
+        let mut outs = Vec::new();
+        for (id, session) in self.sessions.iter_mut() {
+            outs.extend(session.ask_what_it_holds(*id, now.mono_ms));
         }
-        match &held {
-            Some(held) if shared.is_draining() || raft.has_majority() => open(&shared, &raft, &term, held),
-            Some(_) => close(&shared, &raft, &term, "no majority of the controllers answers"),
-            None => close(&shared, &raft, &term, "this controller leads no more"),
+        self.stamped(outs)
+    }
+
+    /// The controllers changed: sends list number `list` to `most` of the sessions that do not have it.
+    pub fn on_controllers(&mut self, controllers: &[String], list: u64, most: usize) -> Vec<Out> {
+        let mut outs = Vec::new();
+        for (id, session) in self.sessions.iter_mut() {
+            if outs.len() == most {
+                break;
+            }
+            if session.is_open && session.controllers_list != list {
+                session.controllers_list = list;
+                let message = v1::ToWorker { controllers: controllers.to_vec(), ..v1::ToWorker::default() };
+                outs.push(Out::Send { session: *id, message, when: When::Now });
+            }
         }
-        tokio::select! {
-            changed = leadership.changed() => if changed.is_err() { break },
-            () = deposed.notified() => {}
-            () = tokio::time::sleep(LOOK_EVERY), if now.is_leader => {}
+        self.stamped(outs)
+    }
+
+    /// The session of a node is over: it left, was declared dead, or was removed.
+    pub fn on_gone(&mut self, session: SessionId, reason: CloseReason) -> Vec<Out> {
+        let mut outs = Vec::new();
+        if let Some(agent) =
+            self.sessions.get_mut(session).map(|known| known.node).filter(|node| self.agents.knows(*node))
+        {
+            outs.push(Out::Wake { agent });
+        }
+        self.end_session(session, reason, &mut outs);
+        outs
+    }
+
+    /// E2: this cluster was restored elsewhere. Its workers look for the controllers that they should follow.
+    pub fn on_superseded(&mut self) -> Vec<Out> {
+        let mut outs = Vec::new();
+        for session in self.sessions.ids() {
+            self.end_session(session, CloseReason::StaleSession, &mut outs);
+        }
+        outs
+    }
+
+    /// What became of a proposal that was made in `term`, a reply for each of its commands in their order.
+    pub fn on_replied(&mut self, now: &Now<'_>, term: u64, origin: Origin, replies: &[Replied]) -> Vec<Out> {
+        let mut outs = Vec::new();
+        if term != self.term {
+            return outs;
+        }
+        match origin {
+            Origin::Reports { session, leases } => self.reports_refused(session, &leases, replies, &mut outs),
+            Origin::Begins { session, leases } => self.begins_refused(session, &leases, replies, &mut outs),
+            Origin::Journal { session, is_last, rest } => {
+                self.journal_replied(now, (session, is_last), replies, *rest, &mut outs);
+            }
+            Origin::Tick(planned) => self.planned_replied(now, &planned, replies, &mut outs),
+        }
+        self.stamped(outs)
+    }
+
+    /// The open session of a node.
+    pub fn open_session_of(&self, node: NodeOrd) -> Option<SessionId> {
+        self.sessions.open_of(node)
+    }
+
+    /// The node of a session that proves itself by its secret.
+    pub fn proven(&self, now: &Now<'_>, session: SessionId, secret: &[u8]) -> Result<NodeOrd, NotProven> {
+        is_proven(now.state, self.sessions.node_of(session), session, secret)
+    }
+
+    /// W1: whether the node's worker or agent was heard not long ago, and can be reached.
+    pub fn lives(&self, now: &Now<'_>, node: NodeOrd) -> bool {
+        let limit_ms = self.thresholds.warning_ms;
+        self.sessions.lives(node, now.mono_ms, limit_ms) || self.agents.lives(node, now.mono_ms, limit_ms)
+    }
+
+    /// When a node was last heard, for people.
+    pub fn heard_wall_ms(&self, node: NodeOrd) -> Option<u64> {
+        self.sessions.heard_wall_ms(node)
+    }
+
+    fn begin_session(&mut self, now: &Now<'_>, node: NodeOrd, session: SessionId, outs: &mut Vec<Out>) {
+        if let Some(old) = self.sessions.begin(session, node, now.mono_ms, now.wall_ms) {
+            self.end_session(old, CloseReason::StaleSession, outs);
         }
     }
-    close(&shared, &raft, &term, "this controller ends");
+
+    fn end_session(&mut self, session: SessionId, reason: CloseReason, outs: &mut Vec<Out>) {
+        if self.sessions.end(session) {
+            outs.push(Out::Close { session, reason });
+        }
+    }
+
+    /// The node that speaks in a session, if the session is the current one of its node and may still speak: a node that
+    /// was declared dead, or has left, registers again before anything it says counts (V3).
+    fn hear(&mut self, now: &Now<'_>, session: SessionId) -> Option<NodeOrd> {
+        let known = self.sessions.get_mut(session)?;
+        (known.heard_mono_ms, known.heard_wall_ms) = (now.mono_ms, now.wall_ms);
+        let node = known.node;
+        let current =
+            now.state.nodes.get(&node).is_some_and(|known| known.session == session && !is_gone(known.status));
+        if current {
+            self.liveness.heard(node, session);
+        }
+        current.then_some(node)
+    }
+
+    /// W2: every message says under which leader it was sent, and every proposal in which term it was made.
+    fn stamped(&self, mut outs: Vec<Out>) -> Vec<Out> {
+        for out in &mut outs {
+            match out {
+                Out::Send { message, .. } => message.leader_epoch = self.epoch.wire(),
+                Out::Propose(proposal) => proposal.term = self.term,
+                Out::Close { .. } | Out::Wake { .. } | Out::Invented { .. } => {}
+            }
+        }
+        outs
+    }
 }
 
-/// Takes up the work of the term, if that is not done yet.
-fn open(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term>>, held: &Term) {
-    if term.borrow().is_some() {
-        return;
-    }
-    info!(epoch = %held.epoch, term = held.term, "leader");
-    {
-        let state = shared.state();
-        let mut soft = shared.soft();
-        // V1: whoever was away only because of the change gets a fresh grace period.
-        soft.liveness.new_term();
-        soft.backstop.new_term(&state, !shared.gate.is_open(), shared.clock.mono_ms());
-    }
-    term.send_replace(Some(held.clone()));
-    raft.open_reads(held.term);
+/// The session is not known, or this is not its secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotProven;
+
+/// An unknown session, an unknown node and a wrong secret get the same answer after the same comparison.
+pub fn is_proven(
+    state: &State,
+    node: Option<NodeOrd>,
+    session: SessionId,
+    secret: &[u8],
+) -> Result<NodeOrd, NotProven> {
+    let known = node.and_then(|node| state.nodes.get(&node)).filter(|node| node.session == session);
+    let is_proven = SecretHash::is_of(known.and_then(|node| node.secret), secret);
+    known.map(|node| node.ord).filter(|_| is_proven).ok_or(NotProven)
 }
 
-fn close(shared: &Shared, raft: &Raft<Replies>, term: &watch::Sender<Option<Term>>, why: &str) {
-    if term.borrow().is_none() {
-        return;
-    }
-    raft.open_reads(0);
-    term.send_replace(None);
-    info!("standby: {why}");
-    {
-        let mut sessions = shared.sessions();
-        sessions.end_all(closing::NOT_LEADER);
-        sessions.forget_heard();
-    }
-    shared.agents.forget_all();
+/// Nothing it says counts until it registers again.
+pub fn is_gone(status: NodeStatus) -> bool {
+    matches!(status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed)
 }
 
-/// `None`: it is tried again, or leadership is gone.
-async fn begin(shared: &Arc<Shared>, raft: &Raft<Replies>, now: &Leadership) -> Option<Term> {
-    // The effects of other terms are not this controller's; it stays until the next one, as others have other terms.
-    shared.leading.store(now.term, Ordering::Release);
-    if let Some(begun) = begun(shared, now.term) {
-        return Some(begun);
-    }
-    let mut leadership = raft.leadership();
-    let proposed = tokio::select! {
-        proposed = propose(shared, raft, now.term) => proposed,
-        // Without a majority the proposal waits for ever; another leader makes it pointless.
-        _ = leadership.wait_for(|current| !current.is_leader || current.term != now.term) => return None,
-    };
-    // The reply may be lost, the entry not.
-    let begun = begun(shared, now.term);
-    if let (None, Err(why)) = (&begun, proposed) {
-        warn!(term = now.term, "could not begin the term: {why}");
-    }
-    begun
+/// The log refused it because of where the node's session stands by now.
+pub fn moved_on(no_reply: &NoReply) -> bool {
+    matches!(no_reply, NoReply::Rejected(Rejection::StaleSession { .. } | Rejection::StatusMoved { .. }))
 }
 
-/// The term, if its `BeginTerm` is applied here and was this controller's.
-fn begun(shared: &Arc<Shared>, raft_term: u64) -> Option<Term> {
-    let state = shared.state();
-    let leadership = &state.meta.leadership;
-    let is_ours = leadership.term == raft_term && leadership.leader.as_ref() == Some(&shared.settings.node_id);
-    // Leader time goes on from what is applied now.
-    is_ours.then(|| Term::new(leadership.epoch, raft_term, state.meta.now_ms, Arc::clone(&shared.clock)))
-}
-
-async fn propose(shared: &Arc<Shared>, raft: &Raft<Replies>, raft_term: u64) -> Result<(), String> {
-    let settings = &shared.settings;
-    let command = Command::BeginTerm(BeginTerm {
-        term: raft_term,
-        leader: settings.node_id.clone(),
-        api_url: settings.api_url.clone(),
-        grpc_addr: settings.grpc_addr.clone(),
-        quotas: settings.quotas,
-        cluster_id: raft.card().cluster_id.clone(),
-        restored: shared.restored.clone(),
-        feature_level: levels::common(shared).max(OLDEST_LEVEL),
-    });
-    let (now_ms, epoch) = {
-        let state = shared.state();
-        // W6: what passed since the last entry is recorded now, or a change of leader would take it back.
-        (shared.elapsed.now_ms(state.meta.now_ms), state.meta.leadership.epoch)
-    };
-    let head = EntryHead { epoch, term: raft_term, now_ms, wall_ms: shared.clock.wall_ms(), commands: 1 };
-    let payload = encode_entry(head, [&encode_command(&command)]);
-    let mut replies = raft.propose(Bytes::from(payload)).await.map_err(|e| e.to_string())?;
-    match replies.pop() {
-        Some(Ok(Reply::TermBegun { .. })) => Ok(()),
-        Some(Err(rejection)) => Err(rejection.to_string()),
-        other => Err(format!("unexpected reply {other:?}")),
-    }
-}
+#[cfg(test)]
+mod tests;

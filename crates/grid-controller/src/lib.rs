@@ -1,67 +1,51 @@
 //! The leader's runtime: everything between the API and the fabric on one side, the log and the store on the other.
 //!
 //! ```text
-//!   Control (API) ─┐                              ┌─► machine: core::apply + store ─► effects ─► dispatch ─► sessions
+//!   Control (API) ─┐                              ┌─► machine: core::apply + store ─► effects ─► dispatch ─► leader ─► sessions
 //!   FabricHub ─────┼─► proposer ─► raft (fsync) ──┘
 //!   ticker ────────┘      ▲
-//!                    leader: opens and closes the term
+//!                    leadership: opens and closes the term
 //! ```
 //!
-//! State changes in one way only: a command, through the proposer. Sessions, liveness and the backstop are soft: they
-//! are gone with the term, and everything they lead to is a command again.
+//! Modules depend on each other in one direction:
+//!
+//! ```text
+//!   reply, term, control, data_dir <- leader <- log, reading <- shared <- leadership, tasks, fabric, outputs
+//!                                                               shared <- controller <- agents <- requests <- open
+//! ```
+//!
+//! State changes in one way only: a command, through the proposer. What only a leader has is a value (`leader`), gone with the
+//! term, without a clock, a lock or a socket; `leading` runs it.
 
 mod agents;
-mod announce;
-mod backups;
-mod cluster;
 mod control;
 mod controller;
-mod dispatch;
-mod elapsed;
-mod events;
-mod folder;
-mod gate;
-mod ground;
-mod hand_over;
-mod hub;
-mod journals;
+mod data_dir;
+mod fabric;
 mod leader;
-mod levels;
-mod locks;
-mod log_size;
-mod logs;
-mod machine;
-mod output_desk;
-mod plan;
-mod progress;
-mod proposer;
-mod pruner;
-mod reads;
-mod reconcile;
-mod refused_folder;
+mod leadership;
+#[cfg(test)]
+mod life;
+mod log;
+mod open;
+mod outputs;
+mod reading;
+mod reply;
 mod requests;
-mod restore;
-mod resume;
-mod sessions;
 mod shared;
-mod snapshots;
-mod status;
-mod superseded;
+mod tasks;
 mod term;
-mod ticker;
 
-pub use agents::{AgentFacts, AgentPoll, AgentResult};
 pub use control::{
-    Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal,
-    Rerun, ResultQuery, Standing, SubmitKey, Submitted,
+    AgentFacts, AgentPoll, AgentResult, Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange,
+    Output, OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Standing, SubmitKey, Submitted,
 };
-pub use controller::{Controller, OpenError, Opening, Pace};
-pub use folder::{accept_join, has_cluster, prepare_join};
-pub use gate::LocalWorker;
+pub use controller::Controller;
+pub use data_dir::{OpenError, RestoredFolder, Restoring, accept_join, has_cluster, prepare_join, restore, restored};
+pub use fabric::FabricHub;
 pub use grid_core::{FEATURE_LEVEL, OLDEST_LEVEL, Quotas};
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;
 pub use grid_store::{BackupInfo, JobFilter, LogFilter, time_text};
-pub use hub::FabricHub;
-pub use restore::{RestoredFolder, Restoring, restore, restored};
-pub use shared::Settings;
+pub use open::{Opening, Pace};
+pub use shared::{LocalWorker, Settings};

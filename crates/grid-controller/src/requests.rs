@@ -4,8 +4,11 @@
 //! (`refused`).
 //! Not here: who may ask, and the shape of bodies (`grid-api`).
 
+mod cluster;
+mod plan;
 mod proposals;
-mod refused;
+mod resume;
+mod status;
 
 use std::future::Future;
 
@@ -13,7 +16,7 @@ use grid_core::{
     CancelJob, Command, ConfirmJob, OrderDrain, Planned, RemoveNode, Reply, RequestHash, ResolveStep, SubmitJob,
     Verdict,
 };
-use grid_store::{Reader, ResultFilter, StoreError};
+use grid_store::{Reader, ResultFilter};
 use grid_types::api::{
     ClusterDoc, DoubtDoc, EventDoc, EventFilter, JobDoc, JobStateDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc, LogDoc,
     NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc, Resolution, ResultRowDoc, RoleDoc, RunDoc, StatusDoc,
@@ -24,30 +27,19 @@ use grid_types::node::NodeStatus;
 use grid_types::{Code, JobId, Name, NodeId, NodeOrd, SessionId, StepIndex};
 use tokio::sync::mpsc;
 
-use crate::agents::{AgentPoll, AgentResult};
 use crate::control::{
-    Backup, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery, PlanHash, Refusal, Rerun,
-    ResultQuery, Standing, SubmitKey, Submitted,
+    AgentPoll, AgentResult, Backup, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output, OutputQuery,
+    PlanHash, Refusal, Rerun, ResultQuery, Standing, SubmitKey, Submitted, no_job, no_node, refused,
 };
 use crate::controller::Controller;
-use crate::logs;
-use crate::plan::declarations;
-
-use refused::no_job;
-pub(crate) use refused::{no_node, refused};
+use crate::leader::CloseReason;
+use crate::outputs;
+use plan::declarations;
 
 /// Steps that are named to an operator; more would not be read.
 const MOST_DOUBTS: usize = 1_000;
 
 impl Controller {
-    pub(crate) async fn read<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read the state: {why}"));
-        self.shared.read(query).await.map_err(failed)
-    }
-
     /// E2: steps of a held job that become unknown when they are reached.
     fn may_have_run(&self, job: JobId) -> Vec<DoubtDoc> {
         let state = self.shared.state();
@@ -89,8 +81,8 @@ impl Controller {
     }
 
     fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
-        let heard = self.shared.sessions().heard_wall_ms(grid_types::NodeOrd(doc.ordinal));
-        if let Some(heard) = heard {
+        let heard = self.shared.look(|leader, _| leader.heard_wall_ms(NodeOrd(doc.ordinal)));
+        if let Some(heard) = heard.flatten() {
             doc.last_seen = grid_store::time_text(heard);
         }
         doc
@@ -126,7 +118,7 @@ impl Control for Controller {
     }
 
     async fn read_barrier(&self) -> Result<(), Refusal> {
-        self.shared.raft.read_barrier().await.map_err(|e| Refusal::new(Code::NoQuorum, e.to_string()))
+        self.shared.log.raft.read_barrier().await.map_err(|e| Refusal::new(Code::NoQuorum, e.to_string()))
     }
 
     async fn cluster(&self) -> Result<ClusterDoc, Refusal> {
@@ -144,12 +136,12 @@ impl Control for Controller {
     }
 
     async fn lift_superseded(&self) -> Result<ClusterDoc, Refusal> {
-        crate::superseded::lift(&self.shared).await?;
+        crate::leadership::superseded::lift(&self.shared).await?;
         Ok(self.cluster_doc().await)
     }
 
     fn epoch_claimed(&self, epoch: u64) {
-        crate::superseded::claimed(&self.shared, epoch);
+        crate::leadership::superseded::claimed(&self.shared, &self.tasks, epoch);
     }
 
     async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Refusal> {
@@ -234,7 +226,7 @@ impl Control for Controller {
         let generation = self.shared.state().meta.leadership.epoch.generation;
         let read = move |reader: &Reader| reader.resumable(&asked, job, wanted.failed_only, generation);
         let found = self.read(read).await?.ok_or_else(|| no_job(job))?;
-        let (command, note) = crate::resume::command(found, wanted, generation)?;
+        let (command, note) = resume::command(found, wanted, generation)?;
         let moved = self.moved(namespace, job, Command::ResumeJob(command)).await?;
         Ok(JobStateDoc { note, ..moved })
     }
@@ -243,10 +235,10 @@ impl Control for Controller {
         let live = {
             let state = self.shared.state();
             let found = state.jobs.get(&job).filter(|found| found.head.namespace.as_str() == namespace);
-            let unrecorded_ms = self.shared.elapsed.unrecorded_ms(state.meta.now_ms);
+            let unrecorded_ms = self.shared.tenure.elapsed.unrecorded_ms(state.meta.now_ms);
             found.map(|found| (found.head.status, grid_core::why(&state, found, unrecorded_ms)))
         };
-        let held = self.shared.current_term().is_some() && !self.shared.gate.is_open();
+        let held = self.shared.current_term().is_some() && !self.shared.tenure.gate.is_open();
         let (status, why) = match live {
             Some((status, why)) if held => (status, format!("{why}; {}", self.shared.held_reason())),
             Some(live) => live,
@@ -298,14 +290,14 @@ impl Control for Controller {
         query: OutputQuery,
     ) -> Result<Output, Refusal> {
         self.check_run(namespace, job, query.run).await?;
-        logs::output(&self.shared, namespace, job, step, node, query).await
+        outputs::output(&self.shared, namespace, job, step, node, query).await
     }
 
     async fn logs(&self, namespace: &str, job: JobId, mut query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
         let newest = self.check_run(namespace, job, query.filter.run).await?;
         // Nothing more comes of a run that another one followed.
         query.follow &= newest;
-        logs::logs(&self.shared, namespace, job, query).await
+        outputs::logs(&self.shared, namespace, job, query).await
     }
 
     async fn outputs(
@@ -322,7 +314,7 @@ impl Control for Controller {
 
     async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {
         self.check_event(after).await?;
-        self.shared.events.subscribe(filter, after).await
+        self.shared.reading.events.subscribe(filter, after).await
     }
 
     async fn events(&self, filter: EventFilter, query: EventQuery) -> Result<ListDoc<EventDoc>, Refusal> {
@@ -359,8 +351,7 @@ impl Control for Controller {
         let (ord, session) = self.known_node(&node)?;
         self.propose(&Command::RemoveNode(RemoveNode { node: ord, force, lapsed: false })).await.map_err(refused)?;
         // Whoever has registered since is another session, and new.
-        self.shared.sessions().end(session, grid_fabric::closing::REMOVED);
-        self.shared.agents.ring(std::iter::once(ord));
+        self.shared.lead(|leader, _| leader.on_gone(session, CloseReason::Removed));
         Ok(NodeStateDoc { id: node.into(), status: NodeStatus::Removed.word().to_owned() })
     }
 
@@ -377,14 +368,14 @@ impl Control for Controller {
         if !stale {
             // Everything acknowledged before now is in it, so this is the time of its state.
             current_wall_ms = Some(self.shared.clock.wall_ms());
-            self.shared.raft.read_barrier().await.map_err(|e| {
+            self.shared.log.raft.read_barrier().await.map_err(|e| {
                 let why = format!(
                     "{e}; a backup taken here may lack acknowledged changes: --stale (?stale=true) allows that"
                 );
                 Refusal::new(Code::NoQuorum, why)
             })?;
         }
-        self.shared.backups.take(self.shared.reader.clone(), current_wall_ms).await
+        self.shared.reading.backups.take(self.shared.reading.reader.clone(), current_wall_ms).await
     }
 
     async fn status(&self, hash: bool) -> Result<StatusDoc, Refusal> {

@@ -3,33 +3,31 @@
 //! E5: the role is worked out anew for every question: a leader whom no majority has answered within one election
 //! timeout is a STANDBY with that very question, whatever it was told last.
 
+mod gate;
+mod leading;
+mod locks;
+mod polls;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use grid_core::{Quotas, RestoredFrom, State};
-use grid_plan::{Backstop, Liveness, Thresholds};
-use grid_raft::{Leadership, Raft};
-use grid_store::{Reader, StoreError};
+use grid_plan::Thresholds;
+use grid_raft::Leadership;
+use grid_types::Name;
 use grid_types::api::{Role, RoleDoc};
 use grid_types::clock::Clock;
-use grid_types::{JobId, Name};
 use tokio::sync::watch;
 
-use crate::agents::Seats;
-use crate::backups::BackupDesk;
 use crate::control::Standing;
-use crate::elapsed::Elapsed;
-use crate::events::EventFeed;
-use crate::gate::Gate;
-use crate::locks::{Held, Rank};
-use crate::logs::Readers;
-use crate::machine::Replies;
-use crate::output_desk::OutputDesk;
-use crate::progress::Progress;
-use crate::proposer::Proposer;
-use crate::reads::Reads;
-use crate::sessions::Sessions;
-use crate::term::Term;
+use crate::log::Log;
+use crate::reading::Reading;
+use crate::term::{Elapsed, Term};
+use locks::{Held, Rank};
+
+pub use gate::{Gate, LocalWorker, Wish};
+pub use leading::{Leading, NotOpened, Stream};
+pub use polls::{OpenPoll, Place};
 
 /// How a controller is set up.
 #[derive(Debug, Clone)]
@@ -46,52 +44,39 @@ pub struct Settings {
     pub history_ms: u64,
 }
 
+/// What the parts of a controller share.
 pub struct Shared {
     pub settings: Settings,
-    /// L2: the newest level that this controller knows.
-    pub feature_level: u32,
     pub clock: Arc<dyn Clock>,
-    pub state: Arc<RwLock<State>>,
-    pub reader: Reader,
-    pub reads: Reads,
-    pub events: Arc<EventFeed>,
-    pub proposer: Proposer,
-    pub raft: Raft<Replies>,
+    pub log: Log,
+    pub tenure: Tenure,
+    pub leading: Leading,
+    pub reading: Reading,
+}
+
+/// Whether this controller leads, and what keeps it from it.
+pub struct Tenure {
+    /// As Raft says it.
     pub leadership: watch::Receiver<Leadership>,
-    /// Set while this controller leads and its `BeginTerm` is applied. Ask `current_term`.
+    /// Set while this controller leads and its `BeginTerm` is applied. Ask [`Shared::current_term`].
     pub term: watch::Receiver<Option<Term>>,
     /// W6: leader time that no entry has recorded yet.
     pub elapsed: Elapsed,
-    /// The last Raft term in which this controller led or began to, for the machine; 0: none.
-    pub leading: Arc<AtomicU64>,
-    pub progress: Arc<Progress>,
-    /// The newest id that was given to a job here.
-    pub last_job: Mutex<Option<JobId>>,
     /// E7: leadership is being handed over.
     pub draining: AtomicBool,
     /// E8: whether offers go out.
     pub gate: Gate,
-    pub sessions: Mutex<Sessions>,
-    pub soft: Mutex<Soft>,
-    pub agents: Seats,
-    pub output_desk: OutputDesk,
-    pub log_readers: Readers,
-    pub backups: BackupDesk,
-    /// What the data folder was made from; every term says it (E2).
-    pub restored: Option<RestoredFrom>,
     /// When a client's epoch of a higher generation was last recorded; 0: never.
     pub last_claim_mono_ms: AtomicU64,
-}
-
-/// What the planners remember between ticks; gone with the term.
-pub struct Soft {
-    pub liveness: Liveness,
-    pub backstop: Backstop,
+    /// What the data folder was made from; every term says it (E2).
+    pub restored: Option<RestoredFrom>,
+    /// L2: the newest level that this controller knows.
+    pub feature_level: u32,
 }
 
 impl Shared {
     pub fn state(&self) -> Held<RwLockReadGuard<'_, State>> {
-        Held::lock(Rank::State, || self.state.read().unwrap_or_else(PoisonError::into_inner))
+        Held::lock(Rank::State, || self.log.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Of this cluster (E2).
@@ -99,34 +84,10 @@ impl Shared {
         self.state().meta.leadership.epoch.generation
     }
 
-    pub fn sessions(&self) -> Held<MutexGuard<'_, Sessions>> {
-        Held::lock(Rank::Sessions, || self.sessions.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub fn soft(&self) -> Held<MutexGuard<'_, Soft>> {
-        Held::lock(Rank::Soft, || self.soft.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// SQL, off the async threads.
-    pub async fn read<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, String> {
-        let reader = self.reader.clone();
-        let place = self.reads.place().await;
-        // The place is given back when the read is done, also if nobody waits for it any more.
-        let work = move || {
-            let _place = place;
-            query(&reader)
-        };
-        let read = tokio::task::spawn_blocking(work).await;
-        read.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
-    }
-
     /// The term of this leader, as long as a majority is behind it (E5); also while it hands over (E7).
     pub fn current_term(&self) -> Option<Term> {
-        let term = self.term.borrow().clone()?;
-        (self.is_draining() || self.raft.has_majority()).then_some(term)
+        let term = self.tenure.term.borrow().clone()?;
+        (self.is_draining() || self.log.raft.has_majority()).then_some(term)
     }
 
     /// The term in which new work is taken and given out.
@@ -134,25 +95,20 @@ impl Shared {
         self.current_term().filter(|_| !self.is_draining())
     }
 
-    /// Whether offers go out: not while it is cut off (E5), hands over (E7), or a worker lives on its machine (E8).
-    pub fn gives_out(&self) -> bool {
-        self.open_term().is_some() && self.gate.is_open()
-    }
-
     /// Resolves when this controller leads no more, at once if it does not.
     pub async fn led(&self) {
         // An ended channel is a controller that has stopped.
-        let _ = self.term.clone().wait_for(Option::is_none).await;
+        let _ = self.tenure.term.clone().wait_for(Option::is_none).await;
     }
 
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.tenure.draining.load(Ordering::Acquire)
     }
 
     /// E8, for an operator.
     pub fn held_reason(&self) -> String {
         let leader = &self.settings.node_id;
-        match self.gate.problem() {
+        match self.tenure.gate.problem() {
             None => format!("dispatch is paused until the worker on leader {leader} has stopped"),
             Some(problem) => format!(
                 "dispatch is paused: whether a worker still runs on leader {leader} is not known, because its data folder is \
@@ -163,7 +119,7 @@ impl Shared {
 
     /// Raft says that this controller leads, and no majority answers it.
     pub fn is_cut_off(&self) -> bool {
-        self.leadership.borrow().is_leader && !self.is_draining() && !self.raft.has_majority()
+        self.tenure.leadership.borrow().is_leader && !self.is_draining() && !self.log.raft.has_majority()
     }
 
     /// It looks at the state: never call it with a lock in hand.
@@ -182,7 +138,7 @@ impl Shared {
 
     /// API URLs of all members that have said theirs.
     pub fn controllers(&self) -> Vec<String> {
-        let urls = self.raft.roster().members.into_iter().map(|listed| listed.member.api_url);
+        let urls = self.log.raft.roster().members.into_iter().map(|listed| listed.member.api_url);
         urls.filter(|url| !url.is_empty()).collect()
     }
 
@@ -204,7 +160,7 @@ impl Shared {
             doc.leader_grpc = Some(self.settings.grpc_addr.clone());
         } else if role == Role::Standby {
             // A leader whose term has not begun yet is none; so is one that is cut off.
-            let leadership = self.leadership.borrow().clone();
+            let leadership = self.tenure.leadership.borrow().clone();
             let other = leadership.leader.filter(|_| !leadership.is_leader).map(|leader| leader.member);
             if let Some(other) = other.filter(|other| !other.node_id.is_empty()) {
                 doc.leader_id = Some(other.node_id);

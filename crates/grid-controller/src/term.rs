@@ -3,11 +3,15 @@
 //! Leader time goes on where the last term's entries left it and advances with the monotonic clock of whoever leads
 //! (W6): a jump of the wall clock moves nothing, and time without a leader does not count.
 
+mod elapsed;
+
 use std::sync::Arc;
 
 use grid_core::EntryHead;
 use grid_types::LeaderEpoch;
 use grid_types::clock::Clock;
+
+pub use elapsed::Elapsed;
 
 #[derive(Clone)]
 pub struct Term {

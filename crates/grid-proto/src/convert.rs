@@ -85,7 +85,7 @@ fn value_of(value: &ParamValue) -> v1::Value {
 impl v1::Offer {
     /// The parameters of a task as the wire carries them.
     #[must_use]
-    pub fn params_of(params: &Params) -> std::collections::HashMap<String, v1::Value> {
+    pub fn params_of(params: &Params) -> std::collections::BTreeMap<String, v1::Value> {
         params.iter().map(|(name, value)| (name.clone(), value_of(value))).collect()
     }
 

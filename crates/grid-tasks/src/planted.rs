@@ -14,16 +14,18 @@ pub async fn or_panic<T>(name: &'static str, task: impl Future<Output = T>) -> T
             let file = std::path::Path::new(&folder).join(name);
             tokio::select! {
                 ended = task => ended,
-                () = written(&file) => panic!("planted by a test"),
+                never = panic_when_written(&file) => match never {},
             }
         }
     }
 }
 
-async fn written(file: &std::path::Path) {
+/// In the middle of the task, as a real panic: what the task owns is dropped after the panic, not before.
+async fn panic_when_written(file: &std::path::Path) -> std::convert::Infallible {
     // A folder that is not there is a test that asks for nothing.
     let _ = std::fs::write(file, "");
     while !std::fs::metadata(file).is_ok_and(|seen| seen.len() > 0) {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+    panic!("planted by a test");
 }

@@ -26,7 +26,6 @@ const KNOWN_CYCLES: &[(&str, &[&str])] = &[
     ("grid", &["cli", "join", "node", "server", "supervised"]),
     ("grid-api", &["agents", "cluster", "document", "jobs", "nodes"]),
     ("grid-bench", &["floors", "plot", "report", "swarm", "swarm_peer"]),
-    ("grid-controller", &["agents", "announce", "backups", "cluster", "control", "controller", "dispatch", "events", "folder", "gate", "ground", "hand_over", "hub", "journals", "leader", "levels", "logs", "output_desk", "plan", "pruner", "requests", "restore", "resume", "shared", "snapshots", "superseded", "ticker"]),
     ("grid-folder", &["guard", "mount"]),
     ("grid-raft", &["gate", "network", "peers", "rolled_back", "sender", "service", "start"]),
     ("grid-store", &["cells", "load", "read", "runs", "store", "write"]),

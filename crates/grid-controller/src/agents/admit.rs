@@ -9,13 +9,13 @@ use grid_core::{Command, Node, RegisterNode, State};
 use grid_types::api::AGENT_SLOTS;
 use grid_types::decl::builtin;
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-use grid_types::{Code, Faults, NodeOrd};
+use grid_types::{Code, Faults};
 
-use super::{Admitted, AgentFacts, AgentPoll};
-use crate::control::Refusal;
+use super::Admitted;
+use crate::control::refused;
+use crate::control::{AgentFacts, AgentPoll, Refusal};
 use crate::controller::Controller;
-use crate::proposer::NoReply;
-use crate::requests::refused;
+use crate::reply::NoReply;
 
 /// Beginning of an agent's identity, which no worker's can have.
 const IDENTITY: &[u8] = b"agent:";
@@ -26,7 +26,11 @@ impl Controller {
         if let Some(known) = known(&self.shared.state(), poll)? {
             return Ok(known);
         }
-        let _one = self.shared.agents.admission.lock().await;
+        let _one = self.shared.leading.polls.admission.lock().await;
+        let lives = self
+            .shared
+            .look(|leader, now| now.state.node_by_id(&poll.agent).is_some_and(|node| leader.lives(now, node.ord)));
+        let known_session_lives = lives.unwrap_or_default();
         let command = {
             let state = self.shared.state();
             if let Some(known) = known(&state, poll)? {
@@ -34,7 +38,6 @@ impl Controller {
             }
             let node = state.node_by_id(&poll.agent);
             let before = node.filter(|node| node.agent && node.status != NodeStatus::Removed);
-            let known_session_lives = node.is_some_and(|node| self.lives(node.ord));
             let (journal_id, nonce) = (identity(poll), identity(poll));
             let (id, facts) = (poll.agent.clone(), facts(poll, before));
             facts.check_size().map_err(too_wide)?;
@@ -56,21 +59,16 @@ impl Controller {
             return Err(refused(NoReply::Rejected(rejection)));
         }
         self.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
+        self.shared.look(|leader, now| {
+            if let Some(node) = now.state.node_by_id(&poll.agent) {
+                leader.on_agent_registered(now, node.ord);
+            }
+        });
         let state = self.shared.state();
-        let now_mono_ms = self.shared.clock.mono_ms();
-        if let Some(node) = state.node_by_id(&poll.agent) {
-            let paused = !self.shared.gives_out();
-            self.shared.soft().backstop.new_session(&state, node, paused, now_mono_ms);
-        }
         // Whoever registered after this is asked again by the next question.
         let gone =
             || Refusal::new(Code::Conflict, format!("agent {} changed while it registered; ask again", poll.agent));
         known(&state, poll)?.ok_or_else(gone)
-    }
-
-    fn lives(&self, node: NodeOrd) -> bool {
-        let (now, limit) = (self.shared.clock.mono_ms(), self.shared.settings.thresholds.warning_ms);
-        self.shared.sessions().lives(node, now, limit) || self.shared.agents.lives(node, now, limit)
     }
 }
 

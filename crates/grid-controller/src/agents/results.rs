@@ -8,12 +8,12 @@ use grid_types::api::RecordedDoc;
 use grid_types::node::NodeStatus;
 use grid_types::{Code, Faults, Outcome};
 
-use super::{Admitted, AgentResult};
-use crate::control::Refusal;
+use super::Admitted;
+use crate::control::{AgentResult, Refusal};
+use crate::control::{no_node, refused};
 use crate::controller::Controller;
-use crate::hub::{end_of, error_of};
-use crate::proposer::NoReply;
-use crate::requests::{no_node, refused};
+use crate::leader::{end_of, error_of};
+use crate::reply::NoReply;
 
 /// A session that moved on while a result was on its way is asked for again.
 const TRIES: u32 = 5;
@@ -72,7 +72,7 @@ impl Controller {
             let agent = self.known_agent(result)?;
             match self.propose(&command(agent)).await {
                 Ok(Reply::Answered(answer)) => {
-                    self.shared.soft().backstop.ended(agent.node, result.lease.lease);
+                    self.shared.look(|leader, _| leader.on_agent_result(agent.node, result.lease.lease));
                     return Ok(answer);
                 }
                 Ok(_) => return Err(Refusal::new(Code::Internal, "unexpected reply to a result")),

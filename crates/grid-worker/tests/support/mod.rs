@@ -4,7 +4,6 @@
 
 pub mod worker;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -255,7 +254,7 @@ impl Task {
             action: action.to_owned(),
             effect: effect.into(),
             timeout_ms: 60_000,
-            params: HashMap::new(),
+            params: std::collections::BTreeMap::new(),
             ..Default::default()
         };
         Self { lease, offer }

@@ -1,0 +1,173 @@
+//! Effects and answers become messages. A leader sends each to the session it is for, if that is open, and relies on `reconcile` for
+//! the rest.
+//!
+//! One message per session and batch: a frame costs a worker's session more than everything in it. So everything that is queued
+//! is taken together, and an answer travels with the offer that follows from it. Answers and forgets alone wait for what comes next
+//! ([`When::WithNext`]): nobody waits for them.
+//! While leadership is handed over (E7), or no majority answers (E5), results are still answered, and nothing else goes out.
+
+use std::collections::BTreeMap;
+
+use grid_core::{Answer, Command, Effect, Reply, State};
+use grid_proto::v1;
+use grid_types::{LeaseKey, NodeOrd, SessionId};
+
+use super::wire::{begin_kind, final_answer, forget, offer_message, reported};
+use super::{Leader, Now, Out, When};
+
+/// What stored entries of one term give a leader to say.
+#[derive(Debug, Default)]
+pub struct AppliedBatch {
+    /// The Raft term of the entries.
+    pub term: u64,
+    pub effects: Vec<Effect>,
+    pub answers: Vec<Answered>,
+}
+
+/// The final answer to what a worker asked or reported.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    /// W4.
+    Report { node: NodeOrd, lease: LeaseKey, answer: Answer },
+    /// W3.
+    Begin { session: SessionId, lease: LeaseKey, reply: Reply },
+}
+
+impl AppliedBatch {
+    /// Adds what was applied later. A later term leaves nothing of an earlier one.
+    pub fn merge(&mut self, later: Self) {
+        if self.term == later.term {
+            self.effects.extend(later.effects);
+            self.answers.extend(later.answers);
+        } else {
+            *self = later;
+        }
+    }
+}
+
+/// The answer that a worker waits for, if the command is one of a worker.
+pub fn answered(command: &Command, reply: &Reply) -> Option<Answered> {
+    match (command, reply) {
+        (Command::BeginLease(begin), Reply::Begun { .. } | Reply::Withdrawn) => {
+            Some(Answered::Begin { session: begin.session, lease: begin.lease, reply: reply.clone() })
+        }
+        (_, Reply::Answered(answer)) => {
+            let (node, lease) = reported(command)?;
+            Some(Answered::Report { node, lease, answer: *answer })
+        }
+        _ => None,
+    }
+}
+
+/// One message for each node, in the order in which they were first addressed.
+#[derive(Default)]
+struct Messages {
+    of_node: BTreeMap<NodeOrd, usize>,
+    messages: Vec<(NodeOrd, v1::ToWorker)>,
+}
+
+impl Messages {
+    fn to(&mut self, node: NodeOrd) -> &mut v1::ToWorker {
+        let at = *self.of_node.entry(node).or_insert_with(|| {
+            self.messages.push((node, v1::ToWorker::default()));
+            self.messages.len() - 1
+        });
+        &mut self.messages[at].1
+    }
+}
+
+impl Leader {
+    pub fn on_applied(&mut self, now: &Now<'_>, batch: AppliedBatch) -> Vec<Out> {
+        if batch.term != self.term {
+            return Vec::new();
+        }
+        let (mut outs, mut messages) = (Vec::new(), Messages::default());
+        for answered in batch.answers {
+            self.answer(now.state, answered, &mut messages);
+        }
+        for effect in batch.effects {
+            self.time(now, &effect);
+            // E5: cut off for a moment, it sends nothing new; the next heartbeats tell what that left out.
+            if now.mandate.is_open() {
+                self.carry_out(now, effect, &mut messages, &mut outs);
+            }
+        }
+        outs.reserve(messages.messages.len());
+        for (node, message) in messages.messages {
+            let Some((session, _)) = self.sessions.of_node(node).filter(|(_, session)| session.is_open) else {
+                continue;
+            };
+            let is_waited_for = !(message.offers.is_empty() && message.revokes.is_empty() && message.begun.is_empty());
+            outs.push(Out::Send { session, message, when: if is_waited_for { When::Now } else { When::WithNext } });
+        }
+        self.stamped(outs)
+    }
+
+    fn answer(&mut self, state: &State, answered: Answered, messages: &mut Messages) {
+        match answered {
+            Answered::Report { node, lease, answer } => {
+                // A report that came to nothing leaves the lease out, and its deadline with it.
+                if !state.is_out(node, lease) {
+                    self.backstop.ended(node, lease);
+                }
+                if let Some((_, session)) = self.sessions.of_node(node) {
+                    session.put_down(lease);
+                    final_answer(state, messages.to(node), lease, answer);
+                }
+            }
+            Answered::Begin { session, lease, reply } => {
+                let Some(known) = self.sessions.get_mut(session) else { return };
+                let Some(asked_ms) = known.beginning.remove(&lease) else { return };
+                let kind = begin_kind(Ok(&reply)).into();
+                messages.to(known.node).begun.push(v1::BeginAnswer { lease: Some(lease.into()), kind, asked_ms });
+            }
+        }
+    }
+
+    /// Every lease that is out has an end (W6), whether its worker is there or not.
+    fn time(&mut self, now: &Now<'_>, effect: &Effect) {
+        match effect {
+            // E8: what is not sent has no deadline yet.
+            Effect::Offer(_) if !now.mandate.offers() => self.backstop.withheld(),
+            Effect::Offer(offer) => self.backstop.sent(offer, now.mono_ms),
+            Effect::Begun { node, lease, timeout_ms } => self.backstop.begun(*node, *lease, *timeout_ms, now.mono_ms),
+            Effect::Revoke { node, lease } => self.backstop.revoked(*node, *lease, now.mono_ms),
+            Effect::Forget { .. } | Effect::Deposed => {}
+        }
+    }
+
+    fn carry_out(&mut self, now: &Now<'_>, effect: Effect, messages: &mut Messages, outs: &mut Vec<Out>) {
+        match effect {
+            Effect::Offer(offer) => {
+                self.wake(offer.node, outs);
+                // E8: it is in the state, and comes up when the gate opens.
+                if !now.mandate.offers() {
+                    return;
+                }
+                if let Some(session) = self.sessions.get_mut(offer.session).filter(|session| session.is_open) {
+                    session.offered_mono_ms.insert(offer.lease, now.mono_ms);
+                    messages.to(offer.node).offers.extend(offer_message(&offer));
+                }
+            }
+            Effect::Revoke { node, lease } => {
+                self.wake(node, outs);
+                messages.to(node).revokes.push(lease.into());
+            }
+            Effect::Forget { job, epoch, nodes } => {
+                for node in nodes {
+                    if let Some((_, session)) = self.sessions.of_node(node) {
+                        session.forget_offers(job);
+                        messages.to(node).forgets.push(forget(job, epoch));
+                    }
+                }
+            }
+            Effect::Begun { .. } | Effect::Deposed => {}
+        }
+    }
+
+    fn wake(&self, node: NodeOrd, outs: &mut Vec<Out>) {
+        if self.agents.knows(node) {
+            outs.push(Out::Wake { agent: node });
+        }
+    }
+}

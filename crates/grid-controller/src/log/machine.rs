@@ -1,0 +1,142 @@
+//! What the log drives: the state in memory and its rows in SQLite.
+//!
+//! A run of committed entries is applied, stored in one transaction, and only then answered (L3); its effects, and its
+//! answers to workers, go to the dispatcher after that, together: what is said to one worker is one message. Whoever reads the state meanwhile (planners, dispatcher) may see it a transaction
+//! early: everything they do with it is checked again by `apply`.
+//! Entries of two terms are never one transaction: rows say which leader wrote them, and a replay, which has other
+//! batches, must write the same (I13). Effects of a term in which this controller does not lead are dropped here, not by
+//! the dispatcher: a replay of the whole log would fill its queue.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use grid_core::{Applied, Changes, Effect, History, Rejection, Reply, State, apply, decode_entry_at};
+use grid_raft::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
+use grid_store::{Position, Store};
+use tokio::sync::{Notify, watch};
+
+use super::mailbox::Mailbox;
+use super::progress::Progress;
+use crate::leader::{AppliedBatch, answered};
+
+/// One reply for each command of an entry.
+pub type Replies = Vec<Result<Reply, Rejection>>;
+
+/// Where effects and answers go while this controller leads.
+pub struct ToLeader {
+    /// The term in which this controller last led or began to; 0: none.
+    pub leading: Arc<AtomicU64>,
+    pub mailbox: Arc<Mailbox>,
+    /// Notified when the leader's own entry was refused (E1).
+    pub deposed: Arc<Notify>,
+}
+
+pub struct ControllerMachine {
+    state: Arc<RwLock<State>>,
+    store: Store,
+    position: MachinePosition,
+    to_leader: ToLeader,
+    /// Rings when events were stored.
+    bell: watch::Sender<u64>,
+    /// L2: what this controller knows.
+    feature_level: u32,
+    progress: Arc<Progress>,
+}
+
+impl ControllerMachine {
+    pub fn new(
+        state: Arc<RwLock<State>>,
+        store: Store,
+        position: MachinePosition,
+        to_leader: ToLeader,
+        bell: watch::Sender<u64>,
+        feature_level: u32,
+    ) -> Self {
+        Self { state, store, position, to_leader, bell, feature_level, progress: Arc::default() }
+    }
+
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Entries of one term, in one transaction.
+    fn apply_run(&mut self, run: &[Committed], replies: &mut Vec<Option<Replies>>) -> Result<(), MachineError> {
+        let Some(last) = run.last().map(|entry| entry.position) else { return Ok(()) };
+        let membership = run.iter().rev().find_map(|entry| entry.membership.clone());
+        let mut changes: Vec<Changes> = Vec::with_capacity(run.len());
+        let leads = last.term == self.to_leader.leading.load(Ordering::Acquire);
+        let mut outgoing = AppliedBatch { term: last.term, ..AppliedBatch::default() };
+        self.progress.begin();
+        for committed in run {
+            let Some(payload) = &committed.payload else {
+                replies.push(None);
+                continue;
+            };
+            let entry = decode_entry_at(payload, self.feature_level).map_err(|e| halted(committed.position, &e))?;
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let applied: Applied = apply(&mut state, &entry);
+            drop(state);
+            if leads {
+                let replied = entry.commands.iter().zip(&applied.replies);
+                outgoing.answers.extend(replied.filter_map(|(command, reply)| answered(command, reply.as_ref().ok()?)));
+                outgoing.effects.extend(applied.effects);
+            }
+            replies.push(Some(applied.replies));
+            changes.push(applied.changes);
+        }
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let at = Position { term: last.term, index: last.index };
+        self.store.persist(&state, &changes, at, membership.as_deref()).map_err(MachineError::new)?;
+        drop(state);
+        self.progress.stored();
+        self.position.applied = Some(last);
+        if changes.iter().flat_map(|one| &one.history).any(|row| matches!(row, History::Event(_))) {
+            self.bell.send_replace(last.index);
+        }
+        if membership.is_some() {
+            self.position.membership = membership;
+        }
+        if outgoing.effects.contains(&Effect::Deposed) {
+            self.to_leader.deposed.notify_one();
+        }
+        if !outgoing.effects.is_empty() || !outgoing.answers.is_empty() {
+            self.to_leader.mailbox.put(outgoing);
+        }
+        Ok(())
+    }
+}
+
+impl Machine for ControllerMachine {
+    type Reply = Replies;
+
+    fn position(&self) -> MachinePosition {
+        self.position.clone()
+    }
+
+    fn apply(&mut self, batch: Vec<Committed>) -> Result<Vec<Option<Replies>>, MachineError> {
+        let mut replies = Vec::with_capacity(batch.len());
+        for run in batch.chunk_by(|one, next| one.position.term == next.position.term) {
+            self.apply_run(run, &mut replies)?;
+        }
+        Ok(replies)
+    }
+
+    fn hold(&mut self) -> Result<WriteCopy, MachineError> {
+        let held = self.store.hold().map_err(MachineError::new)?;
+        Ok(Box::new(move |path| held.write_copy(path).map_err(MachineError::new)))
+    }
+
+    fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError> {
+        let stored = self.store.replace_by_level(path, self.feature_level).map_err(MachineError::new)?;
+        let restored = State::from_parts(stored.parts).map_err(MachineError::new)?;
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = restored;
+        self.position = position;
+        self.bell.send_modify(|index| *index += 1);
+        Ok(())
+    }
+}
+
+fn halted(at: LogPosition, why: &dyn std::fmt::Display) -> MachineError {
+    MachineError::new(format!("entry {at} of the log: {why}"))
+}

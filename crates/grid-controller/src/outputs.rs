@@ -1,0 +1,219 @@
+//! Readers of outputs: a whole job line by line (`logs`), or the bytes of one output (`output`).
+//!
+//! ```text
+//!   roll (which outputs) ──► queue ──► at most WINDOW turns under way ──► records ──► reader
+//!                              ▲            one piece each                   │
+//!                              └──────────── back of the queue ◄─────────────┘ taken
+//! ```
+//!
+//! Fair: a followed output has one piece under way, and goes to the back of the queue when it is taken. What a node prints
+//! stays in order: its next output waits for the one before. A reader that only wants what there is gets one output after
+//! the other instead, since that can be read.
+//! Bounds: 32 at once (`reading`); of each at most [`WINDOW`] pieces of 64 KiB are under way (4 MiB), and while the reader does
+//! not take them nobody asks a worker for more. A reader that goes away drops them all.
+
+mod cut;
+mod raw;
+mod roll;
+mod source;
+mod workers;
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use grid_store::{LogFilter, LogRow};
+use grid_types::api::{LogCursor, LogDoc, LogNote, LogText};
+use grid_types::{Code, JobId, NodeOrd};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::control::{LogQuery, Refusal};
+use crate::shared::Shared;
+use roll::Roll;
+use source::{Piece, Shape, Source, Turn};
+use workers::Workers;
+
+pub use raw::output;
+
+const WINDOW: usize = 64;
+const AHEAD: usize = 2;
+/// How often a followed job is looked at for new outputs.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long a worker may wait for more of an output: long if there are places for others, short if they are scarce.
+const LONG_WAIT: Duration = Duration::from_secs(10);
+const SHORT_WAIT: Duration = Duration::from_millis(200);
+
+/// The output of a job, record by record.
+pub async fn logs(
+    shared: &Arc<Shared>,
+    namespace: &str,
+    job: JobId,
+    query: LogQuery,
+) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+    let place = shared.reading.log_readers.enter()?;
+    let (roll, rows) = begin(shared, namespace, job, query.filter.clone(), query.follow).await?;
+    let (records, reader) = mpsc::channel(AHEAD);
+    let stream = Stream {
+        outputs: Workers::new(Arc::clone(shared)),
+        roll,
+        queue: VecDeque::new(),
+        held: HashMap::new(),
+        known: query.from.iter().map(|cursor| (place_of(cursor), (cursor.run, cursor.next))).collect(),
+        follow: query.follow,
+        tail_lines: query.tail.unwrap_or(0),
+        records,
+    };
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let _place = place;
+        if let Err(why) = stream.run(&shared, rows).await {
+            tracing::warn!(%job, "outputs cannot be shown any more: {why}");
+        }
+    });
+    Ok(reader)
+}
+
+async fn begin(
+    shared: &Shared,
+    namespace: &str,
+    job: JobId,
+    filter: LogFilter,
+    follow: bool,
+) -> Result<(Roll, VecDeque<LogRow>), Refusal> {
+    let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read the outputs: {why}"));
+    let begun = Roll::begin(shared, namespace, job, filter, follow).await.map_err(failed)?;
+    begun.ok_or_else(|| Refusal::new(Code::NotFound, format!("{job} is not known")))
+}
+
+/// Step, node, epoch, attempt.
+type PlaceKey = (u32, String, u32, u32);
+
+fn place_of(cursor: &LogCursor) -> PlaceKey {
+    (cursor.step, cursor.node.clone(), cursor.epoch, cursor.attempt)
+}
+
+struct Stream {
+    outputs: Workers,
+    roll: Roll,
+    queue: VecDeque<Source>,
+    /// By node, what comes behind the one that is shown; every node with an output in the queue or under way has an entry.
+    held: HashMap<NodeOrd, VecDeque<Source>>,
+    /// Where the reader was before: run and offset.
+    known: HashMap<PlaceKey, (u64, u64)>,
+    follow: bool,
+    tail_lines: u32,
+    records: mpsc::Sender<LogDoc>,
+}
+
+impl Stream {
+    async fn run(mut self, shared: &Shared, rows: VecDeque<LogRow>) -> Result<(), String> {
+        let window = if self.follow { WINDOW } else { 1 };
+        self.add(rows);
+        let mut turns: JoinSet<(Source, Turn)> = JoinSet::new();
+        let mut led = pin!(shared.led());
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            while turns.len() < window
+                && let Some(mut source) = self.queue.pop_front()
+            {
+                let wait = if turns.len() + self.queue.len() < WINDOW / 2 { LONG_WAIT } else { SHORT_WAIT };
+                let outputs = self.outputs.clone();
+                turns.spawn(async move {
+                    let turn = source.turn(&outputs, wait).await;
+                    (source, turn)
+                });
+            }
+            if turns.is_empty() {
+                if self.roll.is_over() {
+                    let status = self.roll.status(shared).await?;
+                    // Whoever left before the end does not need to hear of it.
+                    let _ = self.records.send(LogDoc::End { status }).await;
+                    return Ok(());
+                }
+                if !self.follow {
+                    let rows = self.roll.look(shared).await?;
+                    self.add(rows);
+                    continue;
+                }
+            }
+            tokio::select! {
+                Some(done) = turns.join_next() => {
+                    let (source, turn) = done.map_err(|e| e.to_string())?;
+                    if !self.show(source, turn).await {
+                        return Ok(());
+                    }
+                }
+                _ = looks.tick(), if self.follow && self.queue.len() < WINDOW => {
+                    let rows = self.roll.look(shared).await?;
+                    self.add(rows);
+                }
+                () = self.records.closed() => return Ok(()),
+                // Without the record of the end the reader goes on, at the leader to whom the workers speak now.
+                () = &mut led => return Ok(()),
+            }
+        }
+    }
+
+    fn add(&mut self, rows: VecDeque<LogRow>) {
+        for row in rows {
+            let lease = row.lease;
+            let key = (lease.step.0, row.name.clone(), lease.job_epoch.0, lease.attempt.0);
+            let source = Source::new(row, Shape::Lines, self.follow);
+            let source = match self.known.remove(&key) {
+                Some((run, next)) => source.from(run, next),
+                None => source.tail(self.tail_lines),
+            };
+            match self.held.get_mut(&source.row.node).filter(|_| self.follow) {
+                Some(held) => held.push_back(source),
+                None => {
+                    self.held.insert(source.row.node, VecDeque::new());
+                    self.queue.push_back(source);
+                }
+            }
+        }
+    }
+
+    fn next_of(&mut self, node: NodeOrd) {
+        match self.held.get_mut(&node).and_then(VecDeque::pop_front) {
+            Some(source) => self.queue.push_back(source),
+            None => drop(self.held.remove(&node)),
+        }
+    }
+
+    /// False: nobody reads any more.
+    async fn show(&mut self, source: Source, turn: Turn) -> bool {
+        for piece in turn.pieces {
+            if self.records.send(record(&source, piece)).await.is_err() {
+                return false;
+            }
+        }
+        match (turn.over, self.follow) {
+            (true, _) => self.next_of(source.row.node),
+            (false, true) => self.queue.push_back(source),
+            (false, false) => self.queue.push_front(source),
+        }
+        true
+    }
+}
+
+fn record(source: &Source, piece: Piece) -> LogDoc {
+    let (lease, node) = (source.lease(), source.row.name.clone());
+    match piece {
+        Piece::Bytes { offset, data, partial } => LogDoc::Output(LogText {
+            step: lease.step.0,
+            node,
+            epoch: lease.job_epoch.0,
+            attempt: lease.attempt.0,
+            run: source.run,
+            offset,
+            next: offset + data.len() as u64,
+            text: String::from_utf8_lossy(&data).into_owned(),
+            partial,
+        }),
+        Piece::Note { word, text } => LogDoc::Note(LogNote { step: lease.step.0, node, word: word.to_owned(), text }),
+    }
+}
