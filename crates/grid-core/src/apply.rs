@@ -18,7 +18,9 @@ use crate::turn::Turn;
 pub struct Applied {
     /// One for each command.
     pub replies: Vec<Result<Reply, Rejection>>,
+    /// For the leader: what it has to do outside. Followers drop them.
     pub effects: Vec<Effect>,
+    /// For the store: what has to be written, on every replica.
     pub changes: Changes,
 }
 

@@ -14,10 +14,12 @@ use minicbor::Encode;
 use crate::encoding::to_vec;
 use crate::state::{Job, KeyRow, Meta};
 
+/// What the store writes for one entry. Changes of several entries make one batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Leader time of the entry (W6).
     pub now_ms: u64,
+    /// Live nodes whose record changed.
     pub nodes: BTreeSet<NodeOrd>,
     /// Heads of jobs, live or just retired.
     pub jobs: BTreeSet<JobId>,
@@ -37,17 +39,24 @@ pub struct Changes {
     pub pruned: Vec<JobId>,
     /// Events that belong to no job and are older than this, in leader time, are not to be kept.
     pub events_before_ms: Option<u64>,
+    /// Idempotency keys of new jobs.
     pub keys_added: Vec<KeyRow>,
+    /// Idempotency keys whose 24 h are over.
     pub keys_dropped: Vec<KeyRow>,
+    /// Rows that are appended, in the order in which things happened.
     pub history: Vec<History>,
 }
 
+/// One row of history. Rows are appended and never changed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub enum History {
+    /// An attempt has ended.
     #[n(0)]
     Result(#[n(0)] ResultRow),
+    /// Steps will not run.
     #[n(1)]
     Skip(#[n(0)] SkipRow),
+    /// Something happened that an operator may want to know.
     #[n(2)]
     Event(#[n(0)] EventRow),
 }
@@ -67,33 +76,44 @@ impl History {
 /// One attempt of one step on one node has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub struct ResultRow {
+    /// The job of the attempt.
     #[n(0)]
     pub job: JobId,
+    /// The job epoch of its lease.
     #[n(1)]
     pub job_epoch: JobEpoch,
+    /// The step that was run.
     #[n(2)]
     pub step: StepIndex,
+    /// The node that ran it.
     #[n(3)]
     pub node: NodeOrd,
     /// 0: it failed without ever being offered.
     #[n(4)]
     pub attempt: Attempt,
+    /// How it ended.
     #[n(5)]
     pub outcome: Outcome,
+    /// Why, if anything but the task itself decided it.
     #[n(6)]
     pub reason: Option<Reason>,
     /// The worker's own words.
     #[n(7)]
     pub error: Option<String>,
+    /// How long it ran, by the worker's monotonic clock.
     #[n(8)]
     pub duration_ms: u64,
+    /// When it started, by the worker's wall clock, for display.
     #[n(9)]
     pub started_wall_ms: u64,
+    /// The last bytes of its output.
     #[n(10)]
     #[cbor(with = "minicbor::bytes")]
     pub output_tail: Vec<u8>,
+    /// How many bytes of output there were in all.
     #[n(11)]
     pub output_bytes: u64,
+    /// The leader that recorded it.
     #[n(12)]
     pub leader_epoch: LeaderEpoch,
 }
@@ -101,19 +121,25 @@ pub struct ResultRow {
 /// Steps that will not run: of one node, or of every expected node that has no other outcome there.
 #[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub struct SkipRow {
+    /// The job of the steps.
     #[n(0)]
     pub job: JobId,
+    /// The job epoch in which they were skipped.
     #[n(1)]
     pub job_epoch: JobEpoch,
+    /// The first step.
     #[n(2)]
     pub from: StepIndex,
     /// One past the last.
     #[n(3)]
     pub to: StepIndex,
+    /// The node; none: every expected node.
     #[n(4)]
     pub node: Option<NodeOrd>,
+    /// Why they will not run.
     #[n(5)]
     pub reason: Reason,
+    /// The leader that recorded it.
     #[n(6)]
     pub leader_epoch: LeaderEpoch,
 }
@@ -121,14 +147,19 @@ pub struct SkipRow {
 /// Something an operator may want to know happened.
 #[derive(Debug, Clone, PartialEq, Eq, Encode)]
 pub struct EventRow {
+    /// When it happened, by the leader's wall clock, for display.
     #[n(0)]
     pub wall_ms: u64,
+    /// What happened, as codes and data.
     #[n(1)]
     pub event: Event,
+    /// The leader that recorded it.
     #[n(4)]
     pub leader_epoch: LeaderEpoch,
+    /// The job that it is about.
     #[n(5)]
     pub job: Option<JobId>,
+    /// The node that it is about.
     #[n(6)]
     pub node: Option<NodeId>,
     /// Of the job.

@@ -21,7 +21,9 @@ mod raise_feature_level;
 mod reclaim_nodes;
 mod record_result;
 mod register_node;
+mod rejection;
 mod remove_node;
+mod reply;
 mod report_journal;
 mod report_snapshots;
 mod resolve_step;
@@ -29,9 +31,6 @@ mod resume_job;
 mod submit_job;
 mod supersede;
 
-use grid_types::limits::FACTS_SHARE_BYTES;
-use grid_types::node::NodeStatus;
-use grid_types::{JobId, JobStatus, LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
 pub use begin_lease::BeginLease;
@@ -52,7 +51,9 @@ pub use raise_feature_level::RaiseFeatureLevel;
 pub use reclaim_nodes::{MAX_RECLAIMED, ReclaimNodes};
 pub use record_result::RecordResult;
 pub use register_node::RegisterNode;
+pub use rejection::Rejection;
 pub use remove_node::RemoveNode;
+pub use reply::{Answer, Reply, Stale};
 pub use report_journal::{JournalOfJob, ReportJournal};
 pub use report_snapshots::ReportSnapshots;
 pub use resolve_step::{ResolveStep, Verdict};
@@ -60,59 +61,84 @@ pub use resume_job::ResumeJob;
 pub use submit_job::SubmitJob;
 pub use supersede::{Shown, Supersede};
 
-use crate::state::RequestHash;
 use crate::turn::Turn;
 
+/// A change that an entry of the log asks for.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub enum Command {
+    /// A new leader begins its term (E1).
     #[n(0)]
     BeginTerm(#[n(0)] BeginTerm),
+    /// A job is submitted.
     #[n(1)]
     SubmitJob(#[n(0)] SubmitJob),
+    /// An operator cancels a job.
     #[n(2)]
     CancelJob(#[n(0)] CancelJob),
+    /// A worker or an agent registers (W1).
     #[n(3)]
     RegisterNode(#[n(0)] RegisterNode),
+    /// A node's liveness has changed (V3).
     #[n(4)]
     MarkNode(#[n(0)] MarkNode),
+    /// A worker announces that it drains.
     #[n(5)]
     DrainNode(#[n(0)] DrainNode),
+    /// A worker leaves.
     #[n(6)]
     LeaveNode(#[n(0)] LeaveNode),
+    /// A worker reports how a lease ended.
     #[n(7)]
     RecordResult(#[n(0)] RecordResult),
+    /// A worker confirms that a revoked lease does not run any more (W9).
     #[n(8)]
     ConfirmRevoke(#[n(0)] ConfirmRevoke),
+    /// The leader's backstop: a lease has run out of time (W6).
     #[n(9)]
     ExpireLease(#[n(0)] ExpireLease),
+    /// Leader time has reached something that is due.
     #[n(10)]
     FireTimers(#[n(0)] FireTimers),
+    /// An operator confirms a phase or a restored job.
     #[n(11)]
     ConfirmJob(#[n(0)] ConfirmJob),
+    /// An operator decides how an unknown step ended (W8).
     #[n(12)]
     ResolveStep(#[n(0)] ResolveStep),
+    /// An ended job continues, as a whole or where it failed.
     #[n(13)]
     ResumeJob(#[n(0)] ResumeJob),
+    /// History that is too old is removed (L6).
     #[n(14)]
     PruneHistory(#[n(0)] PruneHistory),
+    /// An operator drains a node or ends its drain.
     #[n(15)]
     OrderDrain(#[n(0)] OrderDrain),
+    /// An operator removes a node.
     #[n(16)]
     RemoveNode(#[n(0)] RemoveNode),
+    /// Leases are handed to an agent, which keeps no journal (W10).
     #[n(17)]
     HandOut(#[n(0)] HandOut),
+    /// Every member knows a higher feature level (L2).
     #[n(18)]
     RaiseFeatureLevel(#[n(0)] RaiseFeatureLevel),
+    /// The records of removed nodes that nothing refers to are dropped.
     #[n(19)]
     ReclaimNodes(#[n(0)] ReclaimNodes),
+    /// A worker says what its journal knows of restored jobs (E2).
     #[n(20)]
     ReportJournal(#[n(0)] ReportJournal),
+    /// A worker asks to start a `once` lease (W3).
     #[n(21)]
     BeginLease(#[n(0)] BeginLease),
+    /// A command that counts only under one leader epoch (E9).
     #[n(22)]
     Fenced(#[n(0)] Fenced),
+    /// A later restore of this cluster was shown, or an operator lifts that (E2).
     #[n(23)]
     Supersede(#[n(0)] Supersede),
+    /// A controller's snapshots fail or work again.
     #[n(24)]
     ReportSnapshots(#[n(0)] ReportSnapshots),
 }
@@ -164,135 +190,4 @@ impl Command {
             Self::ReportSnapshots(command) => command.handle(turn),
         }
     }
-}
-
-/// What whoever asked is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    TermBegun {
-        epoch: LeaderEpoch,
-    },
-    Submitted {
-        job: JobId,
-        repeated: bool,
-    },
-    Cancelled {
-        job: JobId,
-        status: JobStatus,
-    },
-    Registered {
-        node: NodeOrd,
-        session: SessionId,
-    },
-    Answered(Answer),
-    /// W3: whether the worker may start the `once` lease it asked for.
-    Begun {
-        granted: bool,
-    },
-    /// W3: the lease that a worker asked to start has returned to its queue: it is to be dropped, and may be offered again.
-    Withdrawn,
-    /// What an agent may be given, and under which leader.
-    HandedOut {
-        epoch: LeaderEpoch,
-        leases: Vec<LeaseKey>,
-    },
-    /// A person's word was taken.
-    Moved {
-        job: JobId,
-        status: JobStatus,
-    },
-    Done,
-}
-
-/// W4: the final answers to a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    Committed,
-    Superseded(Stale),
-}
-
-/// What of a result was out of date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stale {
-    Job,
-    Attempt,
-    Settled,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
-    #[error("the leader that proposed this is not the leader any more (epoch is {epoch})")]
-    StaleLeader { epoch: LeaderEpoch },
-    /// E9: of the request, not of the leader.
-    #[error("the request is for leader epoch {given}, and the current one is {}; read /role and ask again", .epoch.wire())]
-    StaleRequest { given: u64, epoch: LeaderEpoch },
-    #[error(
-        "writes are refused: this cluster was restored elsewhere as generation {generation}, shown by {by}; use that cluster. To \
-         keep this one, stop the other and restore a backup of this one; if it was a mistake, run `gridc cluster lift` after \
-         --reset-journal on its workers"
-    )]
-    Superseded { generation: u32, by: String },
-    #[error("this cluster is not superseded; there is nothing to lift")]
-    NotSuperseded,
-    #[error("{0} is not known")]
-    NoJob(JobId),
-    #[error("{job} has already ended: {status}")]
-    Ended { job: JobId, status: JobStatus },
-    #[error("{pending} jobs are waiting, and at most {limit} may; try again when some have ended")]
-    QueueFull { pending: u32, limit: u32 },
-    #[error(
-        "{waiting} jobs are waiting for an operator or for offline nodes, the limit is {limit} (--max-waiting); confirm, \
-         resolve or cancel some of them first"
-    )]
-    TooManyWaiting { waiting: u32, limit: u32 },
-    #[error("{0}")]
-    NotWaiting(String),
-    #[error(
-        "this key gave {0}, which has ended and was removed with the rest of old history; to run the job again, send it \
-         under a new key"
-    )]
-    Forgotten(JobId),
-    /// J12.
-    #[error(
-        "this key gave {job} for another request: its hash is {first}, that of this request {second}; send another job under \
-         a new key"
-    )]
-    KeyConflict { job: JobId, first: RequestHash, second: RequestHash },
-    /// L8.
-    #[error("{limit} idempotency keys are remembered, for 24 h each; submit without a key, or try again later")]
-    TooManyKeys { limit: usize },
-    #[error("{0} exists already; submit again")]
-    IdTaken(JobId),
-    #[error("the plan does not hold any more: the job, its nodes or a declaration has changed; plan it again")]
-    PlanChanged,
-    #[error("{0}")]
-    NoTarget(String),
-    #[error("{0}")]
-    TooLarge(String),
-    #[error("node number {0} is not known")]
-    NoNode(NodeOrd),
-    #[error("the session has ended; the node's current session is {current}")]
-    StaleSession { current: SessionId },
-    #[error("the node is {status}, not what was expected")]
-    StatusMoved { status: NodeStatus },
-    #[error("{0}")]
-    DuplicateNode(String),
-    #[error(
-        "{limit} agents are registered, the most at once; agents that have not asked for a day and that no job names are \
-         removed automatically, others with `gridc node remove`"
-    )]
-    TooManyAgents { limit: u32 },
-    #[error(
-        "{limit} nodes are registered, the most at once; remove nodes that are gone with `gridc node remove`, or raise --max-nodes on \
-         every controller"
-    )]
-    TooManyNodes { limit: u32 },
-    #[error(
-        "what the nodes say of themselves takes too many bytes in sum; give this node fewer or shorter labels and groups, at most \
-         {FACTS_SHARE_BYTES} bytes in all, or remove nodes that are gone with `gridc node remove`"
-    )]
-    TooManyFacts,
-    /// A person asked something of a node that its state forbids.
-    #[error("{0}")]
-    NodeStands(String),
 }

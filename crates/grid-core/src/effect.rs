@@ -8,35 +8,48 @@ use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, SessionId};
 
 use crate::state::{Job, Node, State};
 
+/// Something that the leader does outside because of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
+    /// A lease is to be sent to its node.
     Offer(Offer),
     /// Nothing of this lease may run (any more).
     Revoke {
+        /// The node that has it.
         node: NodeOrd,
+        /// The lease.
         lease: LeaseKey,
     },
     /// W3: a worker may start this `once` lease; its time counts from now.
     Begun {
+        /// The node that runs it.
         node: NodeOrd,
+        /// The lease.
         lease: LeaseKey,
+        /// How long it may run.
         timeout_ms: u64,
     },
     /// The job has ended: its settled leases may be forgotten.
     Forget {
+        /// The job that has ended.
         job: JobId,
         /// In which it ended: leases of a later one belong to a run that was resumed since.
         epoch: JobEpoch,
+        /// The nodes that took part.
         nodes: Vec<NodeOrd>,
     },
     /// The leader's own entry was refused: it is leader no more (E1).
     Deposed,
 }
 
+/// A lease as it goes to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
+    /// The node that gets it.
     pub node: NodeOrd,
+    /// The session under which it counts (W2).
     pub session: SessionId,
+    /// The lease.
     pub lease: LeaseKey,
     /// Of a job from before a restore: its worker was asked what it knows, and it is decided here what may run (E2).
     pub restored: bool,
@@ -51,6 +64,7 @@ impl Offer {
         self.spec.steps().nth(usize::try_from(self.lease.step.0).ok()?).map(|(_, task)| task)
     }
 
+    /// How long the task may run; 0 if the step does not exist.
     #[must_use]
     pub fn timeout_ms(&self) -> u64 {
         self.task().map_or(0, |task| task.timeout_ms)

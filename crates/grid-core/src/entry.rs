@@ -21,6 +21,7 @@ const VERSION: u8 = 1;
 /// What a leader stamps on everything it proposes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct EntryHead {
+    /// The leader epoch under which it counts (E1).
     #[n(0)]
     pub epoch: LeaderEpoch,
     /// The Raft term (E1).
@@ -32,29 +33,44 @@ pub struct EntryHead {
     /// For display and cron only.
     #[n(3)]
     pub wall_ms: u64,
+    /// How many commands follow.
     #[n(4)]
     pub commands: u32,
 }
 
+/// One entry of the replicated log: commands that were proposed together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
+    /// Who proposed it, and when.
     pub head: EntryHead,
+    /// What it asks for, in order.
     pub commands: Vec<Command>,
 }
 
+/// Why the bytes of an entry are refused. A replica halts on it (L2).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
+    /// The first bytes are those of no entry.
     #[error("not an entry of grid: it begins with {0:?}")]
     Foreign(Vec<u8>),
+    /// The encoding is of a newer version.
     #[error("entry has version {0}, this binary knows up to {VERSION}: start a newer grid on this folder")]
     Newer(u8),
+    /// The command was added at a higher feature level.
     #[error(
         "command {number} is not known to this grid (feature level {level}): a newer one wrote it; start that grid, or a newer \
          one, on this folder"
     )]
-    UnknownCommand { number: u32, level: u32 },
+    UnknownCommand {
+        /// The number of the command.
+        number: u32,
+        /// The feature level that this program reads.
+        level: u32,
+    },
+    /// The entry brings a feature level that this program does not know.
     #[error(transparent)]
     Level(#[from] BadLevel),
+    /// The bytes end too early, or a field has no meaning.
     #[error(
         "entry cannot be read ({0}): it was written by a newer grid, or is damaged; start a newer grid on this folder"
     )]
@@ -68,6 +84,7 @@ pub fn encode_command(command: &Command) -> Vec<u8> {
     to_vec(command)
 }
 
+/// The bytes of an entry, made of commands that are encoded already.
 #[must_use]
 pub fn encode_entry<'a, C>(head: EntryHead, commands: C) -> Vec<u8>
 where

@@ -13,16 +13,26 @@ pub const OLDEST_LEVEL: u32 = 2;
 /// Why data of a feature level is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadLevel {
+    /// A newer program has written it.
     #[error(
         "it was written by a newer grid (feature level {found}, this one knows {known}); start that grid, or a newer \
          one, with it"
     )]
-    Newer { found: u32, known: u32 },
+    Newer {
+        /// The level of the data.
+        found: u32,
+        /// The highest level that this program knows.
+        known: u32,
+    },
+    /// The data is of a level that this program no longer reads.
     #[error(
         "it was written by an older grid (feature level {found}, this one reads {OLDEST_LEVEL} and above); start the \
          older grid on this folder, or this one in an empty folder"
     )]
-    Older { found: u32 },
+    Older {
+        /// The level of the data.
+        found: u32,
+    },
 }
 
 /// Whether a program that knows levels up to `known` takes data of level `found`.

@@ -9,6 +9,8 @@
 //! Total, synchronous, deterministic (L2): no clock, no randomness, no I/O, no floats, ordered maps only.
 //! Not here: when to propose what (`grid-plan`, `grid-controller`), SQL (`grid-store`), the wire (`grid-proto`).
 
+#![warn(missing_docs)]
+
 mod apply;
 mod changes;
 mod commands;

@@ -40,13 +40,18 @@ pub use secret_hash::{SECRET_BYTES, SecretHash};
 /// A namespace and a key in it.
 pub type IdempotencyKey = (Name, String);
 
+/// The replicated state: a function of the entries that were applied, and of nothing else (L2).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
+    /// Leadership, clocks, limits.
     pub meta: Meta,
+    /// Every node that ever registered and was not reclaimed, by its number.
     pub nodes: BTreeMap<NodeOrd, Node>,
+    /// Jobs that have not left for history, by their id.
     pub jobs: BTreeMap<JobId, Job>,
     /// L8: what is left of finished jobs.
     pub stubs: BTreeMap<JobId, Stub>,
+    /// Idempotency keys of the last 24 h (L8).
     pub keys: BTreeMap<IdempotencyKey, KeyRow>,
     // Derived from the above:
     pub(crate) node_ids: BTreeMap<NodeId, NodeOrd>,
@@ -66,16 +71,22 @@ pub struct Meta {
     /// Random, of the first term (E3).
     #[n(0)]
     pub cluster_id: String,
+    /// Who leads, and since which term.
     #[n(1)]
     pub leadership: Leadership,
+    /// The limits of admission.
     #[n(2)]
     pub quotas: Quotas,
+    /// Leader time: monotonic across terms (W6).
     #[n(3)]
     pub now_ms: u64,
+    /// The leader's wall clock in the last entry, for display.
     #[n(4)]
     pub wall_ms: u64,
+    /// The number of the next session.
     #[n(5)]
     pub next_session: u64,
+    /// The number of the next node.
     #[n(6)]
     pub next_ord: u32,
     /// L7: rolls over every history row.
@@ -143,10 +154,13 @@ impl Meta {
 /// Who showed which generation, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Superseded {
+    /// Of that restore.
     #[n(0)]
     pub generation: u32,
+    /// The worker or controller that showed it.
     #[n(1)]
     pub by: String,
+    /// When it was recorded.
     #[n(2)]
     pub wall_ms: u64,
     /// Of the epoch that was shown.
@@ -154,16 +168,22 @@ pub struct Superseded {
     pub n: Option<u32>,
 }
 
+/// The current leader and the epoch that fences its entries (E1).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Leadership {
+    /// The current leader epoch.
     #[n(0)]
     pub epoch: LeaderEpoch,
+    /// The Raft term of the last `BeginTerm`.
     #[n(1)]
     pub term: u64,
+    /// The controller that leads.
     #[n(2)]
     pub leader: Option<Name>,
+    /// Where its API is reached.
     #[n(3)]
     pub api_url: String,
+    /// Where workers reach it.
     #[n(4)]
     pub grpc_addr: String,
 }
@@ -171,8 +191,10 @@ pub struct Leadership {
 /// Admission, cluster-wide; set by the leader's configuration at the start of its term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Quotas {
+    /// How many jobs may run at once.
     #[n(0)]
     pub max_concurrent: u32,
+    /// How many jobs may wait to start.
     #[n(1)]
     pub max_pending: u32,
     /// Bounds the jobs that J3 takes out of `max_concurrent`. 0 only in entries of feature level 1.
@@ -195,10 +217,13 @@ impl Default for Quotas {
     }
 }
 
+/// What is left of an ended job in memory (L8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Stub {
+    /// The epoch in which it ended.
     #[n(0)]
     pub epoch: JobEpoch,
+    /// How it ended.
     #[n(1)]
     pub status: JobStatus,
     /// Leader time: history is kept for so many days, whatever a wall clock says (W6).
@@ -222,6 +247,7 @@ impl State {
         timer.into_iter().chain(key).min()
     }
 
+    /// The node with this name.
     #[must_use]
     pub fn node_by_id(&self, id: &NodeId) -> Option<&Node> {
         self.nodes.get(self.node_ids.get(id)?)
@@ -233,11 +259,13 @@ impl State {
         self.nodes.len().saturating_sub(self.removed_nodes)
     }
 
+    /// How many jobs have a place in admission (J3).
     #[must_use]
     pub fn running_jobs(&self) -> usize {
         self.running.len()
     }
 
+    /// How many jobs wait to start.
     #[must_use]
     pub fn pending_jobs(&self) -> usize {
         self.pending.len()

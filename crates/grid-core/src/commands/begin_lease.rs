@@ -20,13 +20,16 @@ use crate::effect::Effect;
 use crate::state::CellState;
 use crate::turn::Turn;
 
+/// Asks whether a worker process may start a `once` lease (W3).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct BeginLease {
+    /// The node that asks.
     #[n(0)]
     pub node: NodeOrd,
     /// Names the process that asks: the state knows the nonce of each session.
     #[n(1)]
     pub session: SessionId,
+    /// The lease that it wants to start.
     #[n(2)]
     pub lease: LeaseKey,
 }

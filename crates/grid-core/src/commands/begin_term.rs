@@ -11,21 +11,28 @@ use super::{Rejection, Reply};
 use crate::state::{Leadership, Quotas};
 use crate::turn::Turn;
 
+/// The first entry of a leader's term (E1). Alone in its entry.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct BeginTerm {
+    /// The Raft term.
     #[n(0)]
     pub term: u64,
+    /// The controller that leads.
     #[n(1)]
     pub leader: Name,
+    /// Where its API is reached.
     #[n(2)]
     pub api_url: String,
+    /// Where workers reach it.
     #[n(3)]
     pub grpc_addr: String,
+    /// The limits of admission that it is configured with.
     #[n(4)]
     pub quotas: Quotas,
     /// Random; taken only by a cluster that has none yet.
     #[n(5)]
     pub cluster_id: String,
+    /// The restore that its data folder was made by, if any (E2).
     #[n(6)]
     pub restored: Option<RestoredFrom>,
     /// L2: that of the cluster; of a new one, the level at which it begins.

@@ -10,10 +10,13 @@ use super::{Rejection, Reply};
 use crate::state::Job;
 use crate::turn::Turn;
 
+/// Cancels a job; what runs of it is revoked (W9).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct CancelJob {
+    /// The namespace of the job.
     #[n(0)]
     pub namespace: Name,
+    /// The job to cancel.
     #[n(1)]
     pub job: JobId,
 }

@@ -6,10 +6,13 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
+/// Lets a phase with `confirm` begin, or a restored job continue (E2).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmJob {
+    /// The namespace of the job.
     #[n(0)]
     pub namespace: Name,
+    /// The job to confirm.
     #[n(1)]
     pub job: JobId,
     /// The phase the person saw; none: whichever waits.

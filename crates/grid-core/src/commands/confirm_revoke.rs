@@ -8,24 +8,32 @@ use super::{Answer, Rejection, Reply, Stale};
 use crate::jobs::{Facts, Report, cut};
 use crate::turn::Turn;
 
+/// Says that nothing of a revoked lease runs any more (W9).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmRevoke {
+    /// The node that confirms.
     #[n(0)]
     pub node: NodeOrd,
+    /// Its session.
     #[n(1)]
     pub session: SessionId,
+    /// The lease that was revoked.
     #[n(2)]
     pub lease: LeaseKey,
     /// How it ended: `Cancelled` by the revoke, otherwise before it; none if it never started.
     #[n(3)]
     pub ended: Option<Outcome>,
+    /// How long it ran.
     #[n(4)]
     pub duration_ms: u64,
+    /// When it started, by the worker's wall clock.
     #[n(5)]
     pub started_wall_ms: u64,
+    /// The last bytes of its output.
     #[n(6)]
     #[cbor(with = "minicbor::bytes")]
     pub output_tail: Vec<u8>,
+    /// How many bytes of output there were in all.
     #[n(7)]
     pub output_bytes: u64,
     /// Of one that had failed or timed out before.

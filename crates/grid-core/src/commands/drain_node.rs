@@ -7,10 +7,13 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
+/// A worker announces that it takes no new work.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct DrainNode {
+    /// The node that drains.
     #[n(0)]
     pub node: NodeOrd,
+    /// Its session.
     #[n(1)]
     pub session: SessionId,
 }

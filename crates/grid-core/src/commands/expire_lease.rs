@@ -8,10 +8,13 @@ use super::{Answer, Rejection, Reply, Stale};
 use crate::effect::Effect;
 use crate::turn::Turn;
 
+/// The leader's backstop: the worker has not reported in time (W6).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ExpireLease {
+    /// The node that has the lease.
     #[n(0)]
     pub node: NodeOrd,
+    /// The lease whose time is over.
     #[n(1)]
     pub lease: LeaseKey,
     /// The deadline counted from the start of the lease (W3). One that has started since has another deadline.

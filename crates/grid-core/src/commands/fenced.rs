@@ -10,11 +10,13 @@ use minicbor::{Decode, Encode};
 use super::{Command, Rejection, Reply};
 use crate::turn::Turn;
 
+/// A command together with the leader epoch that its request named (E9).
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Fenced {
     /// As on the wire.
     #[n(0)]
     pub epoch: u64,
+    /// What is done if the epoch is current.
     #[n(1)]
     pub command: Box<Command>,
 }

@@ -8,6 +8,7 @@ use super::{Rejection, Reply};
 use crate::state::{CellState, Timer};
 use crate::turn::Turn;
 
+/// Takes everything that is due at the leader time of the entry. It names nothing, because the state knows what is due.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct FireTimers {}
 

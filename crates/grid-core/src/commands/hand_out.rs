@@ -21,12 +21,16 @@ use super::{Rejection, Reply};
 use crate::state::CellState;
 use crate::turn::Turn;
 
+/// Hands leases to an agent, `once` leases at most once (W10).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct HandOut {
+    /// The agent.
     #[n(0)]
     pub node: NodeOrd,
+    /// Its session.
     #[n(1)]
     pub session: SessionId,
+    /// The leases to hand out, or to take back.
     #[n(2)]
     pub leases: Vec<LeaseKey>,
     /// They were given by an answer that was never written.

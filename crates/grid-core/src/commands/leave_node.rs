@@ -7,10 +7,13 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
+/// A worker ends on purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct LeaveNode {
+    /// The node that leaves.
     #[n(0)]
     pub node: NodeOrd,
+    /// Its session.
     #[n(1)]
     pub session: SessionId,
     /// The worker has nothing left that runs or waits for an answer: what is still out to it never reached it.

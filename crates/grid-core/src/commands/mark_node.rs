@@ -7,14 +7,19 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
+/// Moves a node from one status to another because of what the leader received from it, or did not (V3).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct MarkNode {
+    /// The node that is judged.
     #[n(0)]
     pub node: NodeOrd,
+    /// The session that is judged. Another one is refused.
     #[n(1)]
     pub session: SessionId,
+    /// The status that the leader saw. Another one is refused.
     #[n(2)]
     pub from: NodeStatus,
+    /// The status that it gets.
     #[n(3)]
     pub to: NodeStatus,
     /// For the event; 4 was a text, which other versions would word differently.

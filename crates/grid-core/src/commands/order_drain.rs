@@ -10,8 +10,10 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
+/// An operator's order to drain a node, which outlasts its registrations, or to end that.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct OrderDrain {
+    /// The node.
     #[n(0)]
     pub node: NodeOrd,
     /// False: take the order back.

@@ -13,6 +13,7 @@ use crate::turn::Turn;
 /// Jobs of one command.
 pub const MAX_PRUNED: usize = 500;
 
+/// Removes ended jobs and events that are older than history is kept (L6).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PruneHistory {
     /// Leader time (W6): a wall clock that jumps must not cost anybody their history.

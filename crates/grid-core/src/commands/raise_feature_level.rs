@@ -8,8 +8,10 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
+/// Raises the feature level of the cluster (L2).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RaiseFeatureLevel {
+    /// The level that every member knows.
     #[n(0)]
     pub level: u32,
 }

@@ -14,6 +14,7 @@ use crate::turn::Turn;
 /// Nodes of one command.
 pub const MAX_RECLAIMED: usize = 500;
 
+/// Drops the records of removed nodes that nothing refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ReclaimNodes {
     /// With the session that the leader saw: a node that registered again since is not removed any more.

@@ -12,25 +12,35 @@ use crate::jobs::{Report, cut};
 use crate::state::{RanEnd, RanState, State};
 use crate::turn::Turn;
 
+/// Reports how a lease ended (W4).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RecordResult {
+    /// The node that ran it.
     #[n(0)]
     pub node: NodeOrd,
+    /// Its session. A report of another session changes nothing (I3).
     #[n(1)]
     pub session: SessionId,
+    /// The lease that has ended.
     #[n(2)]
     pub lease: LeaseKey,
+    /// How it ended.
     #[n(3)]
     pub outcome: Outcome,
+    /// The error text of the task.
     #[n(4)]
     pub error: Option<String>,
+    /// The last bytes of the output.
     #[n(5)]
     #[cbor(with = "minicbor::bytes")]
     pub output_tail: Vec<u8>,
+    /// How many bytes of output there were in all.
     #[n(6)]
     pub output_bytes: u64,
+    /// How long it ran.
     #[n(7)]
     pub duration_ms: u64,
+    /// When it started, by the worker's wall clock.
     #[n(8)]
     pub started_wall_ms: u64,
     /// Some of the output is kept nowhere.

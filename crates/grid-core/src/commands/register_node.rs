@@ -17,17 +17,23 @@ use super::{Rejection, Reply};
 use crate::state::{Node, Past, RanState, SecretHash, State};
 use crate::turn::Turn;
 
+/// Begins a session of a node (W1).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RegisterNode {
+    /// The node's own name.
     #[n(0)]
     pub id: NodeId,
+    /// What the node says of itself.
     #[n(1)]
     pub facts: NodeFacts,
+    /// The random id of its journal.
     #[n(2)]
     #[cbor(with = "minicbor::bytes")]
     pub journal_id: Vec<u8>,
+    /// How often a process was started on its data folder.
     #[n(3)]
     pub boot: u64,
+    /// Random, of this process.
     #[n(4)]
     #[cbor(with = "minicbor::bytes")]
     pub nonce: Vec<u8>,

@@ -13,8 +13,10 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
+/// Removes a node from the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RemoveNode {
+    /// The node.
     #[n(0)]
     pub node: NodeOrd,
     /// Even if it lives.

@@ -16,10 +16,13 @@ use crate::turn::Turn;
 /// on by a day; what lies further ahead is damaged or forged, and would use up the range for good.
 const MOST_AHEAD_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
+/// One page of a worker's answer about restored jobs (E2).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ReportJournal {
+    /// The node that answers.
     #[n(0)]
     pub node: NodeOrd,
+    /// Its session.
     #[n(1)]
     pub session: SessionId,
     /// The highest job id of which the journal ever dropped anything; 0: of none.
@@ -28,19 +31,24 @@ pub struct ReportJournal {
     /// The highest job id that the journal knows of.
     #[n(3)]
     pub newest: JobId,
+    /// The jobs of this page.
     #[n(4)]
     pub jobs: Vec<JournalOfJob>,
+    /// Whether this page completes the answer.
     #[n(5)]
     pub is_last: bool,
 }
 
+/// What a journal knows of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct JournalOfJob {
+    /// The job that was asked about.
     #[n(0)]
     pub job: JobId,
     /// Leases up to this epoch were dropped: those that are not named may have run.
     #[n(1)]
     pub forgotten: Option<JobEpoch>,
+    /// The leases that it names, and how each ended; none: the worker still has it.
     #[n(2)]
     pub leases: Vec<(LeaseKey, Option<RanEnd>)>,
 }

@@ -13,8 +13,10 @@ use super::{Rejection, Reply};
 use crate::jobs::cut;
 use crate::turn::Turn;
 
+/// Records that a controller's snapshots fail, or work again.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ReportSnapshots {
+    /// The controller that reports.
     #[n(0)]
     pub controller: Name,
     /// Why they fail; `None`: they work.

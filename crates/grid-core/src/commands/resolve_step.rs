@@ -8,25 +8,34 @@ use crate::jobs::{Facts, Report};
 use crate::state::CellState;
 use crate::turn::Turn;
 
+/// An operator decides about an unknown step (W8).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ResolveStep {
+    /// The namespace of the job.
     #[n(0)]
     pub namespace: Name,
+    /// The job.
     #[n(1)]
     pub job: JobId,
+    /// The step whose outcome is unknown.
     #[n(2)]
     pub step: StepIndex,
+    /// The node on which it ran.
     #[n(3)]
     pub node: NodeId,
+    /// What the operator decides.
     #[n(4)]
     pub verdict: Verdict,
 }
 
+/// How an operator resolves a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Verdict {
+    /// It has succeeded.
     #[n(0)]
     Success,
+    /// It has failed.
     #[n(1)]
     Failed,
     /// Run it again: another attempt.

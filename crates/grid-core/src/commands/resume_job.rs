@@ -16,22 +16,28 @@ use super::{Rejection, Reply};
 use crate::state::{Bits, Job, JobHead, Restored, Scope};
 use crate::turn::Turn;
 
+/// Begins the next run of an ended job (J8).
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct ResumeJob {
+    /// The namespace of the job.
     #[n(0)]
     pub namespace: Name,
+    /// The job that ended.
     #[n(1)]
     pub job: JobId,
     /// The epoch in which it ended.
     #[n(2)]
     pub epoch: JobEpoch,
+    /// Its spec, which does not change.
     #[n(3)]
     pub spec: JobSpec,
+    /// The nodes of its first run.
     #[n(4)]
     pub expected: Vec<NodeOrd>,
     /// Per step, positions in `expected` that succeeded.
     #[n(5)]
     pub done: BTreeMap<StepIndex, Bits>,
+    /// When the job was submitted.
     #[n(6)]
     pub created_wall_ms: u64,
     /// Positions in `expected` that take part; none: all of them.

@@ -12,14 +12,19 @@ use crate::jobs::{Planned, plan};
 use crate::state::{Job, JobHead, KeyRow, RequestHash};
 use crate::turn::Turn;
 
+/// Submits a job.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct SubmitJob {
+    /// Its id, minted by the leader.
     #[n(0)]
     pub id: JobId,
+    /// The namespace that it belongs to.
     #[n(1)]
     pub namespace: Name,
+    /// What is to be done, with all defaults filled in.
     #[n(2)]
     pub spec: JobSpec,
+    /// The idempotency key of the request.
     #[n(3)]
     pub key: Option<String>,
     /// The plan it is bound to.

@@ -20,6 +20,7 @@ use crate::jobs::cut;
 use crate::state::Superseded;
 use crate::turn::Turn;
 
+/// Records a later restore of this cluster, or lifts that (E2).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Supersede {
     /// `None`: an operator lifts it.
@@ -27,8 +28,10 @@ pub struct Supersede {
     pub shown: Option<Shown>,
 }
 
+/// An epoch of a later restore, and what showed it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Shown {
+    /// The generation of that restore.
     #[n(0)]
     pub generation: u32,
     /// The worker or controller that showed it; `None`: a client.
@@ -40,6 +43,7 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// An epoch that was shown. `by`: the worker or controller that proves it; none: a client, which proves nothing.
     #[must_use]
     pub fn new(epoch: LeaderEpoch, by: Option<String>) -> Self {
         Self { generation: epoch.generation, by, n: Some(epoch.n) }

@@ -14,6 +14,7 @@ use crate::state::State;
 /// A plan as a submit names it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Planned {
+    /// Over the spec, the nodes and the declarations.
     #[n(0)]
     #[cbor(with = "minicbor::bytes")]
     pub hash: [u8; 32],

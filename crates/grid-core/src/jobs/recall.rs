@@ -52,7 +52,9 @@ pub(crate) enum Recall {
 /// A `once` step that becomes `unknown` when it is reached, unless an operator allows to run it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Doubt {
+    /// The step that may have run.
     pub step: StepIndex,
+    /// The node on which it may have.
     pub node: NodeOrd,
     /// Its node has not registered since the restore, online or not, and may still know.
     pub is_awaited: bool,

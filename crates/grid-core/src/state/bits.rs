@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
+/// A set of small numbers: positions in a job's `expected`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Bits(
@@ -11,6 +12,7 @@ pub struct Bits(
 );
 
 impl Bits {
+    /// Adds a number.
     pub fn set(&mut self, at: usize) {
         if self.0.len() <= at / 8 {
             self.0.resize(at / 8 + 1, 0);
@@ -18,11 +20,13 @@ impl Bits {
         self.0[at / 8] |= 1 << (at % 8);
     }
 
+    /// Whether a number is in the set.
     #[must_use]
     pub fn has(&self, at: usize) -> bool {
         self.0.get(at / 8).is_some_and(|byte| byte & 1 << (at % 8) != 0)
     }
 
+    /// How many numbers are in the set.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.0.iter().map(|byte| byte.count_ones()).sum()

@@ -12,6 +12,7 @@ use grid_types::{Attempt, JobEpoch, LeaderEpoch, Outcome, Revoked, StepIndex};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+/// Where one node is in the current phase of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Cell {
     /// Position in the phase's tasks.
@@ -26,6 +27,7 @@ pub struct Cell {
     /// How the attempt before this one ended.
     #[n(3)]
     pub last: Option<Outcome>,
+    /// What it is waiting for or doing.
     #[n(4)]
     pub state: CellState,
     /// It has had a lease in this phase, and so a place in its window (J2).
@@ -41,8 +43,10 @@ pub struct Cell {
 /// A lease of a step that the job has not reached, because its barrier is still open elsewhere (E2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Ahead {
+    /// The step that runs.
     #[n(0)]
     pub step: StepIndex,
+    /// The attempt that runs.
     #[n(1)]
     pub attempt: Attempt,
     /// The node still has something to do in the current phase.
@@ -50,24 +54,33 @@ pub struct Ahead {
     pub is_open: bool,
 }
 
+/// What a node waits for or does in the current phase.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub enum CellState {
+    /// It has nothing to do in the phase, any more or yet.
     #[default]
     #[n(0)]
     Idle,
+    /// It waits for a slot of its node.
     #[n(1)]
     Queued,
+    /// It waits before the next attempt.
     #[n(2)]
     Backoff {
+        /// Until then, in leader time.
         #[n(0)]
         until_ms: u64,
     },
+    /// A lease is out.
     #[n(3)]
     Leased {
+        /// The job epoch of the lease.
         #[n(0)]
         epoch: JobEpoch,
+        /// When it was offered, by the leader's wall clock.
         #[n(1)]
         since_wall_ms: u64,
+        /// Why it was taken back; none while it may run.
         #[n(2)]
         revoked: Option<Revoked>,
         /// W10: the leader under which an agent was last given it in an answer.

@@ -9,6 +9,7 @@ use super::State;
 use crate::encoding::to_vec;
 
 impl State {
+    /// The hash of the whole state.
     #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         let mut hasher = Hasher::new();

@@ -9,28 +9,37 @@ use minicbor::{Decode, Encode};
 
 use super::{Bits, Meta};
 
+/// The changing facts of a job, stored as one row.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct JobHead {
+    /// The job.
     #[n(0)]
     pub id: JobId,
+    /// The namespace that it belongs to.
     #[n(1)]
     pub namespace: Name,
+    /// Its status.
     #[n(2)]
     pub status: JobStatus,
+    /// Why it ended as it did, if there is more to say.
     #[n(26)]
     pub reason: Option<Reason>,
+    /// The current job epoch, which fences its leases (J8).
     #[n(4)]
     pub epoch: JobEpoch,
     /// That wrote it last.
     #[n(5)]
     pub leader_epoch: LeaderEpoch,
+    /// When it was submitted.
     #[n(6)]
     pub created_wall_ms: u64,
+    /// When it last changed.
     #[n(7)]
     pub updated_wall_ms: u64,
     /// In leader time; none before the start.
     #[n(8)]
     pub deadline_ms: Option<u64>,
+    /// The phase that it is in, from 0.
     #[n(9)]
     pub phase: u32,
     /// Why only `on_failure` phases may still run.
@@ -79,8 +88,10 @@ pub struct JobHead {
     /// When this run started and ended, for display.
     #[n(31)]
     pub started_wall_ms: Option<u64>,
+    /// When this run ended, for display.
     #[n(32)]
     pub ended_wall_ms: Option<u64>,
+    /// What began this run.
     #[n(33)]
     pub run_kind: RunKind,
     /// `StepFailed` events of this run.
@@ -103,8 +114,10 @@ pub struct JobHead {
     pub complete_journals: Option<Bits>,
 }
 
+/// A job from before a restore (E2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Restored {
+    /// The generation that the restore began.
     #[n(0)]
     pub generation: u32,
     /// An operator allowed `once` steps that may have run already to run again.
@@ -128,15 +141,20 @@ impl Restored {
     }
 }
 
+/// Why a job does no new work but clean-up.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Trip {
+    /// More nodes failed than the job tolerates (J1).
     #[n(0)]
     FailFast {
+        /// The step whose failure was one too many.
         #[n(0)]
         step: StepIndex,
+        /// The node on which it failed.
         #[n(1)]
         node: NodeOrd,
     },
+    /// Its time was over.
     #[n(1)]
     JobTimeout,
 }
@@ -147,16 +165,19 @@ pub enum Trip {
 pub struct Tally(#[n(0)] [u32; 8]);
 
 impl Tally {
+    /// Of a step that has not begun anywhere.
     #[must_use]
     pub fn all_pending(nodes: u32) -> Self {
         Self([nodes, 0, 0, 0, 0, 0, 0, 0])
     }
 
+    /// How many nodes have this outcome.
     #[must_use]
     pub fn count(&self, outcome: Outcome) -> u32 {
         self.0[outcome as usize]
     }
 
+    /// How many nodes there are.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().copied().map(u64::from).sum()

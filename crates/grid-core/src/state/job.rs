@@ -12,12 +12,16 @@ use grid_types::{JobEpoch, LeaderEpoch, LeaseKey, NodeOrd, Outcome, Revoked, Ste
 
 use super::{Cell, CellState, JobHead, Node, Scope, Tally, Trip};
 
+/// A job that has not ended, or whose last leases are not confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
+    /// Its changing facts.
     pub head: JobHead,
+    /// What it does. Shared with the offers that are made of it.
     pub spec: Arc<JobSpec>,
     /// Frozen at the start, ascending (J6).
     pub expected: Vec<NodeOrd>,
+    /// What a run covers.
     pub scope: Scope,
     /// One for each of `expected`.
     pub cells: Vec<Cell>,
@@ -71,6 +75,7 @@ impl Job {
         self.head.held.is_none() && !self.waits_for(node) && !self.awaits_journal(node)
     }
 
+    /// The phase that it is in; none before the first and after the last.
     #[must_use]
     pub fn current_phase(&self) -> Option<&Phase> {
         self.spec.phases.get(usize::try_from(self.head.phase).ok()?)
@@ -108,6 +113,7 @@ impl Job {
         told_to_wait || (self.is_stalled() && self.unresolved > 0)
     }
 
+    /// The position of a node in `expected`.
     #[must_use]
     pub fn position(&self, node: NodeOrd) -> Option<usize> {
         self.expected.binary_search(&node).ok()
@@ -124,6 +130,7 @@ impl Job {
         StepIndex(self.first_step().0 + cell.sub)
     }
 
+    /// The task that a cell is at.
     #[must_use]
     pub fn task_of(&self, cell: &Cell) -> Option<&Task> {
         match cell.ahead {
@@ -219,6 +226,7 @@ impl Job {
         }
     }
 
+    /// How many rows of all steps have this outcome.
     #[must_use]
     pub fn total(&self, outcome: Outcome) -> u64 {
         self.head.tallies.iter().map(|t| u64::from(t.count(outcome))).sum()

@@ -8,29 +8,39 @@ use minicbor::{Decode, Encode};
 
 use super::{Past, SecretHash};
 
+/// A node as the cluster knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Node {
+    /// Its number, which stays the same for as long as the node is known.
     #[n(0)]
     pub ord: NodeOrd,
+    /// Its own name.
     #[n(1)]
     pub id: NodeId,
     /// Boxed: a leaf of the map of nodes has room for eleven of them, and is half empty when nodes register one after another.
     #[n(2)]
     pub facts: Box<NodeFacts>,
+    /// Whether it counts as reachable.
     #[n(3)]
     pub status: NodeStatus,
+    /// Its current session.
     #[n(4)]
     pub session: SessionId,
+    /// The random id of its journal (W1).
     #[n(5)]
     #[cbor(with = "minicbor::bytes")]
     pub journal_id: Vec<u8>,
+    /// How often a process was started on its data folder.
     #[n(6)]
     pub boot: u64,
+    /// Random, of the process that registered last.
     #[n(7)]
     #[cbor(with = "minicbor::bytes")]
     pub nonce: Vec<u8>,
+    /// When it first registered.
     #[n(8)]
     pub registered_wall_ms: u64,
+    /// When its status last changed, for display.
     #[n(9)]
     pub changed_wall_ms: u64,
     /// That wrote it last.
@@ -87,11 +97,13 @@ impl Node {
         if self.status == NodeStatus::Removed { 0 } else { self.facts.extra_bytes() }
     }
 
+    /// Whether it may get another lease (W7).
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
         self.held.len() < usize::try_from(self.facts.capacity.slots).unwrap_or(usize::MAX)
     }
 
+    /// Whether it declares the action.
     #[must_use]
     pub fn runs(&self, backend: &str, action: &str) -> bool {
         self.facts.backends.get(backend).is_some_and(|actions| actions.contains(action))

@@ -11,18 +11,28 @@ use super::{Cell, CellState, IdempotencyKey, Job, JobHead, Meta, Node, RequestHa
 /// Everything a store keeps of the live state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parts {
+    /// Leadership, clocks, limits.
     pub meta: Meta,
+    /// Every node.
     pub nodes: Vec<Node>,
+    /// Every job in memory.
     pub jobs: Vec<JobParts>,
+    /// What is left of ended jobs, by their id.
     pub stubs: Vec<(JobId, Stub)>,
+    /// Idempotency keys.
     pub keys: Vec<KeyRow>,
 }
 
+/// What a store keeps of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobParts {
+    /// Its changing facts.
     pub head: JobHead,
+    /// What it does.
     pub spec: JobSpec,
+    /// Its nodes.
     pub expected: Vec<NodeOrd>,
+    /// What its run covers.
     pub scope: Scope,
     /// By position in `expected`; missing ones are idle.
     pub cells: Vec<(u32, Cell)>,
@@ -31,10 +41,13 @@ pub struct JobParts {
 /// One remembered idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct KeyRow {
+    /// The namespace and the key.
     #[n(0)]
     pub key: IdempotencyKey,
+    /// The job that the key stands for.
     #[n(1)]
     pub job: JobId,
+    /// When it was first used, in leader time.
     #[n(2)]
     pub at_ms: u64,
     /// Of the request that it came with (J12).

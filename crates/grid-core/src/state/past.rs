@@ -26,16 +26,21 @@ pub struct Past {
     pub decided: BTreeSet<StepIndex>,
 }
 
+/// A lease of the time after a backup, as a journal knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Ran {
+    /// Its job epoch.
     #[n(0)]
     pub epoch: JobEpoch,
+    /// Its attempt.
     #[n(1)]
     pub attempt: Attempt,
+    /// What is known of it.
     #[n(2)]
     pub state: RanState,
 }
 
+/// What is known of a lease of the time after a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum RanState {
     /// It was outstanding in the backup, and no journal has said more.
@@ -44,11 +49,13 @@ pub enum RanState {
     /// The worker has it: it runs, or its result is still to be reported.
     #[n(1)]
     Held,
+    /// The worker has reported how it ended, or would have.
     #[n(2)]
     Ended(#[n(0)] RanEnd),
     /// The job has not reached the step, and its row says how it ended.
     #[n(3)]
     Recorded {
+        /// How it ended.
         #[n(0)]
         outcome: Outcome,
         /// A failure that the job has counted (J1). It is counted when the job gets there.
@@ -60,14 +67,19 @@ pub enum RanState {
 /// How a lease ended, by the worker's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RanEnd {
+    /// How it ended.
     #[n(0)]
     pub outcome: Outcome,
+    /// The error text of the task.
     #[n(1)]
     pub error: Option<String>,
+    /// How long it ran.
     #[n(2)]
     pub duration_ms: u64,
+    /// When it started, by the worker's wall clock.
     #[n(3)]
     pub started_wall_ms: u64,
+    /// How many bytes of output there were.
     #[n(4)]
     pub output_bytes: u64,
 }

@@ -10,6 +10,7 @@ use minicbor::{Decode, Encode};
 
 use super::Bits;
 
+/// What a run of a job covers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Scope {
     /// Positions in `expected` that had succeeded when the job was resumed, per step.

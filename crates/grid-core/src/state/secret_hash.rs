@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 /// Bytes of a secret. With 128 random bits it needs no salt.
 pub const SECRET_BYTES: usize = 16;
 
+/// A hash of the secret of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct SecretHash(
     #[n(0)]
@@ -15,6 +16,7 @@ pub struct SecretHash(
 );
 
 impl SecretHash {
+    /// The hash of a secret.
     #[must_use]
     pub fn of(secret: &[u8; SECRET_BYTES]) -> Self {
         Self(*blake3::hash(secret).as_bytes())
