@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::shell::cargo;
-use crate::{deps, rules, size, test};
+use crate::{deny, deps, rules, size, test};
 
 type Stage = (&'static str, fn() -> Result<()>);
 
@@ -17,8 +17,10 @@ const STAGES: &[Stage] = &[
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", clippy),
     ("deps", || deps::run(&[])),
+    ("deny", deny::run),
     ("rules", || rules::run(&[])),
     ("size", size::run),
+    ("doc", doc),
     ("test", || test::run(&[])),
 ];
 
@@ -37,4 +39,9 @@ pub fn run() -> Result<()> {
 fn clippy() -> Result<()> {
     let args = ["clippy", "--locked", "--workspace", "--all-targets"];
     cargo(&[&args[..], &["--", "-D", "warnings"]].concat(), &[])
+}
+
+/// Broken links and missing documentation are errors; the pages themselves are not kept.
+fn doc() -> Result<()> {
+    cargo(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
 }

@@ -8,6 +8,7 @@
 //! chore, and there is one word to read.
 
 mod ci;
+mod deny;
 mod deps;
 mod docs;
 mod fixtures;
@@ -28,7 +29,8 @@ cargo xtask CHORE [ARGS]
                 ARGS go to `cargo test`:   cargo xtask test -p grid-core
                                            cargo xtask test -- w3_started
                                            cargo xtask test --release
-  ci            what .ci/run runs: fmt, clippy, deps, rules, size, test; stops at the first that fails
+  ci            what .ci/run runs: fmt, clippy, deps, deny, rules, size, doc, test; stops at the first that fails
+  deny          check licences, duplicates and sources of third-party crates (policy: deny.toml)
   deps          check that dependencies between crates point one way (table: xtask/src/deps.rs) and that no
                 unknown cycle is between the modules of a crate (table: xtask/src/deps/modules.rs)
   deps cycles [CRATE]
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         }
         ("test", args) => test::run(args),
         ("ci", []) => ci::run(),
+        ("deny", []) => deny::run(),
         ("deps", args) => deps::run(args),
         ("docs", []) => docs::run(),
         ("fixtures", []) => fixtures::run(),
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
         ("hostile", args @ ([] | [_])) => hostile::run(args.first().map(String::as_str)),
         ("rules", args) => rules::run(args),
         ("size", []) => size::run(),
-        ("ci" | "docs" | "fixtures" | "size", [extra, ..]) => {
+        ("ci" | "deny" | "docs" | "fixtures" | "size", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }

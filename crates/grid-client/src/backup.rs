@@ -22,11 +22,15 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// What a backup holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupHead {
+    /// Size of the whole file.
     pub bytes: u64,
+    /// BLAKE3 of the whole file, in hex.
     pub blake3: String,
     /// The last entry of the log that is in it.
     pub index: u64,
+    /// Epoch of the last leader in the backup.
     pub leader_epoch: u64,
+    /// How many jobs it contains.
     pub jobs: u64,
     /// The time of the state in it.
     pub taken_at: String,
@@ -34,7 +38,9 @@ pub struct BackupHead {
     pub stale: bool,
 }
 
+/// A backup while it is being downloaded.
 pub struct BackupStream {
+    /// What the controller says about the file before its content.
     pub head: BackupHead,
     server: ServerUrl,
     response: reqwest::Response,

@@ -25,6 +25,7 @@ pub struct Client {
     pub(crate) transport: Transport,
 }
 
+/// How a client finds controllers, and how long it tries.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// How long a call goes on without anybody who can answer it.
@@ -40,22 +41,28 @@ impl Default for Options {
 /// One page of jobs, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct JobsQuery {
+    /// Only jobs with this status.
     pub status: Option<JobStatus>,
+    /// Only jobs with this name.
     pub name: Option<String>,
     /// KEY=VALUE, several separated by commas: jobs that have all of them.
     pub label: Option<String>,
     /// The `next` of the page before.
     pub after: Option<String>,
+    /// Most jobs in the answer; the server decides if it is left out.
     pub limit: Option<u32>,
 }
 
 /// One page of results.
 #[derive(Debug, Clone, Default)]
 pub struct ResultsQuery {
+    /// Only rows of this step.
     pub step: Option<StepIndex>,
+    /// Only rows with this outcome.
     pub status: Option<Outcome>,
     /// The `next` of the page before.
     pub after: Option<String>,
+    /// Most rows in the answer; the server decides if it is left out.
     pub limit: Option<u32>,
     /// Of this run; without it, the newest.
     pub run: Option<u32>,

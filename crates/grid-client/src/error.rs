@@ -5,27 +5,45 @@ use std::time::Duration;
 use grid_types::Code;
 use grid_types::api::{ErrorDoc, FaultDoc};
 
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// The list of servers is empty.
     #[error("no server given: name a controller, like http://127.0.0.1:8765")]
     NoServer,
+    /// One of the servers has an address that cannot be used.
     #[error("{text:?} is not the address of a controller: {problem}")]
-    BadServer { text: String, problem: String },
+    BadServer {
+        /// The address as given.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No controller answered in time.
     #[error("no controller reachable for {}: {}", seconds(.waited), .tried.join("; "))]
     Unreachable {
+        /// How long it was tried.
         waited: Duration,
         /// What each server of the last round did.
         tried: Vec<String>,
         /// A request may have arrived: its answer was lost.
         maybe_done: bool,
     },
+    /// A controller refused the request.
     #[error("{0}")]
     Refused(Refusal),
     /// Somebody answered, but not as a controller does.
     #[error("{url} does not answer as a Grid controller: {problem}; check the address")]
-    Unexpected { url: String, problem: String },
+    Unexpected {
+        /// Where it was asked.
+        url: String,
+        /// What was unexpected.
+        problem: String,
+    },
+    /// The system gave no random numbers.
     #[error("cannot make a random idempotency key: {0}")]
     NoRandomness(String),
+    /// The HTTP client could not be created.
     #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
 }
@@ -34,9 +52,11 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.line())]
 pub struct Refusal {
+    /// Status of the response.
     pub http_status: u16,
     /// The word of the body, known to this version or not.
     pub word: String,
+    /// The explanation, for a person.
     pub message: String,
     /// Every fault of the input, with its field.
     pub details: Vec<FaultDoc>,
@@ -45,6 +65,7 @@ pub struct Refusal {
 }
 
 impl Error {
+    /// The exit code of a command that failed with this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -91,6 +112,7 @@ impl Refusal {
         Self { http_status, word: doc.error, message: doc.message, details: doc.details, maybe_done }
     }
 
+    /// The code of the refusal, if this version knows it.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         Code::from_word(&self.word)

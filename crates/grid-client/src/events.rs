@@ -18,9 +18,13 @@ const PATH: [&str; 3] = ["api", "v1", "events"];
 /// Which events; what is left out is any.
 #[derive(Debug, Clone, Default)]
 pub struct EventsQuery {
+    /// Only events of these kinds; empty: all.
     pub kinds: Vec<String>,
+    /// Only events about this job.
     pub job: Option<String>,
+    /// Only events about this node.
     pub node: Option<String>,
+    /// Only events of this namespace.
     pub namespace: Option<String>,
 }
 

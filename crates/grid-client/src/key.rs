@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::error::Error;
 
+/// The `Idempotency-Key` of one submit: repeating the submit with it gives the same job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(String);
 
@@ -16,6 +17,7 @@ impl IdempotencyKey {
         Ok(Self(format!("{:032x}", u128::from_be_bytes(bytes))))
     }
 
+    /// The value of the header.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

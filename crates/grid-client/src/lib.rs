@@ -14,6 +14,8 @@
 //! Proxies named in the environment are ignored: a controller is a machine of one's own network, and a proxy that
 //! answers for a dead one would look like a controller that refuses.
 
+#![warn(missing_docs)]
+
 mod backup;
 mod call;
 mod client;

@@ -20,8 +20,11 @@ const MAX_CURSORS: usize = 5_000;
 /// Which outputs of a job; what is left out is any.
 #[derive(Debug, Clone, Default)]
 pub struct LogsQuery {
+    /// Stay until the job has ended.
     pub follow: bool,
+    /// Only this step.
     pub step: Option<StepIndex>,
+    /// Only these nodes; empty: all.
     pub nodes: Vec<String>,
     /// Without it, the newest.
     pub attempt: Option<u32>,
@@ -85,10 +88,14 @@ impl Client {
     }
 }
 
+/// Which part of one output.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RawQuery {
+    /// Stay until the output is complete.
     pub follow: bool,
+    /// The first byte.
     pub offset: u64,
+    /// The attempt; the newest if it is left out.
     pub attempt: Option<u32>,
     /// Of this run; without it, the newest.
     pub run: Option<u32>,
@@ -98,6 +105,7 @@ pub struct RawQuery {
 pub struct RawOutput {
     /// Of the first byte: more than asked for if what lies before it is not there any more.
     pub offset: u64,
+    /// The attempt that the output is of.
     pub attempt: Option<u32>,
     stream: reqwest::Response,
 }

@@ -4,7 +4,7 @@
 //!   refuse(port, kind, what) --> count += 1 --last line older than SAY_EVERY--> one warning, with the count since the last one
 //! ```
 //!
-//! A flood costs one addition a refusal and one line in [`SAY_EVERY`] of each kind, whatever it says.
+//! A flood costs one addition a refusal and one line in 30 s (`SAY_EVERY`) of each kind, whatever it says.
 //! One table for the process, as its ports are: a refusal is counted where it happens, without a handle that every layer would
 //! have to pass on. Nothing grows: ports and kinds are fixed.
 //! Not here: requests that a well-behaved client gets wrong (a 404, a 422, NOT_LEADER); those have answers of their own.

@@ -26,30 +26,44 @@ pub use event_doc::{EVENT_KINDS, EventDoc, EventFilter};
 pub use job_doc::{Counts, JobDoc, ResultDoc, RunDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 pub use log_doc::{LogCursor, LogDoc, LogNote, LogText, LogsBody};
 
+/// Header of every response: the id of the controller that answers.
 pub const HEADER_NODE: &str = "x-grid-node";
+/// Header of every response: its [`Role`].
 pub const HEADER_ROLE: &str = "x-grid-role";
+/// Header of every response: its leader epoch. In a request: the epoch under which the request may take effect (E9).
 pub const HEADER_EPOCH: &str = "x-grid-leader-epoch";
+/// Header of a submit: its idempotency key (L8).
 pub const HEADER_KEY: &str = "idempotency-key";
 /// The `next` of a list that is a bare array.
 pub const HEADER_NEXT: &str = "x-grid-next";
 /// Of a backup that is streamed: BLAKE3 of the whole file in hex, its entry of the log, jobs in it, when it was taken.
 pub const HEADER_BACKUP_BLAKE3: &str = "x-grid-backup-blake3";
+/// Of a backup: the last log index in it.
 pub const HEADER_BACKUP_INDEX: &str = "x-grid-backup-index";
+/// Of a backup: the leader epoch of its state.
 pub const HEADER_BACKUP_EPOCH: &str = "x-grid-backup-epoch";
+/// Of a backup: `true` if no majority confirmed that nothing acknowledged is missing.
 pub const HEADER_BACKUP_STALE: &str = "x-grid-backup-stale";
+/// Of a backup: how many jobs it contains.
 pub const HEADER_BACKUP_JOBS: &str = "x-grid-backup-jobs";
+/// Of a backup: the time of its state.
 pub const HEADER_BACKUP_TAKEN: &str = "x-grid-backup-taken-at";
 
+/// The role of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Role {
+    /// Accepts writes and dispatches.
     Leader,
+    /// Serves reads and answers writes with NOT_LEADER.
     Standby,
+    /// Hands leadership over (E7).
     Draining,
 }
 
 impl Role {
+    /// The name in documents and headers.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -64,10 +78,15 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RoleDoc {
+    /// The controller that answers.
     pub node_id: String,
+    /// Its role.
     pub role: Role,
+    /// The leader epoch that it knows; null if it has none yet.
     pub leader_epoch: Option<u64>,
+    /// The leader, if it is known.
     pub leader_id: Option<String>,
+    /// API address of the leader, if it is known.
     pub leader_url: Option<String>,
     /// Where workers of this cluster dial the leader's fabric.
     #[serde(default)]
@@ -81,14 +100,18 @@ pub struct RoleDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StatusDoc {
+    /// The same for every controller of a cluster, and for a cluster restored from its backup.
     pub cluster_id: String,
+    /// Version of the program that answers.
     pub version: String,
+    /// The controller that answers, and who leads.
     #[serde(flatten)]
     pub role: RoleDoc,
     /// Nodes by status word.
     pub nodes: BTreeMap<String, u64>,
     /// Jobs by status word.
     pub jobs: BTreeMap<String, u64>,
+    /// Log index that the answer is from.
     pub applied_index: u64,
     /// L7, of the stored state at `applied_index`; only if it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,19 +134,33 @@ pub struct StatusDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NodeDoc {
+    /// The name of the node.
     pub id: String,
+    /// Host name of the machine.
     pub hostname: String,
+    /// Address of the machine, as its worker reports it.
     pub address: String,
+    /// Groups that it belongs to.
     pub groups: Vec<String>,
+    /// Labels that it carries.
     pub labels: BTreeMap<String, String>,
+    /// Backends that it runs, each with its actions.
     pub backends: BTreeMap<String, Vec<String>>,
+    /// Operating system.
     pub os: String,
+    /// Processor architecture.
     pub arch: String,
+    /// What the machine has, and how many leases it takes at once.
     pub capacity: crate::node::Capacity,
+    /// Version of its worker.
     pub version: String,
+    /// The state; `online` or `offline` in alias lists.
     pub status: String,
+    /// The state: `ready`, `warning`, `unhealthy`, `dead`, `draining`, `left`.
     pub state: String,
+    /// Number of the node, never used again.
     pub ordinal: u32,
+    /// Number of its newest session.
     pub session: u64,
     /// A person wants no new work there.
     #[serde(default)]
@@ -135,7 +172,9 @@ pub struct NodeDoc {
     pub leases: u32,
     /// When it was last heard, as the leader knows it; otherwise its last change of state.
     pub last_seen: String,
+    /// When it first registered.
     pub registered_at: String,
+    /// The leader epoch in which it last changed.
     pub leader_epoch: u64,
 }
 
@@ -143,6 +182,7 @@ pub struct NodeDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NodeStateDoc {
+    /// The name of the node.
     pub id: String,
     /// `removed`.
     pub status: String,
@@ -152,7 +192,9 @@ pub struct NodeStateDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ListDoc<T> {
+    /// One page of rows.
     pub items: Vec<T>,
+    /// `after` of the next page; null on the last one.
     pub next: Option<String>,
 }
 
@@ -160,17 +202,23 @@ pub struct ListDoc<T> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ErrorDoc {
+    /// The word of a [`Code`](crate::Code).
     pub error: String,
+    /// The explanation, for a person.
     #[serde(default)]
     pub message: String,
+    /// Every fault of the request, by its field.
     #[serde(default)]
     pub details: Vec<FaultDoc>,
 }
 
+/// What is wrong with one field of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FaultDoc {
+    /// Path of the field, such as `tasks[0].timeout`; empty if it is the whole.
     pub field: String,
+    /// What is wrong with it.
     pub problem: String,
 }
 
@@ -187,12 +235,19 @@ pub fn fault_docs(faults: &Faults) -> Vec<FaultDoc> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotLeaderDoc {
+    /// `NOT_LEADER`.
     pub error: String,
+    /// The explanation, for a person.
     pub message: String,
+    /// The leader, if it is known.
     pub leader_id: Option<String>,
+    /// Where to send the request instead; null: try again later.
     pub leader_url: Option<String>,
+    /// The leader epoch that the answering controller knows.
     pub leader_epoch: Option<u64>,
+    /// The controller that answers.
     pub node_id: String,
+    /// Its role: never `LEADER`.
     pub role: Role,
 }
 
@@ -200,7 +255,9 @@ pub struct NotLeaderDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobStateDoc {
+    /// The job.
     pub id: String,
+    /// Its status now.
     pub status: crate::outcome::JobStatus,
     /// What a person should know besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -214,7 +271,9 @@ pub struct JobStateDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DoubtDoc {
+    /// The step.
     pub step: u32,
+    /// The node on which it may have run.
     pub node: String,
     /// The node has not registered since the restore; its journal may still tell.
     #[serde(default)]
@@ -225,8 +284,11 @@ pub struct DoubtDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResultRowDoc {
+    /// The step.
     pub step: u32,
+    /// The node.
     pub node: String,
+    /// How the step ended there, or its current state.
     #[serde(flatten)]
     pub result: ResultDoc,
 }
@@ -235,8 +297,11 @@ pub struct ResultRowDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OutputGroupDoc {
+    /// How many nodes have this output.
     pub count: u64,
+    /// Their names, the first ones if there are many.
     pub nodes: Vec<String>,
+    /// The end of the output.
     pub output: String,
     /// Bytes of the whole output; `output` holds the last of them.
     pub total_bytes: u64,
@@ -273,8 +338,11 @@ pub struct ResumeBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResolveBody {
+    /// The step.
     pub step: u32,
+    /// The node on which its outcome is unknown.
     pub node: String,
+    /// How it ended, or that it should run again.
     #[serde(rename = "as")]
     pub verdict: Resolution,
 }
@@ -284,7 +352,9 @@ pub struct ResolveBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
+    /// It took effect.
     Success,
+    /// It failed.
     Failed,
     /// Run it again.
     Retry,
@@ -294,8 +364,11 @@ pub enum Resolution {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WhyDoc {
+    /// The job.
     pub id: String,
+    /// Its status.
     pub status: crate::outcome::JobStatus,
+    /// The explanation, for a person.
     pub why: String,
     /// Of a job that is held after a restore: `once` steps that become unknown when they are reached, the first 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -308,6 +381,7 @@ pub struct WhyDoc {
 pub struct PlanDoc {
     /// Names exactly this; `POST …/jobs?plan=HASH` refuses if anything it covers has changed.
     pub hash: String,
+    /// The target as given.
     pub target: TargetDoc,
     /// The nodes it would run on.
     pub expected: Vec<String>,
@@ -319,7 +393,9 @@ pub struct PlanDoc {
     /// Phases with every default filled in.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub tasks: serde_json::Value,
+    /// `fail-fast` or `continue`.
     pub strategy: String,
+    /// How many nodes may fail, or which share of them.
     pub failure_tolerate: String,
     /// How many nodes may be in a phase at once, or which share of them, where the phase does not say it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,9 @@
 
 /// A source of time. `mono_ms` never goes back and has an arbitrary origin.
 pub trait Clock: Send + Sync + 'static {
+    /// Monotonic time in milliseconds, from an arbitrary start.
     fn mono_ms(&self) -> u64;
+    /// Wall-clock time in milliseconds since 1970.
     fn wall_ms(&self) -> u64;
 }
 
@@ -14,6 +16,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
+    /// The clock of this machine; its monotonic time starts now.
     #[must_use]
     pub fn new() -> Self {
         Self { origin: std::time::Instant::now() }

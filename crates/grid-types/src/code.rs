@@ -3,25 +3,39 @@
 /// Why a request was refused. The word is the `error` of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
+    /// The controller does not lead; the body says who does.
     NotLeader,
+    /// The leader epoch, job epoch or attempt of the request is not current.
     StaleEpoch,
+    /// No majority of the controllers can be reached.
     NoQuorum,
+    /// The request may or may not have taken effect.
     OutcomeUnknown,
+    /// A limit is reached; the same request may pass later.
     QueueFull,
+    /// There is no such object.
     NotFound,
+    /// The current state does not allow this.
     Conflict,
+    /// Another live worker or agent has this name (W1).
     DuplicateNode,
     /// The cluster was restored elsewhere and refuses writes (E2).
     Superseded,
+    /// The request cannot be read.
     BadRequest,
+    /// The request can be read, and its content is not valid.
     Invalid,
+    /// The body is too large.
     TooLarge,
+    /// The body has another content type than is accepted.
     UnsupportedMedia,
+    /// The path does not have this method.
     MethodNotAllowed,
     /// For a host that this controller does not answer for.
     WrongHost,
     /// From a web page that may not change anything.
     Forbidden,
+    /// A defect, or a failing disk.
     Internal,
 }
 
@@ -64,16 +78,19 @@ impl Code {
         &TABLE[self as usize]
     }
 
+    /// The word in `error`.
     #[must_use]
     pub fn word(self) -> &'static str {
         self.row().word
     }
 
+    /// The HTTP status.
     #[must_use]
     pub fn http_status(self) -> u16 {
         self.row().http
     }
 
+    /// The number of the gRPC status code.
     #[must_use]
     pub fn grpc_number(self) -> i32 {
         self.row().grpc
@@ -85,6 +102,7 @@ impl Code {
         self.row().exit
     }
 
+    /// The code of a word; `None` if this version does not know it.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.word == word).map(|row| row.code)

@@ -23,6 +23,7 @@ macro_rules! coded {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+        #[allow(missing_docs, reason = "the text of each variant, in the declaration, is its documentation")]
         pub enum $name {
             $( $(#[$doc])* #[n($number)] $variant $({ $( #[n($index)] $field: $type ),* })?, )*
         }

@@ -36,26 +36,37 @@ pub enum EffectClass {
     Once,
 }
 
+/// What a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParamType {
+    /// Any text.
     Text,
+    /// A whole number.
     Integer {
+        /// The smallest.
         min: i64,
+        /// The largest.
         max: i64,
     },
+    /// `true` or `false`.
     Boolean,
+    /// A duration, such as `3s`.
     Duration,
     /// Becomes one argument of a program: the whole of it fits `pattern`, and no program can take it for an option.
     Word {
+        /// A regular expression for the whole value.
         pattern: &'static str,
     },
+    /// One of several words.
     Choice {
+        /// The words.
         of: &'static [&'static str],
     },
 }
 
 impl ParamType {
+    /// The name of the type in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -69,34 +80,48 @@ impl ParamType {
     }
 }
 
+/// The declaration of one parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ParamDecl {
+    /// The name, as tasks use it.
     pub name: &'static str,
+    /// What it takes.
     pub kind: ParamType,
+    /// Whether a task must have it.
     pub required: bool,
     /// As a person would write it; parsed like any other value.
     pub default: Option<&'static str>,
+    /// What it means, in one line.
     pub help: &'static str,
 }
 
+/// The declaration of one action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ActionDecl {
+    /// The name, as tasks use it.
     pub name: &'static str,
+    /// What it does, in one line.
     pub help: &'static str,
+    /// What running it a second time means.
     pub effect: EffectClass,
     /// J7: beats 5 m, is beaten by the task's own.
     pub timeout: Option<Span>,
+    /// What it takes.
     pub params: &'static [ParamDecl],
 }
 
+/// The declaration of one backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BackendDecl {
+    /// The name, as tasks use it.
     pub name: &'static str,
+    /// What it does, in one line.
     pub help: &'static str,
     /// Runs on a worker that was not asked for it by name.
     pub on_by_default: bool,
     /// Programs without which a worker does not offer it, unless it was asked for it by name.
     pub needs: &'static [&'static str],
+    /// What it can do.
     pub actions: &'static [ActionDecl],
 }
 
@@ -106,6 +131,7 @@ pub fn builtin() -> &'static [BackendDecl] {
     &[ping::PING, apt::APT, systemd::SYSTEMD, rke2::RKE2, test::TEST]
 }
 
+/// The built-in backend of this name.
 #[must_use]
 pub fn backend(name: &str) -> Option<&'static BackendDecl> {
     builtin().iter().find(|b| b.name == name)
@@ -124,6 +150,7 @@ impl BackendDecl {
         }
     }
 
+    /// The action of this name.
     #[must_use]
     pub fn action(&self, name: &str) -> Option<&'static ActionDecl> {
         self.actions.iter().find(|a| a.name == name)
@@ -131,6 +158,7 @@ impl BackendDecl {
 }
 
 impl EffectClass {
+    /// The name in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -153,12 +181,16 @@ impl ActionDecl {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize)]
 #[serde(untagged)]
 pub enum ParamValue {
+    /// Of [`ParamType::Text`], [`ParamType::Word`] and [`ParamType::Choice`].
     #[n(0)]
     Text(#[n(0)] String),
+    /// Of [`ParamType::Integer`].
     #[n(1)]
     Integer(#[n(0)] i64),
+    /// Of [`ParamType::Boolean`].
     #[n(2)]
     Boolean(#[n(0)] bool),
+    /// Of [`ParamType::Duration`].
     #[n(3)]
     Duration(#[n(0)] Span),
 }

@@ -1,7 +1,7 @@
 //! Events: what an operator wants to know happened, as numbers and data. The words are made when they are read.
 //!
 //! Beside its event a stored row has time, leader epoch, job, node and namespace; an event holds only what these do not
-//! say. See [`crate::coded`] for how to add one; docs/http.md and the help of `gridc events` list the kinds.
+//! say. See `coded` for how to add one; docs/http.md and the help of `gridc events` list the kinds.
 
 use crate::coded::coded;
 use crate::ids::{JobEpoch, JobId, LeaderEpoch, SessionId, StepIndex};

@@ -7,6 +7,7 @@ use std::fmt;
 pub struct Fault {
     /// Path of the field, like `tasks[1].params.package`; empty for the document as a whole.
     pub field: String,
+    /// What is wrong with it.
     pub problem: String,
 }
 
@@ -22,6 +23,7 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Records a fault. Beyond a bound faults are only counted.
     pub fn add(&mut self, field: impl Into<String>, problem: impl Into<String>) {
         if self.named.len() < MAX_FAULTS {
             self.named.push(Fault { field: field.into(), problem: problem.into() });
@@ -38,11 +40,13 @@ impl Faults {
         self.more += other.more;
     }
 
+    /// Whether there is no fault.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.named.is_empty()
     }
 
+    /// The recorded faults, in the order in which they were found.
     #[must_use]
     pub fn list(&self) -> &[Fault] {
         &self.named

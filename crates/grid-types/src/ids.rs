@@ -44,6 +44,7 @@ number!(
 );
 
 impl JobEpoch {
+    /// The epoch that follows.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -53,23 +54,28 @@ impl JobEpoch {
 /// E2: ordered `(generation, n)`; on the wire one integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode)]
 pub struct LeaderEpoch {
+    /// Rises with a restore or a forced new cluster.
     #[n(0)]
     pub generation: u32,
+    /// Rises with each new leader.
     #[n(1)]
     pub n: u32,
 }
 
 impl LeaderEpoch {
+    /// The epoch of the next leader, in the same generation.
     #[must_use]
     pub fn next(self) -> Self {
         Self { generation: self.generation, n: self.n + 1 }
     }
 
+    /// As one integer: `generation << 32 | n`.
     #[must_use]
     pub fn wire(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.n)
     }
 
+    /// From one integer.
     #[must_use]
     pub fn from_wire(wire: u64) -> Self {
         let low = u32::try_from(wire & u64::from(u32::MAX)).unwrap_or(u32::MAX);
@@ -94,6 +100,7 @@ pub struct JobId(#[n(0)] pub u64);
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const JOB_PREFIX: &str = "job-";
 
+/// A text that is not a job id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a job id: it looks like job-0c5t9v3k2m7qa")]
 pub struct BadJobId(String);
@@ -161,12 +168,16 @@ impl From<JobId> for String {
 /// Names one attempt of one step on one node; the node is known from the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct LeaseKey {
+    /// The job.
     #[n(0)]
     pub job: JobId,
+    /// The job epoch that it was granted in.
     #[n(1)]
     pub job_epoch: JobEpoch,
+    /// The step.
     #[n(2)]
     pub step: StepIndex,
+    /// The attempt.
     #[n(3)]
     pub attempt: Attempt,
 }

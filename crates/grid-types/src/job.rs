@@ -24,12 +24,16 @@ use crate::ids::StepIndex;
 use crate::name::Name;
 use crate::span::Span;
 
+/// A job as it was submitted, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct JobSpec {
+    /// The nodes that it runs on.
     #[n(0)]
     pub target: Target,
+    /// Its phases, in order; each is a barrier.
     #[n(1)]
     pub phases: Vec<Phase>,
+    /// What happens when too many nodes fail.
     #[n(2)]
     pub strategy: Strategy,
     /// As given; [`JobSpec::timeout_ms`] resolves it.
@@ -38,8 +42,10 @@ pub struct JobSpec {
     /// As given; [`JobSpec::tolerance`] resolves it.
     #[n(4)]
     pub failure_tolerate: Option<Tolerance>,
+    /// What happens with offline nodes.
     #[n(5)]
     pub offline: Offline,
+    /// What an unknown outcome means.
     #[n(6)]
     pub on_unknown: OnUnknown,
     /// Of every phase that has none of its own.
@@ -48,6 +54,7 @@ pub struct JobSpec {
     /// For people; need not be unique.
     #[n(8)]
     pub name: Option<String>,
+    /// For people and filters.
     #[n(9)]
     #[cbor(default)]
     pub labels: BTreeMap<Name, Name>,
@@ -58,9 +65,11 @@ pub struct JobSpec {
 #[cbor(index_only)]
 #[serde(rename_all = "snake_case")]
 pub enum Offline {
+    /// Its steps are skipped there.
     #[default]
     #[n(0)]
     Skip,
+    /// The job waits for the node.
     #[n(1)]
     Wait,
     /// J11: the step has failed there.
@@ -82,12 +91,16 @@ pub enum OnUnknown {
     Wait,
 }
 
+/// Which nodes a job runs on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub enum Target {
+    /// Every node.
     #[n(0)]
     All,
+    /// Nodes of a group.
     #[n(1)]
     Group(#[n(0)] Name),
+    /// One node.
     #[n(2)]
     Node(#[n(0)] Name),
     /// Nodes that carry every one of these.
@@ -101,8 +114,10 @@ pub enum Target {
 /// A leaf is one task on every active node; a pipeline is a list of them that each node walks alone.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Phase {
+    /// Whether each node runs through the tasks on its own.
     #[n(0)]
     pub is_pipeline: bool,
+    /// One task, or those of the pipeline.
     #[n(1)]
     pub tasks: Vec<Task>,
     /// Looks at the job.
@@ -129,19 +144,24 @@ pub struct Phase {
 #[cbor(index_only)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseNodes {
+    /// Nodes on which a step failed in this run.
     #[n(0)]
     Failed,
     /// Neither failed nor excluded.
     #[n(1)]
     Healthy,
+    /// All of them.
     #[n(2)]
     All,
 }
 
+/// One task: an action of a backend with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Task {
+    /// The backend, by name.
     #[n(0)]
     pub backend: String,
+    /// The action, by name.
     #[n(1)]
     pub action: String,
     /// Checked, with the declared defaults.
@@ -150,6 +170,7 @@ pub struct Task {
     /// Inside a pipeline it looks at the node; a leaf's stands in its phase.
     #[n(3)]
     pub condition: Condition,
+    /// Further attempts after a failure.
     #[n(4)]
     pub max_retries: u32,
     /// As given, to show it again.
@@ -163,26 +184,33 @@ pub struct Task {
     pub effect: EffectClass,
 }
 
+/// When a phase or a task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode, Serialize)]
 #[cbor(index_only)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
+    /// In any case, unless the job has tripped.
     #[default]
     #[n(0)]
     Always,
+    /// If nothing has failed.
     #[n(1)]
     OnSuccess,
+    /// If something has failed.
     #[n(2)]
     OnFailure,
 }
 
+/// What happens when more nodes failed than are tolerated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode, Serialize)]
 #[cbor(index_only)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
+    /// The job stops: no new lease, only `on_failure` phases run.
     #[default]
     #[n(0)]
     FailFast,
+    /// Failed nodes are left out of later phases.
     #[n(1)]
     Continue,
 }
@@ -221,11 +249,13 @@ impl JobSpec {
         window.map(|window| window.places(expected))
     }
 
+    /// How long the job may take.
     #[must_use]
     pub fn timeout_ms(&self) -> u64 {
         self.timeout.map_or(crate::limits::DEFAULT_JOB_TIMEOUT_MS, Span::ms)
     }
 
+    /// How many leaves it has.
     #[must_use]
     pub fn step_count(&self) -> usize {
         self.phases.iter().map(|p| p.tasks.len()).sum()
@@ -258,6 +288,7 @@ impl JobSpec {
 }
 
 impl Phase {
+    /// A phase of one task; the task's condition becomes that of the phase.
     #[must_use]
     pub fn leaf(task: Task) -> Self {
         let condition = task.condition;
@@ -273,6 +304,7 @@ impl Phase {
         }
     }
 
+    /// A phase that each node runs through on its own.
     #[must_use]
     pub fn pipeline(tasks: Vec<Task>) -> Self {
         Self {
@@ -288,6 +320,7 @@ impl Phase {
 }
 
 impl Target {
+    /// The word for the kind of target.
     #[must_use]
     pub fn scope(&self) -> &'static str {
         match self {
@@ -299,6 +332,7 @@ impl Target {
         }
     }
 
+    /// The group, the node, or the labels, as text.
     #[must_use]
     pub fn value(&self) -> Option<String> {
         match self {
@@ -332,6 +366,7 @@ impl FromStr for Target {
 }
 
 impl Offline {
+    /// The name in job files.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -343,6 +378,7 @@ impl Offline {
 }
 
 impl OnUnknown {
+    /// The name in job files.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -353,6 +389,7 @@ impl OnUnknown {
 }
 
 impl Condition {
+    /// The name in job files.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -364,6 +401,7 @@ impl Condition {
 }
 
 impl Strategy {
+    /// The name in job files.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -8,12 +8,16 @@ use std::str::FromStr;
 
 use crate::ids::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, StepIndex};
 
+/// A lease as agents name it: opaque text that contains node and lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId {
+    /// The node.
     pub node: NodeOrd,
+    /// The lease of that node.
     pub lease: LeaseKey,
 }
 
+/// A text that is not a lease id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a lease id: send it as /v1/leases gave it")]
 pub struct BadLeaseId(String);

@@ -4,6 +4,8 @@
 //! bad value, so that the state machine never meets one.
 //! Not here: what happens to these things (`grid-core`), how they travel between processes (`grid-proto`).
 
+#![warn(missing_docs)]
+
 pub mod api;
 pub mod clock;
 pub mod code;

@@ -30,6 +30,7 @@ pub const DEFAULT_TASK_TIMEOUT_MS: u64 = 5 * 60 * 1000;
 pub const DEFAULT_JOB_TIMEOUT_MS: u64 = 24 * 3600 * 1000;
 /// Admission defaults.
 pub const MAX_CONCURRENT: u32 = 5;
+/// Jobs that wait for a place to run; beyond it a submit is refused.
 pub const MAX_PENDING: u32 = 100;
 /// Unfinished jobs that wait for an operator or for offline nodes and have given their `max_concurrent` place back (J3).
 pub const MAX_WAITING: u32 = 1_000;
@@ -43,6 +44,7 @@ pub const MAX_ENDED_JOBS: usize = 1_000_000;
 pub const HISTORY_MS: u64 = 30 * 24 * 3600 * 1000;
 /// L1: bounds of one merged entry.
 pub const MAX_ENTRY_COMMANDS: usize = 4_096;
+/// L1: bytes of one merged entry.
 pub const MAX_ENTRY_BYTES: usize = 2 * 1024 * 1024;
 /// Part of an output that a result carries.
 pub const OUTPUT_TAIL_BYTES: usize = 16 * 1024;
@@ -52,18 +54,23 @@ pub const OUTPUT_CAP_BYTES: u64 = 64 * 1024 * 1024;
 pub const MAX_ERROR_BYTES: usize = 4 * 1024;
 /// Groups and labels of one node.
 pub const MAX_GROUPS: usize = 64;
+/// Labels of one node.
 pub const MAX_LABELS: usize = 64;
 /// Characters of a job's name, and its labels.
 pub const MAX_JOB_NAME_CHARS: usize = 128;
+/// Labels of one job.
 pub const MAX_JOB_LABELS: usize = 32;
 /// Anything else a node says of itself, such as its host name; and all of it together, as it is stored and as it is shown.
 pub const MAX_FACT_BYTES: usize = 255;
+/// Everything that a node reports about itself, encoded.
 pub const MAX_FACTS_BYTES: usize = 16 * 1024;
 /// What every node may use for its facts; what nodes use above it is bounded in sum, over all of them. A usual node needs a third.
 pub const FACTS_SHARE_BYTES: usize = 2 * 1024;
+/// Facts of all nodes together, above [`FACTS_SHARE_BYTES`] for each of them.
 pub const MAX_EXTRA_FACTS_BYTES: usize = 64 * 1024 * 1024;
 /// Nodes that are registered at once, offline ones and agents included, unless the leader is configured otherwise.
 pub const MAX_NODES: u32 = 200_000;
 /// Slots of one node, and what a worker offers when it is not told.
 pub const MAX_SLOTS: u32 = 1_024;
+/// Slots that a worker offers if it is not configured.
 pub const DEFAULT_SLOTS: u32 = 8;

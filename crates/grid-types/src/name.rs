@@ -17,11 +17,13 @@ pub struct Name(#[n(0)] Box<str>);
 /// The name of a node.
 pub type NodeId = Name;
 
+/// A text that is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a name: use 1 to 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit")]
 pub struct BadName(String);
 
 impl Name {
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -12,23 +12,31 @@ use crate::name::Name;
 /// What a worker says of its machine when it registers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 pub struct NodeFacts {
+    /// Host name of the machine.
     #[n(0)]
     pub hostname: String,
+    /// Address of the machine, for people.
     #[n(1)]
     pub address: String,
+    /// Groups that jobs can target.
     #[n(2)]
     pub groups: BTreeSet<Name>,
+    /// Labels that jobs can target.
     #[n(3)]
     pub labels: BTreeMap<String, String>,
     /// Backend → its actions, as this worker runs them.
     #[n(4)]
     pub backends: BTreeMap<String, BTreeSet<String>>,
+    /// Operating system.
     #[n(5)]
     pub os: String,
+    /// Processor architecture.
     #[n(6)]
     pub arch: String,
+    /// What the machine has.
     #[n(7)]
     pub capacity: Capacity,
+    /// Version of the worker.
     #[n(8)]
     pub version: String,
 }
@@ -51,6 +59,7 @@ impl NodeFacts {
         ))
     }
 
+    /// Size of the facts as they are stored.
     #[must_use]
     pub fn stored_bytes(&self) -> usize {
         minicbor::to_vec(self).map_or(usize::MAX, |encoded| encoded.len())
@@ -63,13 +72,17 @@ impl NodeFacts {
     }
 }
 
+/// What a machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Capacity {
+    /// Thousandths of a processor core.
     #[n(0)]
     pub cpu_milli: u64,
+    /// Main memory.
     #[n(1)]
     pub memory_bytes: u64,
+    /// Size of the file system with the data folder.
     #[n(2)]
     pub disk_bytes: u64,
     /// Leases at once (W7).
@@ -98,16 +111,22 @@ pub fn is_label(key: &str, value: &str) -> bool {
 #[cbor(index_only)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeStatus {
+    /// Its worker is connected and heard.
     #[n(0)]
     Ready,
+    /// Not heard for a while; still gets work.
     #[n(1)]
     Warning,
+    /// Not heard for longer: offline for jobs.
     #[n(2)]
     Unhealthy,
+    /// Not heard for so long that its leases are given up.
     #[n(3)]
     Dead,
+    /// Finishes what it has and gets nothing new.
     #[n(4)]
     Draining,
+    /// Its worker ended in order.
     #[n(5)]
     Left,
     /// By a person. What is left of it gives old results their node's name; it counts as a node again when it registers.
@@ -128,6 +147,7 @@ impl NodeStatus {
         !self.is_online() && self != Self::Removed
     }
 
+    /// The name in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

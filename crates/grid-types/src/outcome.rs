@@ -5,24 +5,31 @@ use std::fmt;
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
+/// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cbor(index_only)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum JobStatus {
+    /// Accepted, waits for a place to run.
     #[n(0)]
     Pending,
+    /// Started.
     #[n(1)]
     Running,
+    /// Ended, with no more failures than tolerated.
     #[n(2)]
     Completed,
+    /// Ended otherwise; the reason says why.
     #[n(3)]
     Failed,
+    /// Ended by a cancel.
     #[n(4)]
     Cancelled,
 }
 
 impl JobStatus {
+    /// Whether it is final within its job epoch.
     #[must_use]
     pub fn is_ended(self) -> bool {
         match self {
@@ -31,6 +38,7 @@ impl JobStatus {
         }
     }
 
+    /// The name in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -55,25 +63,34 @@ impl fmt::Display for JobStatus {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Outcome {
+    /// Not offered yet, or waits for a retry.
     #[n(0)]
     Pending,
+    /// A lease is out.
     #[n(1)]
     Running,
+    /// It ended well.
     #[n(2)]
     Success,
+    /// It ended with an error.
     #[n(3)]
     Failed,
+    /// It ran longer than its timeout and was ended.
     #[n(4)]
     TimedOut,
+    /// It was ended because of a cancel, or never started because of it.
     #[n(5)]
     Cancelled,
+    /// It was left out; the reason says why.
     #[n(6)]
     Skipped,
+    /// Nobody knows whether, or how, it ended.
     #[n(7)]
     Unknown,
 }
 
 impl Outcome {
+    /// Every outcome.
     pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::Running,
@@ -85,6 +102,7 @@ impl Outcome {
         Self::Unknown,
     ];
 
+    /// Whether it is final within its job epoch.
     #[must_use]
     pub fn is_settled(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
@@ -96,6 +114,7 @@ impl Outcome {
         matches!(self, Self::Failed | Self::TimedOut | Self::Unknown)
     }
 
+    /// The name in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -135,6 +154,7 @@ pub enum RunKind {
 }
 
 impl RunKind {
+    /// The name in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Why a step has its outcome, why a step was skipped, and why a job ended as it did.
 //!
 //! Stored in result rows, skip rows and job heads as a number and data; the words are made when they are read. See
-//! [`crate::coded`] for how to add a reason.
+//! `coded` for how to add a reason.
 
 use minicbor::{Decode, Encode};
 
@@ -19,8 +19,10 @@ use crate::span::Span;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Revoked {
+    /// The job was cancelled.
     #[n(0)]
     Cancel,
+    /// The job's time was over.
     #[n(1)]
     JobTimeout,
 }

@@ -14,20 +14,25 @@ use crate::limits::MAX_SPAN_MS;
 #[serde(try_from = "String", into = "String")]
 pub struct Span(#[n(0)] u64);
 
+/// A text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSpan {
+    /// Not a number with a unit.
     #[error("{0:?} is not a duration: write a whole number and a unit, like 300ms, 3s, 2m or 1h")]
     Shape(String),
+    /// Longer than any accepted duration.
     #[error("{0:?} is longer than the longest duration, 8760h")]
     TooLong(String),
 }
 
 impl Span {
+    /// A duration of so many milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms)
     }
 
+    /// The duration in milliseconds.
     #[must_use]
     pub const fn ms(self) -> u64 {
         self.0

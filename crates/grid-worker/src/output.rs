@@ -9,9 +9,9 @@
 //!
 //! Making and removing a file costs a millisecond of CPU on ext4, many times what a short step costs. So a short output reaches the
 //! disk with the record of its end in the journal, before which a repeatable step would run again anyway. A lease that has run for
-//! [`FILE_AFTER`] gets a file: what a step printed before its worker was killed can then be shown.
+//! `FILE_AFTER` gets a file: what a step printed before its worker was killed can then be shown.
 //! Files are not synced: the result that counts carries the last bytes. At most [`OUTPUT_CAP_BYTES`] of a lease are kept, in total
-//! [`TOTAL_BYTES`] for [`KEEP_FOR`], oldest first. They never fill the disk: when it is short, old ones are removed, and then the rest
+//! `TOTAL_BYTES` for `KEEP_FOR`, oldest first. They never fill the disk: when it is short, old ones are removed, and then the rest
 //! of those being written is not kept (`space`). Either way the output itself says where it was cut.
 //! Not here: sending outputs to a controller (`logs`).
 

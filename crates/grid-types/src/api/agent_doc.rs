@@ -10,6 +10,7 @@ use crate::outcome::Outcome;
 
 /// Longest time that `POST /v1/leases` may wait, and what it waits when it is not told.
 pub const MAX_WAIT_MS: u64 = 60_000;
+/// How long `POST /v1/leases` waits if the request does not say.
 pub const DEFAULT_WAIT_MS: u64 = 20_000;
 /// Slots of an agent that names none: it works on one lease at a time.
 pub const AGENT_SLOTS: u32 = 1;
@@ -34,13 +35,21 @@ pub struct LeasesDoc {
 pub struct AgentLeaseDoc {
     /// Opaque; the same whenever the lease is given again.
     pub lease_id: String,
+    /// The job.
     pub job_id: String,
+    /// Its job epoch, to be sent back with the result.
     pub job_epoch: u32,
+    /// Epoch of the leader that gave the lease, to be sent back with the result.
     pub leader_epoch: u64,
+    /// The step.
     pub step: u32,
+    /// The attempt, from 1.
     pub attempt: u32,
+    /// The backend to use.
     pub backend: String,
+    /// The action to run.
     pub action: String,
+    /// The parameters of the action, defaults included.
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub params: BTreeMap<String, serde_json::Value>,
     /// How long it may run, such as `5m`.
@@ -53,8 +62,10 @@ pub struct AgentLeaseDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RecordedDoc {
+    /// The lease of the result.
     pub lease_id: String,
     /// As it was recorded.
     pub status: Outcome,
+    /// Epoch of the leader that recorded it.
     pub leader_epoch: u64,
 }

@@ -12,46 +12,61 @@ use crate::span::Span;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BackendDoc {
+    /// The name, as tasks use it.
     pub name: String,
+    /// What it does, in one line.
     pub help: String,
     /// Workers run it without being told to, where `needs` are installed.
     pub on_by_default: bool,
     /// Programs it needs on the machine.
     pub needs: Vec<String>,
+    /// What it can do.
     pub actions: Vec<ActionDoc>,
 }
 
+/// One action of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ActionDoc {
+    /// The name, as tasks use it.
     pub name: String,
+    /// What it does, in one line.
     pub help: String,
     /// What running it a second time means.
     pub effect: EffectClass,
     /// How long a task may take that does not say so itself.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub timeout: Span,
+    /// What it takes.
     pub params: Vec<ParamDoc>,
 }
 
+/// One parameter of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ParamDoc {
+    /// The name, as tasks use it.
     pub name: String,
+    /// What it means, in one line.
     pub help: String,
     /// `text`, `word`, `choice`, `integer`, `boolean` or `duration`.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Whether a task must have it.
     pub required: bool,
+    /// The value if a task does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     /// A regular expression that the whole of a word matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
+    /// The values of a `choice`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
+    /// Smallest `integer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<i64>,
+    /// Largest `integer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<i64>,
 }

@@ -8,19 +8,26 @@ use super::Role;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ControllerDoc {
+    /// The name of the controller.
     pub id: String,
     /// Null if it does not answer.
     pub role: Option<Role>,
     /// Whether its vote counts for a majority.
     pub voter: bool,
+    /// The leader epoch that it knows; null if it does not answer.
     pub leader_epoch: Option<u64>,
+    /// Version of its program; null if it does not answer.
     pub version: Option<String>,
     /// The newest behaviour that its program knows.
     #[serde(default)]
     pub feature_level: u32,
+    /// Where clients reach it.
     pub api_url: String,
+    /// Where workers reach it.
     pub grpc_addr: String,
+    /// Where other controllers reach it.
     pub raft_addr: String,
+    /// Its id in the membership, random and never used again.
     pub raft_id: u64,
     /// Where its log ends.
     pub last_index: Option<u64>,
@@ -36,9 +43,13 @@ pub struct ControllerDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ClusterDoc {
+    /// The id of the cluster.
     pub cluster_id: String,
+    /// The leader, if it is known.
     pub leader_id: Option<String>,
+    /// The leader epoch that the answering controller knows.
     pub leader_epoch: Option<u64>,
+    /// How many members vote.
     pub voters: u32,
     /// Voters that must agree.
     pub majority: u32,
@@ -48,6 +59,7 @@ pub struct ClusterDoc {
     /// It was restored elsewhere and refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<SupersededDoc>,
+    /// Voters and learners, by name.
     pub members: Vec<ControllerDoc>,
 }
 
@@ -55,9 +67,11 @@ pub struct ClusterDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SupersededDoc {
+    /// The higher generation.
     pub generation: u32,
     /// The worker or controller that showed it.
     pub by: String,
+    /// When it was first seen.
     pub at: String,
 }
 
@@ -68,16 +82,23 @@ pub const MAX_MEMBER_TEXT_BYTES: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JoinBody {
+    /// The name of the new controller.
     pub node_id: String,
+    /// Its id in the membership, which it chose at random.
     pub raft_id: u64,
+    /// The random id of its data folder (E3).
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub folder_id: String,
+    /// Where other controllers reach it.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub raft_addr: String,
+    /// Where clients reach it.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub api_url: String,
+    /// Where workers reach it.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub grpc_addr: String,
+    /// The newest behaviour that its program supports.
     #[cfg_attr(feature = "schema", schema(required = false))]
     pub feature_level: u32,
     /// In the place of a member of this name whose data is lost (E3).
@@ -89,6 +110,7 @@ pub struct JoinBody {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JoinedDoc {
+    /// The cluster that it belongs to now.
     pub cluster_id: String,
 }
 

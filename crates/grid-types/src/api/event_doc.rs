@@ -17,24 +17,30 @@ pub const EVENT_KINDS: &[&str] = Event::KINDS;
 pub struct EventDoc {
     /// Rises; what `Last-Event-ID` and `after` name.
     pub id: u64,
+    /// When it was recorded.
     pub at: String,
     /// Past tense: `JobStarted`, `NodeDead`.
     pub kind: String,
     /// The job, node or controller it is about.
     pub subject: String,
+    /// What happened, for a person.
     pub text: String,
+    /// The job that it is about.
     #[serde(default)]
     pub job: Option<String>,
+    /// The node that it is about.
     #[serde(default)]
     pub node: Option<String>,
     /// The nodes it is about if there are several; 20 of them are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<String>>,
+    /// The namespace of the job.
     #[serde(default)]
     pub namespace: Option<String>,
     /// Of the job, as long as it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Labels of the job, as long as it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
     /// Of the leader that recorded it.
@@ -47,9 +53,13 @@ pub struct EventDoc {
 /// Which events; what is left out is any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
+    /// One of these kinds; empty: any.
     pub kinds: Vec<String>,
+    /// About this job.
     pub job: Option<JobId>,
+    /// About this node.
     pub node: Option<String>,
+    /// Of this namespace.
     pub namespace: Option<String>,
 }
 
@@ -59,6 +69,7 @@ impl EventFilter {
         self.node.as_ref().zip(event.nodes.as_ref()).is_some_and(|(node, nodes)| nodes.contains(node))
     }
 
+    /// Whether an event passes the filter.
     #[must_use]
     pub fn matches(&self, event: &EventDoc) -> bool {
         let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;

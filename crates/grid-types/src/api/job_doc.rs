@@ -11,41 +11,56 @@ use crate::outcome::{JobStatus, Outcome, RunKind};
 /// Rows per outcome. Every word is always present, so that a script can add them up.
 pub type Counts = BTreeMap<String, u64>;
 
+/// The target of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TargetDoc {
+    /// `all`, `group`, `node`, `labels` or `any`.
     pub scope: String,
+    /// The group, the node, or the labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
+/// A job with its progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobDoc {
+    /// The id of the job.
     pub id: String,
+    /// The namespace of the job.
     pub namespace: String,
+    /// A name for people; not unique.
     #[serde(default)]
     pub name: Option<String>,
+    /// Labels of the job, to filter lists by.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// The nodes that it runs on.
     pub target: TargetDoc,
     /// Phases as submitted, defaults filled in.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub tasks: Value,
+    /// `fail-fast` or `continue`.
     pub strategy: String,
+    /// How long it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
     /// Nodes that may fail, as given or by the strategy's default.
     #[serde(default)]
     pub failure_tolerate: String,
+    /// What happens with offline nodes: `skip`, `wait` or `fail`.
     #[serde(default)]
     pub offline: String,
+    /// What an unknown outcome means: `fail` or `wait`.
     #[serde(default)]
     pub on_unknown: String,
     /// Of phases that have none of their own: a number of nodes, or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<String>,
+    /// Status of the run that is shown.
     pub status: JobStatus,
+    /// Why it has this status, for a person.
     pub reason: Option<String>,
     /// It was restored from a backup of this time and waits for a person to confirm it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,11 +76,15 @@ pub struct JobDoc {
     /// Nodes of which something was skipped because they were offline, in this run.
     #[serde(default)]
     pub skipped_offline: u64,
+    /// The controller that led when the job last changed.
     pub owner: Option<String>,
+    /// Rises whenever its outstanding work becomes invalid.
     pub job_epoch: u32,
+    /// The leader epoch in which it last changed.
     pub leader_epoch: u64,
     /// Over all steps and expected nodes.
     pub counts: Counts,
+    /// Progress of each step.
     pub steps: Vec<StepDoc>,
     /// Step → node → result; left out of lists and above 1,000 rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +95,9 @@ pub struct JobDoc {
     /// The newest 20 runs, newest first; left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<Vec<RunDoc>>,
+    /// When it was submitted.
     pub created_at: String,
+    /// When it last changed.
     pub updated_at: String,
 }
 
@@ -90,8 +111,11 @@ fn first_run() -> u32 {
 pub struct RunDoc {
     /// From 1.
     pub run: u32,
+    /// What began the run.
     pub kind: RunKind,
+    /// How it ended, or its current status.
     pub status: JobStatus,
+    /// Why it has this status, for a person.
     pub reason: Option<String>,
     /// Over all steps and expected nodes; what an earlier run has done counts as success.
     pub counts: Counts,
@@ -103,28 +127,41 @@ pub struct RunDoc {
     pub ended_at: Option<String>,
 }
 
+/// One step of a job, over all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StepDoc {
+    /// Its index, depth first.
     pub step: u32,
+    /// The phase that it belongs to.
     pub phase: u32,
+    /// The backend of its task.
     pub backend: String,
+    /// The action of its task.
     pub action: String,
+    /// Nodes by outcome.
     pub counts: Counts,
 }
 
+/// How one step ended on one node, or its current state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResultDoc {
+    /// The outcome.
     pub status: Outcome,
+    /// How long the last attempt ran, such as `2.3s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<String>,
+    /// How many attempts there were, in all runs up to the one that is shown.
     #[serde(default)]
     pub attempts: u32,
+    /// The error that the worker reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why it has this outcome, where the worker's error does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// When the last attempt started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
 }
@@ -143,6 +180,7 @@ impl JobDoc {
     }
 }
 
+/// A target as documents show it.
 #[must_use]
 pub fn target_doc(target: &Target) -> TargetDoc {
     TargetDoc { scope: target.scope().to_owned(), value: target.value() }

@@ -8,15 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::JobStatus;
 
+/// One record of a log stream.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LogDoc {
+    /// Lines that a node wrote.
     Output(LogText),
     /// Something about an output that is not part of it.
     Note(LogNote),
     /// Nothing follows: the job has ended, or everything there is was shown.
     End {
+        /// Status of the job.
         status: JobStatus,
     },
 }
@@ -25,10 +28,15 @@ pub enum LogDoc {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogText {
+    /// The step.
     pub step: u32,
+    /// The node.
     pub node: String,
+    /// The job epoch of the lease.
     pub epoch: u32,
+    /// The attempt, from 1.
     pub attempt: u32,
+    /// The execution of the attempt.
     pub run: u64,
     /// Of the first byte.
     pub offset: u64,
@@ -41,13 +49,17 @@ pub struct LogText {
     pub partial: bool,
 }
 
+/// A remark about an output.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogNote {
+    /// The step.
     pub step: u32,
+    /// The node.
     pub node: String,
     /// `away`, `back`, `again`, `tail` or `lost`.
     pub word: String,
+    /// The remark, for a person.
     pub text: String,
 }
 
@@ -56,11 +68,17 @@ pub struct LogNote {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogCursor {
+    /// The step.
     pub step: u32,
+    /// The node.
     pub node: String,
+    /// The job epoch of the lease.
     pub epoch: u32,
+    /// The attempt, from 1.
     pub attempt: u32,
+    /// The execution of the attempt.
     pub run: u64,
+    /// The first byte that was not read yet.
     pub next: u64,
 }
 
@@ -69,6 +87,7 @@ pub struct LogCursor {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogsBody {
+    /// How far each output was read; outputs that are not named are read from the beginning.
     #[serde(default)]
     pub from: Vec<LogCursor>,
 }

@@ -9,9 +9,12 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use super::Share;
 
+/// How many nodes may be in a phase at once (J2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Concurrency {
+    /// So many nodes.
     Nodes(u32),
+    /// A share of the expected nodes.
     Share(Share),
 }
 

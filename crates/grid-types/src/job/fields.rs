@@ -6,10 +6,13 @@
 /// One field.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
+    /// The name in job files.
     pub name: &'static str,
+    /// What it takes, for a person.
     pub accepts: &'static str,
     /// Empty: there is none.
     pub default: &'static str,
+    /// What it means.
     pub help: &'static str,
 }
 
@@ -17,6 +20,7 @@ const fn field(name: &'static str, accepts: &'static str, default: &'static str,
     Field { name, accepts, default, help }
 }
 
+/// The fields of a job.
 pub const JOB: &[Field; 10] = &[
     field("target", "a target", "required", "the nodes it runs on, frozen when it starts"),
     field(
@@ -93,6 +97,7 @@ pub const LEAF: &[Field; 5] = &[
     ),
 ];
 
+/// The fields of a phase.
 pub const PHASE: &[Field; 6] = &[
     field(
         "tasks",
@@ -142,6 +147,7 @@ pub const IN_PIPELINE: &[Field; 1] = &[field(
     "looks at that node: whether an earlier task of the pipeline failed there. After a failure only `on_failure` tasks run there",
 )];
 
+/// The fields of a target.
 pub const TARGET: &[Field; 2] = &[
     field("scope", "`all`, `group`, `node`, `labels`, `any`", "required", "which kind of target"),
     field(

@@ -6,10 +6,13 @@ use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
 
+/// How many nodes may fail (J1).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Tolerance {
+    /// So many nodes.
     #[n(0)]
     Nodes(#[n(0)] u32),
+    /// A share of the expected nodes.
     #[n(1)]
     Share(#[n(0)] Share),
 }
@@ -32,6 +35,7 @@ impl Tolerance {
         Self::Share(Share { millionths: WHOLE, text: "100%".to_owned() })
     }
 
+    /// Whether so many failed nodes are more than are tolerated.
     #[must_use]
     pub fn is_exceeded(&self, failed: usize, expected: usize) -> bool {
         let (failed, expected) = (failed as u128, expected as u128);
