@@ -7,10 +7,8 @@
 //! `utoipa-axum` would bind the two by type, but knows one path for a handler; here most have an alias or two, and its
 //! guard decides what a handler can answer.
 
-mod agent_body;
 mod answers;
 mod examples;
-mod job_body;
 mod operations;
 mod parameters;
 
@@ -22,11 +20,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use crate::query::Params;
-use crate::refused::Refused;
+use crate::http::query::Params;
+use crate::http::refused::Refused;
+use crate::schema::{agent_body, job_body};
 
-pub use agent_body::{LeasesBody, ResultBody};
-pub use job_body::{EpochBody, JobBody};
 use operations::{Operation, operations, schemas};
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));

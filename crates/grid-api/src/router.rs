@@ -9,10 +9,9 @@ use axum::routing::{MethodRouter, delete, get, post};
 use grid_controller::Control;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{
-    agents, backends, backup, browser, cluster, consistency, decisions, document, events, guard, introspect, jobs,
-    logs, nodes, refused, results,
-};
+use crate::document;
+use crate::http::{browser, consistency, guard, refused};
+use crate::routes::{agents, backends, backup, cluster, decisions, events, introspect, jobs, logs, nodes, results};
 
 /// The whole API over `control`.
 pub fn router<C: Control>(control: C) -> Router {

@@ -27,12 +27,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-use crate::body::BodyPatience;
-use crate::browser::Reached;
-use crate::hosts::Hosts;
+use crate::http::body::BodyPatience;
+use crate::http::browser::Reached;
+use crate::http::hosts::Hosts;
+use crate::http::streams::Streams;
+use crate::http::wire::{SocketPatience, Wire};
 use crate::router::router;
-use crate::streams::Streams;
-use crate::wire::{SocketPatience, Wire};
 
 /// Request line and headers of one request.
 const MAX_HEADER_BYTES: usize = 64 * 1024;

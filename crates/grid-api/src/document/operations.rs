@@ -12,9 +12,10 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::path::HttpMethod;
 use utoipa::{OpenApi, Path};
 
-use crate::introspect::HealthDoc;
-use crate::refused::StaleEpochDoc;
-use crate::{agents, backends, backup, cluster, decisions, document, events, introspect, jobs, logs, nodes, results};
+use crate::document;
+use crate::http::refused::StaleEpochDoc;
+use crate::routes::introspect::HealthDoc;
+use crate::routes::{agents, backends, backup, cluster, decisions, events, introspect, jobs, logs, nodes, results};
 
 /// Who may ask, as the guards of the route table have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::operations::Access;
-
-pub const JOB_ID: &str = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$";
-pub const NAME: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
+use crate::schema::{JOB_ID, NAME};
 
 /// Adds names in the path and the epoch of the request.
 pub fn complete(doc: &mut Value, access: Access, path: &str) {

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::fake::{Fake, job_body};
-use crate::body::BodyPatience;
-use crate::hosts::Hosts;
+use crate::http::body::BodyPatience;
+use crate::http::hosts::Hosts;
 use crate::serve::{Audience, Patience, serve_with};
 
 /// Far above anything that passes, so that only a hang reaches it.

@@ -17,12 +17,12 @@ use grid_types::api::{LogCursor, LogDoc, LogsBody, Role};
 use grid_types::{Attempt, NodeId, StepIndex};
 use serde_json::Value;
 
-use crate::body::{Fields, JsonBody};
-use crate::guard;
-use crate::path::{OfJob, OfOutput};
-use crate::query::Params;
-use crate::refused::Refused;
-use crate::streams::{self, Closing};
+use crate::http::body::{Fields, JsonBody};
+use crate::http::guard;
+use crate::http::path::{OfJob, OfOutput};
+use crate::http::query::Params;
+use crate::http::refused::Refused;
+use crate::http::streams::{self, Closing};
 
 /// Bytes of the whole output, once it has ended; the body holds the last of them.
 pub const HEADER_OUTPUT_TOTAL: &str = "x-grid-output-total";

@@ -8,7 +8,7 @@ use grid_types::decl::{self, BackendDecl};
 use grid_types::{Code, JobId, NodeId, StepIndex};
 use serde::Deserialize;
 
-use crate::refused::Refused;
+use crate::http::refused::Refused;
 
 /// The only namespace so far.
 pub const DEFAULT_NAMESPACE: &str = "default";

@@ -92,7 +92,7 @@ fn job() -> Value {
             "name": {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_JOB_NAME_CHARS},
             "labels": {
                 "type": ["object", "null"], "maxProperties": MAX_JOB_LABELS,
-                "additionalProperties": {"type": "string", "pattern": super::parameters::NAME},
+                "additionalProperties": {"type": "string", "pattern": super::NAME},
             },
             "leader_epoch": epoch(),
         },
@@ -111,7 +111,7 @@ fn concurrency() -> Value {
 }
 
 fn target() -> Value {
-    let name = super::parameters::NAME;
+    let name = super::NAME;
     json!({
         "description": "which nodes",
         "oneOf": [

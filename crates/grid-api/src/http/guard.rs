@@ -18,7 +18,7 @@ use grid_types::Faults;
 use grid_types::api::{HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, Role, RoleDoc};
 use tokio::sync::Semaphore;
 
-use crate::refused::Refused;
+use crate::http::refused::Refused;
 
 /// Outermost: the three headers, and the body of a refusal.
 pub async fn stamp<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {

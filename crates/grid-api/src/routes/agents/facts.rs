@@ -9,7 +9,7 @@ use grid_types::node::{LABEL_RULE, is_label};
 use grid_types::{Faults, Name};
 use serde_json::Value;
 
-use crate::body::Fields;
+use crate::http::body::Fields;
 
 pub fn read(fields: &mut Fields) -> AgentFacts {
     let hostname = format!("a text of at most {MAX_FACT_BYTES} bytes");

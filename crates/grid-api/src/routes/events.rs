@@ -19,9 +19,9 @@ use grid_controller::{Control, EventQuery};
 use grid_types::api::{EVENT_KINDS, EventDoc, EventFilter, ListDoc};
 use grid_types::{Faults, NodeId};
 
-use crate::query::{DEFAULT_LIMIT, Params};
-use crate::refused::Refused;
-use crate::streams::{self, Closing};
+use crate::http::query::{DEFAULT_LIMIT, Params};
+use crate::http::refused::Refused;
+use crate::http::streams::{self, Closing};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 /// How long a browser waits before it connects again.

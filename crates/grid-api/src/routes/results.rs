@@ -10,9 +10,9 @@ use grid_controller::{Control, ResultQuery};
 use grid_types::api::{ListDoc, OutputGroupDoc, ResultRowDoc};
 use grid_types::{NodeId, Outcome};
 
-use crate::path::{OfJob, OfStep};
-use crate::query::{DEFAULT_LIMIT, Params};
-use crate::refused::Refused;
+use crate::http::path::{OfJob, OfStep};
+use crate::http::query::{DEFAULT_LIMIT, Params};
+use crate::http::refused::Refused;
 
 /// `GET …/results?step=&status=&run=&after=&limit=`.
 #[utoipa::path(

@@ -10,8 +10,8 @@ use grid_types::Code;
 use grid_types::api::{RoleDoc, StatusDoc};
 use serde::Serialize;
 
-use crate::query::Params;
-use crate::refused::Refused;
+use crate::http::query::Params;
+use crate::http::refused::Refused;
 
 /// Answer of a health check that passed.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

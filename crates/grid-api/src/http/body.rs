@@ -21,11 +21,11 @@ use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Code, Faults};
 use serde_json::{Map, Value};
 
-use crate::arrivals::{Arrival, Arrivals};
-use crate::browser::Reached;
-use crate::guard::check_epoch;
-use crate::refused::Refused;
-use crate::strict_json;
+use crate::http::arrivals::{Arrival, Arrivals};
+use crate::http::browser::Reached;
+use crate::http::guard::check_epoch;
+use crate::http::refused::Refused;
+use crate::http::strict_json;
 
 /// Larger bodies need one of the places for large ones.
 const SMALL_BODY_BYTES: usize = 64 * 1024;

@@ -16,7 +16,7 @@ use grid_types::Code;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::refused::Refused;
+use crate::http::refused::Refused;
 
 pub const BEAT: Duration = Duration::from_secs(10);
 const AHEAD: usize = 4;

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use grid_controller::Control;
 use grid_types::Faults;
 
-use crate::refused::Refused;
+use crate::http::refused::Refused;
 
 const NAME: &str = "consistency";
 

@@ -17,9 +17,9 @@ use grid_types::api::{
     HEADER_BACKUP_TAKEN,
 };
 
-use crate::query::Params;
-use crate::refused::Refused;
-use crate::streams::{self, Closing};
+use crate::http::query::Params;
+use crate::http::refused::Refused;
+use crate::http::streams::{self, Closing};
 
 #[utoipa::path(
     get,

@@ -9,13 +9,13 @@ use grid_types::NodeId;
 use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
 use grid_types::node::NodeStatus;
 
-use crate::bare::Bare;
-use crate::body::{Fields, JsonBody};
-use crate::document::EpochBody;
-use crate::guard::Fenced;
-use crate::path::OfNode;
-use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
-use crate::refused::Refused;
+use crate::http::bare::Bare;
+use crate::http::body::{Fields, JsonBody};
+use crate::http::guard::Fenced;
+use crate::http::path::OfNode;
+use crate::http::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
+use crate::http::refused::Refused;
+use crate::schema::EpochBody;
 
 /// Canonical `GET /api/v1/nodes`.
 #[utoipa::path(

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use grid_types::Faults;
 
-use crate::refused::Refused;
+use crate::http::refused::Refused;
 
 /// Rows of a page unless the client asks for another number.
 pub const DEFAULT_LIMIT: u32 = 100;

@@ -10,11 +10,11 @@ use grid_types::Name;
 use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, MAX_MEMBER_TEXT_BYTES, RoleDoc, StepDownBody};
 use serde_json::Value;
 
-use crate::body::{Fields, JsonBody};
-use crate::document::EpochBody;
-use crate::guard::Fenced;
-use crate::query::Params;
-use crate::refused::Refused;
+use crate::http::body::{Fields, JsonBody};
+use crate::http::guard::Fenced;
+use crate::http::query::Params;
+use crate::http::refused::Refused;
+use crate::schema::EpochBody;
 
 /// `GET /api/v1/cluster`.
 #[utoipa::path(

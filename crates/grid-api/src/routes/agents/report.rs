@@ -6,8 +6,8 @@ use grid_types::limits::MAX_SPAN_MS;
 use grid_types::{Attempt, JobEpoch, JobId, LeaseId, LeaseKey, Outcome, Span, StepIndex};
 use serde_json::Value;
 
-use crate::body::Fields;
-use crate::refused::Refused;
+use crate::http::body::Fields;
+use crate::http::refused::Refused;
 
 /// Besides `leader_epoch`.
 pub const KNOWN: [&str; 10] =

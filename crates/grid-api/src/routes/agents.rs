@@ -16,12 +16,12 @@ use grid_types::limits::MAX_SLOTS;
 use grid_types::{Faults, LeaseId, NodeId, Span};
 use serde_json::Value;
 
-use crate::body::{Fields, JsonBody};
-use crate::document::{LeasesBody, ResultBody};
-use crate::guard::Fenced;
-use crate::query::Params;
-use crate::refused::Refused;
-use crate::streams::Closing;
+use crate::http::body::{Fields, JsonBody};
+use crate::http::guard::Fenced;
+use crate::http::query::Params;
+use crate::http::refused::Refused;
+use crate::http::streams::Closing;
+use crate::schema::{LeasesBody, ResultBody};
 
 /// `POST /v1/leases`: answers when there is work or something to stop, or when `wait` is over.
 #[utoipa::path(

@@ -15,13 +15,13 @@ use grid_types::limits::{MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_KEY_BYTES};
 use grid_types::{Code, Faults, JobStatus, Name};
 use serde_json::Value;
 
-use crate::bare::Bare;
-use crate::body::{Fields, JsonBody, take_epoch};
-use crate::document::{EpochBody, JobBody};
-use crate::guard::Fenced;
-use crate::path::{InNamespace, OfJob};
-use crate::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
-use crate::refused::Refused;
+use crate::http::bare::Bare;
+use crate::http::body::{Fields, JsonBody, take_epoch};
+use crate::http::guard::Fenced;
+use crate::http::path::{InNamespace, OfJob};
+use crate::http::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
+use crate::http::refused::Refused;
+use crate::schema::{EpochBody, JobBody};
 
 /// `POST …/jobs`: 201 with the job, 200 if the same key gave it before.
 #[utoipa::path(

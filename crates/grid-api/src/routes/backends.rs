@@ -6,9 +6,9 @@ use axum::Json;
 use grid_types::api::{BackendDoc, ListDoc};
 use grid_types::decl;
 
-use crate::path::OfBackend;
-use crate::query::Params;
-use crate::refused::Refused;
+use crate::http::path::OfBackend;
+use crate::http::query::Params;
+use crate::http::refused::Refused;
 
 /// `GET /api/v1/backends`: all of them, on one page.
 #[utoipa::path(

@@ -8,7 +8,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::job_body::epoch;
-use super::parameters::{JOB_ID, NAME};
+use super::{JOB_ID, NAME};
 
 /// Names the schema of a question for work. [`put_schemas`] writes it.
 pub struct LeasesBody;

@@ -22,8 +22,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use grid_types::Code;
 
-use crate::hosts::Hosts;
-use crate::refused::Refused;
+use crate::http::hosts::Hosts;
+use crate::http::refused::Refused;
 
 /// Where a request came in. An extension of the request; `serve` sets it.
 #[derive(Debug, Clone, Default)]

@@ -11,11 +11,11 @@ use grid_types::api::{ConfirmBody, JobStateDoc, Resolution, ResolveBody, ResumeB
 use grid_types::{NodeId, StepIndex};
 use serde_json::Value;
 
-use crate::body::{Fields, JsonBody};
-use crate::guard::Fenced;
-use crate::path::OfJob;
-use crate::query::Params;
-use crate::refused::Refused;
+use crate::http::body::{Fields, JsonBody};
+use crate::http::guard::Fenced;
+use crate::http::path::OfJob;
+use crate::http::query::Params;
+use crate::http::refused::Refused;
 
 /// `POST …/jobs/{id}/confirm`; the body is optional.
 #[utoipa::path(

@@ -1,0 +1,17 @@
+//! What every route shares: reading input strictly, guards of the role, refusals, hosts and origins, streams, sockets.
+//!
+//! Not here: what a route does (`routes`), the table of routes (`router`).
+
+pub mod arrivals;
+pub mod bare;
+pub mod body;
+pub mod browser;
+pub mod consistency;
+pub mod guard;
+pub mod hosts;
+pub mod path;
+pub mod query;
+pub mod refused;
+pub mod streams;
+pub mod strict_json;
+pub mod wire;
