@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::shell::cargo;
-use crate::{deny, deps, rules, size, test};
+use crate::{deny, deps, pages, rules, size, test};
 
 type Stage = (&'static str, fn() -> Result<()>);
 
@@ -19,6 +19,7 @@ const STAGES: &[Stage] = &[
     ("deps", || deps::run(&[])),
     ("deny", deny::run),
     ("rules", || rules::run(&[])),
+    ("pages", pages::run),
     ("size", size::run),
     ("doc", doc),
     ("test", || test::run(&[])),

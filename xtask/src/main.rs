@@ -14,6 +14,7 @@ mod docs;
 mod fixtures;
 mod fuzz;
 mod hostile;
+mod pages;
 mod rules;
 mod shell;
 mod size;
@@ -29,7 +30,7 @@ cargo xtask CHORE [ARGS]
                 ARGS go to `cargo test`:   cargo xtask test -p grid-core
                                            cargo xtask test -- w3_started
                                            cargo xtask test --release
-  ci            what .ci/run runs: fmt, clippy, deps, deny, rules, size, doc, test; stops at the first that fails
+  ci            what .ci/run runs: fmt, clippy, deps, deny, rules, pages, size, doc, test; stops at the first that fails
   deny          check licences, duplicates and sources of third-party crates (policy: deny.toml)
   deps          check that dependencies between crates point one way (table: xtask/src/deps.rs) and that no
                 unknown cycle is between the modules of a crate (table: xtask/src/deps/modules.rs)
@@ -39,6 +40,7 @@ cargo xtask CHORE [ARGS]
   fixtures      write fixtures/vN for this feature level, unless they are there; old ones are never touched
   fuzz [S]      feed mutated messages to the decoders of the worker and Raft ports for S seconds (600)
   hostile [S]   attack every port of a cluster under load for S seconds (300); `test` does it for 10
+  pages         check that every file that a page of the documentation names exists
   rules [RULE]  check that every protocol rule that the code names is in docs/protocol.md, or list who names one
   size          list files with more than 400 lines of production code; only warns
 
@@ -69,9 +71,10 @@ fn main() -> ExitCode {
         ("fixtures", []) => fixtures::run(),
         ("fuzz", args @ ([] | [_])) => fuzz::run(args.first().map(String::as_str)),
         ("hostile", args @ ([] | [_])) => hostile::run(args.first().map(String::as_str)),
+        ("pages", []) => pages::run(),
         ("rules", args) => rules::run(args),
         ("size", []) => size::run(),
-        ("ci" | "deny" | "docs" | "fixtures" | "size", [extra, ..]) => {
+        ("ci" | "deny" | "docs" | "fixtures" | "pages" | "size", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }
