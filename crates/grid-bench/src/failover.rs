@@ -17,7 +17,8 @@ use crate::args::FailoverArgs;
 use crate::cluster::Cluster;
 use crate::load::{Action, barriers};
 use crate::quantiles::Times;
-use crate::report::{Found, Report, Row, Setup};
+use crate::report::Report;
+use crate::row::{Found, Row, Setup};
 use crate::swarm::Swarm;
 
 const CONTROLLERS: u32 = 3;

@@ -21,7 +21,8 @@ use crate::load::{Action, Load, barriers, pipeline};
 use crate::process::Process;
 use crate::procfs::{cpu_seconds, disk_bytes, float, rss_kib};
 use crate::quantiles::Times;
-use crate::report::{Found, Report, Row, Setup};
+use crate::report::Report;
+use crate::row::{Found, Row, Setup};
 use crate::swarm::Swarm;
 
 /// Rounds whose time does not count: first allocations, first pages.

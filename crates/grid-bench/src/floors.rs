@@ -3,10 +3,7 @@
 //! Only of cases that were measured as the floor says it: 10,000 workers, 1,000 sessions, 64 clients. A miss is a line
 //! that says so, never an exit code: a machine that does other work would make it a lottery.
 
-use crate::report::Row;
-
-/// The case of `grid bench worker` with a floor.
-pub const IN_PROCESS: &str = "in-process steps";
+use crate::row::{IN_PROCESS, Row};
 
 struct Floor {
     what: &'static str,
@@ -60,7 +57,7 @@ pub fn table(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::table;
-    use crate::report::{Found, Row, Setup};
+    use crate::row::{Found, Row, Setup};
 
     #[test]
     fn a_floor_is_judged_by_the_case_it_is_about() {

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use crate::args::{Effects, Fabric, FanoutArgs, GrowthArgs};
 use crate::fanout;
-use crate::report::{Found, Report, Row, Setup};
+use crate::report::Report;
+use crate::row::{Found, Row, Setup};
 
 const WORKERS: [u32; 4] = [1_000, 2_000, 5_000, 10_000];
 const JOBS: [u32; 3] = [1, 10, 100];

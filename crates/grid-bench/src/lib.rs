@@ -30,9 +30,11 @@ mod procfs;
 mod quantiles;
 mod report;
 mod restart;
+mod row;
 mod say;
 mod submit;
 mod swarm;
+mod swarm_counts;
 mod swarm_peer;
 mod worker;
 

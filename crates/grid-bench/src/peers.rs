@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use crate::args::{Effects, Fabric, FanoutArgs, PeersArgs};
 use crate::fanout;
 use crate::quantiles::Times;
-use crate::report::{Found, Report, Row, Setup};
+use crate::report::Report;
+use crate::row::{Found, Row, Setup};
 
 mod ansible;
 mod salt;

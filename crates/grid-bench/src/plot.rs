@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::Row;
+use crate::row::Row;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 400.0;
@@ -78,7 +78,7 @@ impl Axis {
 #[cfg(test)]
 mod tests {
     use super::growth;
-    use crate::report::{Found, Row, Setup};
+    use crate::row::{Found, Row, Setup};
 
     #[test]
     fn two_points_make_a_plot_and_one_does_not() {

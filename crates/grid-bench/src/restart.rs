@@ -14,7 +14,8 @@ use crate::http_client::Connection;
 use crate::load::{Action, Load, pipeline};
 use crate::procfs::{cpu_seconds, float, rss_kib};
 use crate::quantiles::Times;
-use crate::report::{Found, Report, Row, Setup};
+use crate::report::Report;
+use crate::row::{Found, Row, Setup};
 use crate::swarm::Swarm;
 
 const WORKERS: u32 = 1_000;

@@ -15,7 +15,8 @@ use crate::http_client::Connection;
 use crate::process::Process;
 use crate::procfs::cpu_seconds;
 use crate::quantiles::Times;
-use crate::report::{Found, Report, Row, Setup};
+use crate::report::Report;
+use crate::row::{Found, Row, Setup};
 use crate::swarm::Swarm;
 
 const WORKERS: u32 = 16;

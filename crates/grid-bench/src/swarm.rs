@@ -10,15 +10,14 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow};
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::args::SwarmArgs;
 use crate::process::Process;
+use crate::swarm_counts::{Counters, Counts};
 use crate::swarm_peer::{Directory, Peer};
 
 /// Sessions of one process: well within the files that a process may open.
@@ -27,42 +26,6 @@ const PER_PROCESS: u32 = 5_000;
 const OTHER_FILES: u64 = 256;
 /// Registrations under way in one process.
 const AT_ONCE: usize = 128;
-
-/// What all sessions have seen so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    pub sessions: u64,
-    /// Leases run: each once, whatever was offered again.
-    pub runs: u64,
-    /// Results that the leader has said it committed.
-    pub committed: u64,
-    /// Results that it did not need any more.
-    pub superseded: u64,
-    /// Offers of leases that had run already.
-    pub offered_again: u64,
-}
-
-#[derive(Debug, Default)]
-pub struct Counters {
-    pub sessions: AtomicU64,
-    pub runs: AtomicU64,
-    pub committed: AtomicU64,
-    pub superseded: AtomicU64,
-    pub offered_again: AtomicU64,
-}
-
-impl Counters {
-    fn read(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            sessions: read(&self.sessions),
-            runs: read(&self.runs),
-            committed: read(&self.committed),
-            superseded: read(&self.superseded),
-            offered_again: read(&self.offered_again),
-        }
-    }
-}
 
 /// The processes of a swarm, as the benchmark sees them.
 pub struct Swarm {

@@ -18,7 +18,7 @@ use grid_types::LeaseKey;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::swarm::Counters;
+use crate::swarm_counts::Counters;
 
 /// More leases at once than any benchmark has jobs.
 const SLOTS: u32 = 1_024;

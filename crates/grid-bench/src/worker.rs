@@ -11,12 +11,12 @@ use serde_json::json;
 
 use crate::args::WorkerBenchArgs;
 use crate::cluster::Cluster;
-use crate::floors::IN_PROCESS;
 use crate::load::{Action, Load, pipeline};
 use crate::process::Process;
 use crate::procfs::{cpu_seconds, float, rss_kib};
 use crate::quantiles::Times;
-use crate::report::{Found, Report, Row, Setup};
+use crate::report::Report;
+use crate::row::{Found, IN_PROCESS, Row, Setup};
 
 /// After this it has nothing left to do but to beat.
 const SETTLE: Duration = Duration::from_secs(1);

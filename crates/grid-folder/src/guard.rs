@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files::make_dir;
 use crate::mount;
+use crate::shell::quoted;
 
 /// The folder, at any depth, whose content is not looked at: the working folders of tasks.
 pub const TASKS: &str = "work";
@@ -301,14 +302,4 @@ fn warn_of_neighbours(folder: &Path) {
         };
         tracing::warn!("{}: {who} may change {}, and so replace this data folder", folder.display(), above.display());
     }
-}
-
-/// As one word of a shell.
-pub(crate) fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
-    if !text.starts_with('-') && text.chars().all(plain) {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -17,6 +17,7 @@ mod guard;
 mod lock;
 mod mount;
 mod removal;
+mod shell;
 #[cfg(test)]
 mod tests;
 

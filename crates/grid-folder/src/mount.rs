@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::guard::quoted;
+use crate::shell::quoted;
 
 const SET_GROUP_ID: u32 = 0o2000;
 

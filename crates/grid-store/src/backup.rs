@@ -23,9 +23,9 @@ use rusqlite::Connection;
 use crate::error::{Fault, StoreError};
 use crate::files;
 use crate::held::HeldStore;
+use crate::position::Position;
 use crate::read::Reader;
 use crate::schema;
-use crate::store::Position;
 
 pub(crate) const MAGIC: &[u8; 8] = b"GRIDBKUP";
 pub const BACKUP_VERSION: u32 = 1;

@@ -11,9 +11,8 @@ use grid_types::job::{JobSpec, Phase};
 use grid_types::{NodeOrd, StepIndex};
 use rusqlite::{CachedStatement, Connection, params};
 
+use crate::codec::{blob, key};
 use crate::error::Fault;
-use crate::load::blob;
-use crate::write::key;
 
 /// Whether a result closes the row of its cell.
 pub(crate) fn closed_by_results(phase: Option<&Phase>) -> bool {

@@ -13,28 +13,32 @@
 mod backup;
 mod cells;
 mod checkpoint;
+mod codec;
 mod error;
 mod files;
 mod held;
 mod load;
 mod outputs;
 mod pool;
+mod position;
 mod read;
 mod restorable;
 mod runs;
 mod schema;
 mod seal;
 mod store;
+mod time;
 mod write;
 
 pub use backup::{BACKUP_VERSION, BackupInfo, Written as WrittenBackup};
 pub use error::StoreError;
 pub use held::HeldStore;
 pub use load::Stored;
+pub use position::Position;
 pub use read::{
     JobFilter, LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput, Totals, fresh_job,
-    time_text,
 };
 pub use restorable::{peek, unpack};
 pub use seal::is_sealed;
-pub use store::{Position, Store, check_level};
+pub use store::{Store, check_level};
+pub use time::time_text;

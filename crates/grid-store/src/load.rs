@@ -6,8 +6,9 @@ use grid_types::{JobEpoch, JobId, JobStatus, Name, NodeOrd};
 use rusqlite::{Connection, Row};
 
 use crate::cells::StoredCells;
+use crate::codec::{blob, optional_blob};
 use crate::error::Fault;
-use crate::store::Position;
+use crate::position::Position;
 
 /// What a store holds of the live state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -97,17 +98,4 @@ fn rows<T>(conn: &Connection, sql: &str, mut read: impl FnMut(&Row<'_>) -> Resul
         found.push(read(row)?);
     }
     Ok(found)
-}
-
-pub(crate) fn blob<T: for<'b> minicbor::Decode<'b, ()>>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
-    let bytes = row.get_ref(column)?.as_blob().map_err(|e| Fault::Value(e.to_string()))?;
-    Ok(minicbor::decode(bytes)?)
-}
-
-pub(crate) fn optional_blob<T: for<'b> minicbor::Decode<'b, ()>>(
-    row: &Row<'_>,
-    column: usize,
-) -> Result<Option<T>, Fault> {
-    let bytes = row.get_ref(column)?.as_blob_or_null().map_err(|e| Fault::Value(e.to_string()))?;
-    Ok(bytes.map(minicbor::decode).transpose()?)
 }

@@ -10,10 +10,9 @@ use grid_types::{JobStatus, Outcome, Reason, RunKind};
 use minicbor::{Decode, Encode};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::codec::{blob, encoded, key, optional_blob};
 use crate::error::Fault;
-use crate::load::{blob, optional_blob};
-use crate::read::time_text;
-use crate::write::{encoded, key};
+use crate::time::time_text;
 
 /// What a list shows of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

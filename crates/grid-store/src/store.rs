@@ -20,17 +20,11 @@ use crate::files;
 use crate::held::HeldStore;
 use crate::load::{self, Stored};
 use crate::pool::Pool;
+use crate::position::Position;
 use crate::read::Reader;
 use crate::schema;
 use crate::seal;
 use crate::write::{self, Written};
-
-/// The place of one entry in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    pub term: u64,
-    pub index: u64,
-}
 
 pub struct Store {
     path: PathBuf,

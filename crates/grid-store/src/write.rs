@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use grid_core::{Cell, Changes, Job, Parts, State};
 use grid_types::{JobId, JobStatus, Name, NodeOrd, StepIndex};
-use minicbor::Encode;
 use rusqlite::{Connection, ToSql, params};
 
 use crate::cells::closed_by_results;
+use crate::codec::{encoded, key};
 use crate::error::Fault;
 use crate::outputs::RecentOutputs;
+use crate::position::Position;
 use crate::runs;
-use crate::store::Position;
 use totals::Totals;
 
 mod history;
@@ -307,13 +307,4 @@ fn write_keys(conn: &Connection, state: &State, changes: &[Changes]) -> Result<(
         }
     }
     Ok(())
-}
-
-/// Job ids leave the top bit free, for this.
-pub(crate) fn key(id: JobId) -> i64 {
-    id.0.cast_signed()
-}
-
-pub(crate) fn encoded<T: Encode<()>>(value: &T) -> Result<Vec<u8>, Fault> {
-    minicbor::to_vec(value).map_err(|e| Fault::Contradiction(format!("a value cannot be encoded: {e}")))
 }

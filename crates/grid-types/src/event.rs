@@ -11,7 +11,7 @@ use crate::node::NodeStatus;
 use crate::outcome::{JobStatus, Outcome};
 use crate::reason::Reason;
 use crate::span::Span;
-use crate::wait::{Wait, and_more};
+use crate::wait::{Wait, and_more, on_nodes};
 
 coded! {
     /// `text` takes the job that the event is about, if it is about one.
@@ -139,10 +139,6 @@ impl Event {
 }
 
 /// `1 node`, `3 nodes`
-pub(crate) fn on_nodes(nodes: u32) -> String {
-    format!("{nodes} node{}", if nodes == 1 { "" } else { "s" })
-}
-
 fn reason_text(reason: Option<&Reason>, job: Option<JobId>) -> String {
     reason.zip(job).map(|(reason, job)| reason.text(job)).unwrap_or_default()
 }

@@ -7,13 +7,13 @@ use minicbor::{Decode, Encode};
 
 use crate::coded::coded;
 use crate::decl::backend;
-use crate::event::on_nodes;
 use crate::ids::{JobId, StepIndex};
 use crate::job::{Target, Tolerance};
 use crate::name::NodeId;
 use crate::node::NodeStatus;
 use crate::outcome::Outcome;
 use crate::span::Span;
+use crate::wait::on_nodes;
 
 /// Why a lease was revoked; decides what its step becomes once the worker confirms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

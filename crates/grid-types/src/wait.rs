@@ -30,6 +30,11 @@ pub fn and_more(more: u32) -> String {
     if more == 0 { String::new() } else { format!(" (and {more} more)") }
 }
 
+/// `1 node`, `2 nodes`.
+pub(crate) fn on_nodes(nodes: u32) -> String {
+    format!("{nodes} node{}", if nodes == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::Wait;

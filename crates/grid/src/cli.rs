@@ -1,5 +1,7 @@
 //! The command line of `grid`.
 
+mod children;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -8,7 +10,7 @@ use grid_types::limits::{DEFAULT_SLOTS, MAX_CONCURRENT, MAX_NODES, MAX_PENDING, 
 use grid_types::node::{LABEL_RULE, is_label};
 use grid_types::{Name, NodeId, Span};
 
-use crate::node::Given;
+pub use children::{Given, WorkerLine, controller_line};
 
 #[derive(Parser)]
 #[command(

@@ -18,8 +18,6 @@
 mod backoff;
 mod child;
 mod controller;
-mod flags;
-mod words;
 mod worker;
 
 use std::process::ExitCode;
@@ -30,12 +28,9 @@ use grid_tasks::Tasks;
 use grid_types::NodeId;
 use tokio::sync::watch;
 
-pub use flags::{Given, controller_line};
-pub use words::{Saying, Standing, Word};
-
-use crate::cli::NodeArgs;
+use crate::cli::{NodeArgs, WorkerLine, controller_line};
 use crate::signals;
-use flags::WorkerLine;
+use crate::supervised::{Saying, Word};
 use worker::WorkerKeeper;
 
 pub async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {

@@ -2,7 +2,9 @@
 //!
 //! When stdin closes the supervisor is gone, even by kill -9, and its child ends in order: nobody would end it later, and
 //! nobody would keep the worker and the controller of a machine apart (E8).
-//! Not here: the words (`node::words`), the other side (`node`).
+//! Not here: the words (`words`), the other side (`node`).
+
+mod words;
 
 use std::time::Duration;
 
@@ -11,8 +13,9 @@ use grid_tasks::Tasks;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::sync::{mpsc, watch};
 
-use crate::node::{Saying, Standing, Word};
 use crate::say;
+
+pub use words::{Saying, Standing, Word};
 
 /// Words that wait for a controller that is still starting; a supervisor says few.
 const WAITING: usize = 64;

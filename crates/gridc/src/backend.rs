@@ -4,6 +4,7 @@ use grid_types::api::{ActionDoc, BackendDoc};
 use grid_types::{Code, decl};
 
 use crate::cli::{Format, Global};
+use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out;
 use crate::suggest::nearest;
@@ -11,14 +12,14 @@ use crate::table::{Table, facts};
 use crate::text::one_line;
 
 pub async fn list(global: &Global) -> Result<u8, Failure> {
-    let backends = crate::connect(global)?.backends().await?;
+    let backends = connect(global)?.backends().await?;
     let format = global.output.unwrap_or(Format::Table);
     out::print(format, &backends, |terminal| list_text(&backends.items, terminal))?;
     Ok(0)
 }
 
 pub async fn describe(global: &Global, name: &str) -> Result<u8, Failure> {
-    let backend = match crate::connect(global)?.backend(name).await {
+    let backend = match connect(global)?.backend(name).await {
         Err(error) if error.code() == Some(Code::NotFound) => {
             let near = nearest(name, decl::builtin().iter().map(|b| b.name));
             let hint = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::cli::{BackupArgs, Format, Global};
+use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::table::facts;
@@ -37,7 +38,7 @@ struct BackupDoc<'a> {
 pub async fn backup(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
     let to = args.to.as_path();
     check(to, args.force)?;
-    let mut stream = crate::connect(global)?.backup(args.stale).await?;
+    let mut stream = connect(global)?.backup(args.stale).await?;
     let part = part_of(to)?;
     let written = receive(&mut stream, &part).await;
     let written = written.and_then(|()| publish(&part, to, args.force));

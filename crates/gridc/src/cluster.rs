@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use grid_types::api::{RoleDoc, StatusDoc};
 
 use crate::cli::{Format, Global};
+use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out;
 use crate::table::facts;
 use crate::text::one_line;
 
 pub async fn status(global: &Global) -> Result<u8, Failure> {
-    let status = crate::connect(global)?.status().await?;
+    let status = connect(global)?.status().await?;
     out::print(global.output.unwrap_or(Format::Table), &status, |_| status_text(&status))?;
     Ok(0)
 }
 
 pub async fn role(global: &Global) -> Result<u8, Failure> {
-    let role = crate::connect(global)?.role().await?;
+    let role = connect(global)?.role().await?;
     out::print(global.output.unwrap_or(Format::Table), &role, |_| facts(&role_facts(&role)))?;
     Ok(0)
 }

@@ -5,14 +5,16 @@ use grid_types::api::JobStateDoc;
 use grid_types::{Code, JobStatus, NodeId, StepIndex};
 
 use crate::cli::{Format, Global, RerunArgs, Verdict};
+use crate::connect::connect;
 use crate::failure::Failure;
-use crate::job::job_id;
+use crate::input::job_id;
+use crate::job::print_state;
 use crate::out::{self, tell};
 use crate::text::one_line;
 use crate::watch::Until;
 
 pub async fn confirm(global: &Global, id: &str, phase: Option<u32>, rerun_once: bool) -> Result<u8, Failure> {
-    let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(id)?);
+    let (client, namespace, job) = (connect(global)?, global.namespace.as_str(), job_id(id)?);
     let done = if rerun_once {
         client.release(namespace, job, true).await?
     } else {
@@ -40,7 +42,7 @@ fn tell_doubts(done: &JobStateDoc) {
 /// Each by its own word: one that has ended meanwhile does not keep the others waiting.
 pub async fn confirm_held(global: &Global, rerun_once: bool) -> Result<u8, Failure> {
     const PAGE: u32 = 1_000;
-    let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
+    let (client, namespace) = (connect(global)?, global.namespace.as_str());
     let mut held = Vec::new();
     for status in [JobStatus::Running, JobStatus::Pending] {
         let mut query = JobsQuery { status: Some(status), limit: Some(PAGE), ..JobsQuery::default() };
@@ -80,13 +82,13 @@ pub async fn resolve(
     node: &NodeId,
     verdict: Verdict,
 ) -> Result<u8, Failure> {
-    let (client, job) = (crate::connect(global)?, job_id(id)?);
+    let (client, job) = (connect(global)?, job_id(id)?);
     let done = client.resolve(global.namespace.as_str(), job, step, node.as_str(), verdict.into()).await?;
     print_state(global, &done)
 }
 
 pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Result<u8, Failure> {
-    let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(&args.id)?);
+    let (client, namespace, job) = (connect(global)?, global.namespace.as_str(), job_id(&args.id)?);
     let done = if failed_only {
         client.retry(namespace, job, args.rerun_once).await?
     } else {
@@ -104,14 +106,8 @@ pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Res
 }
 
 pub async fn why(global: &Global, id: &str) -> Result<u8, Failure> {
-    let (client, job) = (crate::connect(global)?, job_id(id)?);
+    let (client, job) = (connect(global)?, job_id(id)?);
     let doc = client.why(global.namespace.as_str(), job).await?;
     out::print(global.output.unwrap_or(Format::Table), &doc, |_| format!("{}\n", one_line(&doc.why)))?;
-    Ok(0)
-}
-
-/// How the job stands after what was asked of it.
-pub fn print_state(global: &Global, doc: &JobStateDoc) -> Result<u8, Failure> {
-    out::print(global.output.unwrap_or(Format::Table), doc, |_| format!("{} {}\n", one_line(&doc.id), doc.status))?;
     Ok(0)
 }

@@ -4,6 +4,7 @@ use grid_client::EventsQuery;
 use grid_types::api::{EventDoc, ListDoc};
 
 use crate::cli::{EventsArgs, Format, Global};
+use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::outage::Outage;
@@ -13,7 +14,7 @@ use crate::text::one_line;
 const DEFAULT_LIMIT: u32 = 100;
 
 pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
-    let client = crate::connect(global)?;
+    let client = connect(global)?;
     let format = global.output.unwrap_or(Format::Table);
     let query = EventsQuery {
         kinds: args.kinds.clone(),

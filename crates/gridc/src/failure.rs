@@ -6,8 +6,6 @@ use grid_types::api::FaultDoc;
 use grid_types::visible::visible;
 use grid_types::{JobId, NodeId, Span};
 
-use crate::out;
-use crate::safe::Safe;
 use crate::text::{long_line, number, one_line};
 
 /// What was asked for is done, and stdout did not take the answer: no other code may say so. EX_IOERR of sysexits.h.
@@ -55,13 +53,8 @@ impl Failure {
         }
     }
 
-    /// Tells it on stderr and returns the exit code.
-    pub fn report(&self) -> u8 {
-        out::warn(&Safe::lines(&self.lines()));
-        self.exit_code()
-    }
-
-    fn lines(&self) -> String {
+    /// The message with its faults and hint, for stderr.
+    pub fn lines(&self) -> String {
         let (message, faults) = match self {
             Self::Usage { message, .. } => (message.clone(), &[][..]),
             Self::Invalid { what, faults } => (format!("{what} is not valid"), &faults[..]),

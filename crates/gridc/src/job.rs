@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use grid_client::{Client, Error, JobsQuery, ResultsQuery};
-use grid_types::api::{JobDoc, ListDoc, ResultRowDoc};
+use grid_types::api::{JobDoc, JobStateDoc, ListDoc, ResultRowDoc};
 use grid_types::{JobId, JobStatus, Outcome, Span};
 
 use crate::cli::{Format, Global, StatusWord};
-use crate::decide::print_state;
+use crate::connect::connect;
 use crate::failure::{Failure, UNWRITTEN};
+use crate::input::{each_once, job_id};
 use crate::out::{self, tell};
 use crate::table::{Table, facts};
 use crate::text::{count, counts_line, message, one_line, progress, target};
@@ -19,7 +20,7 @@ const MAX_SHOWN: usize = 50;
 const PAGE: u32 = 1_000;
 
 pub async fn status(global: &Global, id: &str, run: Option<u32>) -> Result<u8, Failure> {
-    let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(id)?);
+    let (client, namespace, job) = (connect(global)?, global.namespace.as_str(), job_id(id)?);
     let doc = client.job_in(namespace, job, run).await?;
     print_status(&client, global.output.unwrap_or(Format::Table), namespace, job, &doc).await
 }
@@ -44,7 +45,7 @@ async fn print_status(
 }
 
 pub async fn get(global: &Global, id: &str, run: Option<u32>) -> Result<u8, Failure> {
-    let (client, namespace, job) = (crate::connect(global)?, global.namespace.as_str(), job_id(id)?);
+    let (client, namespace, job) = (connect(global)?, global.namespace.as_str(), job_id(id)?);
     let mut doc = client.job_in(namespace, job, run).await?;
     let format = global.output.unwrap_or(Format::Json);
     if format == Format::Table {
@@ -68,7 +69,7 @@ pub async fn list(
     let label = labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
     let label = Some(label).filter(|label| !label.is_empty());
     let is_filtered = status.is_some() || name.is_some() || label.is_some();
-    let (client, namespace) = (crate::connect(global)?, global.namespace.as_str());
+    let (client, namespace) = (connect(global)?, global.namespace.as_str());
     let mut jobs: ListDoc<JobDoc> = ListDoc { items: Vec::new(), next: None };
     loop {
         let left = limit.saturating_sub(u32::try_from(jobs.items.len()).unwrap_or(u32::MAX));
@@ -102,31 +103,23 @@ pub async fn list(
 }
 
 pub async fn cancel(global: &Global, id: &str) -> Result<u8, Failure> {
-    let (client, job) = (crate::connect(global)?, job_id(id)?);
+    let (client, job) = (connect(global)?, job_id(id)?);
     print_state(global, &client.cancel(global.namespace.as_str(), job).await?)
+}
+
+/// Prints the status of a job after a decision about it.
+pub fn print_state(global: &Global, doc: &JobStateDoc) -> Result<u8, Failure> {
+    out::print(global.output.unwrap_or(Format::Table), doc, |_| format!("{} {}\n", one_line(&doc.id), doc.status))?;
+    Ok(0)
 }
 
 /// Everything of it has ended then, one way or another: that is what was asked for.
 pub async fn cancel_and_wait(global: &Global, id: &str, limit: Option<Span>) -> Result<u8, Failure> {
-    let (client, job) = (crate::connect(global)?, job_id(id)?);
+    let (client, job) = (connect(global)?, job_id(id)?);
     client.cancel(global.namespace.as_str(), job).await?;
     let doc = client.job(global.namespace.as_str(), job).await?;
     let code = crate::run::stay(&client, global, doc, job, Until::Quiet, limit).await?;
     Ok(if code == UNWRITTEN { code } else { 0 })
-}
-
-/// Of a label that is given twice the last one would count in silence.
-pub fn each_once(labels: &[(String, String)]) -> Result<(), Failure> {
-    let twice = labels.iter().enumerate().find(|(at, (key, _))| labels[..*at].iter().any(|(before, _)| before == key));
-    match twice {
-        Some((_, (key, _))) => Err(Failure::usage(format!("the label {key:?} is given twice"), None)),
-        None => Ok(()),
-    }
-}
-
-/// What cannot be an id names no job: that is "not found", not a fault of the command line.
-pub fn job_id(text: &str) -> Result<JobId, Failure> {
-    text.parse().map_err(|e| Failure::NotFound(format!("no such job: {e}")))
 }
 
 async fn every_result(

@@ -17,11 +17,13 @@ mod backup;
 mod cli;
 mod cluster;
 mod completion;
+mod connect;
 mod decide;
 mod events;
 mod failure;
 mod fit;
 mod hint;
+mod input;
 mod job;
 mod jobfile;
 mod live;
@@ -48,10 +50,9 @@ use std::ffi::OsString;
 
 use clap::builder::Resettable::Reset;
 use clap::{CommandFactory, FromArgMatches};
-use grid_client::{Client, Options};
 use grid_types::StepIndex;
 
-use cli::{BackendVerb, Cli, ClusterVerb, Global, JobVerb, MemberVerb, NodeVerb, Verb};
+use cli::{BackendVerb, Cli, ClusterVerb, JobVerb, MemberVerb, NodeVerb, Verb};
 use failure::Failure;
 
 pub use live::{LiveView, live_view};
@@ -69,13 +70,15 @@ pub fn main(argv: Vec<OsString>) -> u8 {
     let matches = match Cli::command().try_get_matches_from(&argv) {
         Ok(matches) => matches,
         // Help and version come this way too, with code 0 and on stdout.
-        Err(error) => return out::usage(&without_environment(error, &argv)).unwrap_or_else(|failure| failure.report()),
+        Err(error) => {
+            return out::usage(&without_environment(error, &argv)).unwrap_or_else(|failure| out::report(&failure));
+        }
     };
     let done = match Cli::from_arg_matches(&matches) {
         Ok(cli) => begin(cli),
         Err(error) => out::usage(&error),
     };
-    done.unwrap_or_else(|failure| failure.report())
+    done.unwrap_or_else(|failure| out::report(&failure))
 }
 
 /// The same fault of the command line as it is without the environment: clap's usage lines show options that were found there
@@ -104,7 +107,7 @@ fn begin(cli: Cli) -> Result<u8, Failure> {
         };
         let (Err(failure), Some(named)) = (&done, named) else { return done };
         // Told here, in the order of an error: what failed, then what may have been meant.
-        let code = failure.report();
+        let code = out::report(failure);
         if let Some(near) = hint::meant(&global, &named, failure).await {
             out::tell(&format!("hint: did you mean {near}?"));
         }
@@ -154,9 +157,4 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Overview(ClusterVerb::Role) => cluster::role(global).await,
         Verb::Overview(ClusterVerb::Controllers) => members::list(global).await,
     }
-}
-
-fn connect(global: &Global) -> Result<Client, Failure> {
-    let options = Options { patience: std::time::Duration::from_millis(global.patience.ms()) };
-    Ok(Client::new(global.server.0.clone(), options)?.with_token(global.token.clone()))
 }

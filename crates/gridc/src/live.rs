@@ -8,9 +8,11 @@ mod screen;
 
 use std::time::Duration;
 
+use grid_types::Outcome;
 use grid_types::api::JobDoc;
 
 use crate::out::{self, Sink};
+use crate::text::count;
 use lines::Lines;
 use screen::Screen;
 
@@ -33,6 +35,11 @@ pub struct Running {
     pub node: String,
     pub step: u32,
     pub for_long: Duration,
+}
+
+/// Whether the job has ended and nothing of it runs any more.
+pub fn is_quiet(doc: &JobDoc) -> bool {
+    doc.status.is_ended() && count(&doc.counts, Outcome::Running) == 0
 }
 
 /// Shows a job while somebody waits for it.

@@ -10,8 +10,9 @@ use grid_types::api::{JobDoc, LogDoc};
 use grid_types::{JobId, StepIndex};
 
 use crate::cli::{Format, Global, LogsArgs};
+use crate::connect::connect;
 use crate::failure::Failure;
-use crate::job::job_id;
+use crate::input::job_id;
 use crate::out::{self, tell};
 use crate::outage::Outage;
 use crate::text::one_line;
@@ -19,7 +20,7 @@ use crate::watch::Until;
 use printer::Printer;
 
 pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
-    let (client, job) = (crate::connect(global)?, job_id(&args.id)?);
+    let (client, job) = (connect(global)?, job_id(&args.id)?);
     let doc = client.job_in(global.namespace.as_str(), job, args.run).await?;
     let step = args.step.map(StepIndex);
     if let Some(step) = args.step.filter(|step| !doc.steps.iter().any(|known| known.step == *step)) {

@@ -3,39 +3,40 @@
 use grid_types::api::{ClusterDoc, ControllerDoc, SupersededDoc};
 
 use crate::cli::{Format, Global};
+use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out;
 use crate::table::{Table, facts};
 use crate::text::one_line;
 
 pub async fn list(global: &Global) -> Result<u8, Failure> {
-    let members = crate::connect(global)?.cluster().await?.members;
+    let members = connect(global)?.cluster().await?.members;
     out::print(global.output.unwrap_or(Format::Table), &members, |terminal| table(&members).render(terminal))?;
     Ok(0)
 }
 
 pub async fn status(global: &Global) -> Result<u8, Failure> {
-    show(global, &crate::connect(global)?.cluster().await?)
+    show(global, &connect(global)?.cluster().await?)
 }
 
 pub async fn remove(global: &Global, id: &str) -> Result<u8, Failure> {
-    show(global, &crate::connect(global)?.remove_member(id).await?)
+    show(global, &connect(global)?.remove_member(id).await?)
 }
 
 pub async fn demote(global: &Global, id: &str) -> Result<u8, Failure> {
-    show(global, &crate::connect(global)?.demote_member(id).await?)
+    show(global, &connect(global)?.demote_member(id).await?)
 }
 
 pub async fn promote(global: &Global, id: &str) -> Result<u8, Failure> {
-    show(global, &crate::connect(global)?.promote_member(id).await?)
+    show(global, &connect(global)?.promote_member(id).await?)
 }
 
 pub async fn lift(global: &Global) -> Result<u8, Failure> {
-    show(global, &crate::connect(global)?.lift_superseded().await?)
+    show(global, &connect(global)?.lift_superseded().await?)
 }
 
 pub async fn step_down(global: &Global, to: Option<String>) -> Result<u8, Failure> {
-    let role = crate::connect(global)?.step_down(to).await?;
+    let role = connect(global)?.step_down(to).await?;
     let leader = || one_line(role.leader_id.as_deref().unwrap_or("not known yet"));
     out::print(global.output.unwrap_or(Format::Table), &role, |_| format!("{} leads\n", leader()))?;
     Ok(0)

@@ -6,6 +6,7 @@ use grid_types::NodeId;
 use grid_types::api::{ListDoc, NodeDoc};
 
 use crate::cli::{DrainArgs, Format, Global};
+use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::outage::Outage;
@@ -17,7 +18,7 @@ const POLL: Duration = Duration::from_millis(250);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 pub async fn list(global: &Global) -> Result<u8, Failure> {
-    let client = crate::connect(global)?;
+    let client = connect(global)?;
     let mut nodes: ListDoc<NodeDoc> = ListDoc { items: Vec::new(), next: None };
     loop {
         let page = client.nodes(nodes.next.as_deref(), Some(PAGE)).await?;
@@ -38,13 +39,13 @@ pub async fn list(global: &Global) -> Result<u8, Failure> {
 
 pub async fn info(global: &Global, id: &str) -> Result<u8, Failure> {
     let id = node_id(id)?;
-    let node = crate::connect(global)?.node(id.as_str()).await?;
+    let node = connect(global)?.node(id.as_str()).await?;
     out::print(global.output.unwrap_or(Format::Table), &node, |_| info_text(&node))?;
     Ok(0)
 }
 
 pub async fn drain(global: &Global, args: &DrainArgs) -> Result<u8, Failure> {
-    let (client, id) = (crate::connect(global)?, node_id(&args.id)?);
+    let (client, id) = (connect(global)?, node_id(&args.id)?);
     let mut node = if args.undo { client.undrain(id.as_str()).await? } else { client.drain(id.as_str()).await? };
     let begun = Instant::now();
     let outage = Outage::new(Some(&format!("{id} stays drained")));
@@ -84,7 +85,7 @@ pub async fn drain(global: &Global, args: &DrainArgs) -> Result<u8, Failure> {
 
 pub async fn remove(global: &Global, id: &str, force: bool) -> Result<u8, Failure> {
     let id = node_id(id)?;
-    let done = crate::connect(global)?.remove_node(id.as_str(), force).await?;
+    let done = connect(global)?.remove_node(id.as_str(), force).await?;
     out::print(global.output.unwrap_or(Format::Table), &done, |_| format!("{id} {}\n", one_line(&done.status)))?;
     Ok(0)
 }

@@ -17,8 +17,8 @@ use crate::safe::Safe;
 /// Prints a document as JSON or YAML, or `table` of it.
 pub fn print(format: Format, document: &impl Serialize, table: impl FnOnce(bool) -> String) -> Result<(), Failure> {
     let text = match format {
-        Format::Json => Safe::json_pretty(document)?,
-        Format::Yaml => Safe::yaml(document)?,
+        Format::Json => Safe::json_pretty(document).map_err(Failure::Output)?,
+        Format::Yaml => Safe::yaml(document).map_err(Failure::Output)?,
         Format::Table => Safe::lines(&table(is_terminal())),
     };
     write(&text).map(drop)
@@ -27,10 +27,10 @@ pub fn print(format: Format, document: &impl Serialize, table: impl FnOnce(bool)
 /// One of many documents: a line of JSON, a document of YAML, or its line of a table.
 pub fn record(format: Format, document: &impl Serialize, line: impl FnOnce() -> Safe) -> Result<bool, Failure> {
     let text = match format {
-        Format::Json => Safe::json(document)?,
+        Format::Json => Safe::json(document).map_err(Failure::Output)?,
         Format::Yaml => {
             let mut text = Safe::lines("---\n");
-            text.push(&Safe::yaml(document)?);
+            text.push(&Safe::yaml(document).map_err(Failure::Output)?);
             text
         }
         Format::Table => line(),
@@ -69,6 +69,12 @@ fn written(done: io::Result<()>) -> Result<bool, Failure> {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         done => done.map(|()| true).map_err(Failure::Output),
     }
+}
+
+/// Prints a failure on stderr and returns the exit code.
+pub fn report(failure: &Failure) -> u8 {
+    warn(&Safe::lines(&failure.lines()));
+    failure.exit_code()
 }
 
 /// What clap has to say: help and version on stdout, faults of the command line on stderr.

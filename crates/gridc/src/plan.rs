@@ -6,13 +6,14 @@ use grid_types::api::PlanDoc;
 use serde_json::{Map, Value};
 
 use crate::cli::{Format, Global};
+use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out;
 use crate::text::{named, one_line, target};
 
 pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
     let body = crate::jobfile::read(file)?;
-    let doc = crate::connect(global)?.plan(global.namespace.as_str(), &body).await?;
+    let doc = connect(global)?.plan(global.namespace.as_str(), &body).await?;
     out::print(global.output.unwrap_or(Format::Table), &doc, |_| plan_text(&doc))?;
     Ok(0)
 }

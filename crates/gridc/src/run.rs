@@ -13,13 +13,15 @@ use grid_types::{JobId, JobStatus, Outcome, Span};
 use serde_json::{Value, json};
 
 use crate::cli::{Format, Global, RunArgs};
+use crate::connect::connect;
 use crate::failure::Failure;
-use crate::live::{LiveView, Look, live_view, plain_view};
+use crate::input::each_once;
+use crate::live::{LiveView, Look, is_quiet, live_view, plain_view};
 use crate::out::{self, tell, warn};
 use crate::safe::Safe;
 use crate::summary::summary;
 use crate::text::{count, one_line};
-use crate::watch::{Until, is_quiet, watch_until};
+use crate::watch::{Until, watch_until};
 
 /// Nodes that are named in one line.
 const MAX_NAMED: usize = 8;
@@ -30,7 +32,7 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         None => crate::task::document(args)?,
     };
     put_marks(&mut body, args)?;
-    let client = crate::connect(global)?;
+    let client = connect(global)?;
     let format = global.output.unwrap_or(Format::Table);
     let key = IdempotencyKey::random()?;
     let doc = client.submit_with_key(global.namespace.as_str(), &body, &key, args.plan.as_deref()).await?;
@@ -63,7 +65,7 @@ fn worse(job: u8, written: u8) -> u8 {
 
 /// `--name` and `--label` stand beside a file, too: they beat what it says.
 fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
-    crate::job::each_once(&args.labels)?;
+    each_once(&args.labels)?;
     let Some(job) = body.as_object_mut() else { return Ok(()) };
     if args.name.is_none() && args.labels.is_empty() {
         return Ok(());
@@ -109,7 +111,7 @@ async fn stay_for(
     }
     let format = global.output.unwrap_or(Format::Table);
     let printed = out::print(format, &end, |_| format!("{id} {}{}\n", end.status, offline_text(&end)));
-    let written = printed.map_or_else(|failure| failure.report(), |()| 0);
+    let written = printed.map_or_else(|failure| out::report(&failure), |()| 0);
     Ok((end, written))
 }
 
@@ -138,7 +140,7 @@ async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, args:
         );
         let written = match printed {
             Ok(_) => 0,
-            Err(unwritten @ Failure::Output(_)) => unwritten.report(),
+            Err(unwritten @ Failure::Output(_)) => out::report(&unwritten),
             Err(failure) => return Err(failure),
         };
         Ok::<_, Failure>((end?, written))

@@ -10,8 +10,6 @@ use std::io;
 use grid_types::visible::{is_unsafe, visible, visible_json, visible_lines};
 use serde::Serialize;
 
-use crate::failure::Failure;
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Safe(String);
 
@@ -51,17 +49,17 @@ impl Safe {
         Self(if rows == 0 { "\r".to_owned() } else { format!("\r\u{1b}[{rows}A") })
     }
 
-    pub fn json(document: &impl Serialize) -> Result<Self, Failure> {
+    pub fn json(document: &impl Serialize) -> io::Result<Self> {
         Self::of_json(serde_json::to_string(document))
     }
 
-    pub fn json_pretty(document: &impl Serialize) -> Result<Self, Failure> {
+    pub fn json_pretty(document: &impl Serialize) -> io::Result<Self> {
         Self::of_json(serde_json::to_string_pretty(document))
     }
 
     /// JSON is YAML, too: what YAML would show as it is gets the escapes of JSON.
-    pub fn yaml(document: &impl Serialize) -> Result<Self, Failure> {
-        let text = serde_norway::to_string(document).map_err(|e| Failure::Output(io::Error::other(e)))?;
+    pub fn yaml(document: &impl Serialize) -> io::Result<Self> {
+        let text = serde_norway::to_string(document).map_err(io::Error::other)?;
         let harmless = !text.contains(|c: char| is_unsafe(c) && c != '\n');
         if harmless { Ok(Self(text)) } else { Self::json_pretty(document) }
     }
@@ -74,8 +72,8 @@ impl Safe {
         &self.0
     }
 
-    fn of_json(text: serde_json::Result<String>) -> Result<Self, Failure> {
-        let text = text.map_err(io::Error::from).map_err(Failure::Output)?;
+    fn of_json(text: serde_json::Result<String>) -> io::Result<Self> {
+        let text = text.map_err(io::Error::from)?;
         Ok(Self(format!("{}\n", visible_json(&text))))
     }
 }

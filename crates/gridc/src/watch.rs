@@ -19,7 +19,7 @@ use grid_client::{Client, Error, ResultsQuery};
 use grid_types::api::{Counts, JobDoc, ResultRowDoc};
 use grid_types::{JobId, JobStatus, Outcome, StepIndex};
 
-use crate::live::{LiveView, Look, MAX_TOLD};
+use crate::live::{LiveView, Look, MAX_TOLD, is_quiet};
 use crate::outage::Outage;
 use crate::stall::Stall;
 use crate::text::{count, failure_line};
@@ -121,11 +121,6 @@ pub async fn watch_until(
         pause = if moved && doc.results.is_some() { FIRST_PAUSE } else { (pause * 3 / 2).min(LAST_PAUSE) };
         ticking(view, tokio::time::sleep(pause)).await;
     }
-}
-
-/// It has ended, and nothing of it runs any more.
-pub fn is_quiet(doc: &JobDoc) -> bool {
-    doc.status.is_ended() && count(&doc.counts, Outcome::Running) == 0
 }
 
 /// Lets the view know that time passes while something is awaited.

@@ -23,14 +23,7 @@ use crate::shell::workspace_root;
 /// The modules that are in a cycle today: (crate, its modules).
 #[rustfmt::skip]
 const KNOWN_CYCLES: &[(&str, &[&str])] = &[
-    ("grid", &["cli", "join", "node", "server", "supervised"]),
-    ("grid-api", &["agents", "cluster", "document", "jobs", "nodes"]),
-    ("grid-bench", &["floors", "plot", "report", "swarm", "swarm_peer"]),
-    ("grid-folder", &["guard", "mount"]),
     ("grid-raft", &["gate", "network", "peers", "rolled_back", "sender", "service", "start"]),
-    ("grid-store", &["cells", "load", "read", "runs", "store", "write"]),
-    ("grid-types", &["event", "reason"]),
-    ("gridc", &["(root)", "backend", "backup", "cluster", "decide", "events", "failure", "job", "live", "logs", "members", "node", "out", "plan", "run", "safe", "watch"]),
 ];
 
 /// Checks every crate of the workspace; returns how many crate roots were read.

@@ -11,10 +11,10 @@ use grid_types::{Event, JobId};
 use rusqlite::{Connection, Row, params};
 
 use super::budget::Budget;
-use super::time_text;
+use crate::codec::{blob, key};
 use crate::error::Fault;
-use crate::load::blob;
-use crate::write::{key, last_event};
+use crate::time::time_text;
+use crate::write::last_event;
 
 const WINDOW: u64 = 10_000;
 /// What one page may cost; a reader that wants to know of older ones asks for the next.

@@ -14,12 +14,11 @@ use rusqlite::{Connection, Row, ToSql, params};
 
 use super::budget::Budget;
 use super::roster::Roster;
-use super::time_text;
 use super::view::View;
+use crate::codec::{blob, key, optional_blob};
 use crate::error::Fault;
-use crate::load::{blob, optional_blob};
 use crate::runs;
-use crate::write::key;
+use crate::time::time_text;
 
 /// More rows than this are paged, not shown inline; more names than this are not repeated for each job of a list.
 const MOST_INLINE: usize = 1_000;

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::StoredOutput;
 use super::job::JobRow;
 use super::roster::Roster;
+use crate::codec::key;
 use crate::error::Fault;
-use crate::write::key;
 
 /// Which outputs of a job; what is left out is any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

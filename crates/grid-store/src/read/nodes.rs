@@ -10,11 +10,12 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, NodeId, NodeOrd};
 use rusqlite::{Connection, params};
 
+use super::Totals;
 use super::budget::Budget;
-use super::{Totals, time_text};
 use crate::cells::StoredCells;
+use crate::codec::blob;
 use crate::error::Fault;
-use crate::load::blob;
+use crate::time::time_text;
 
 const NODE_WORDS: [NodeStatus; 6] = [
     NodeStatus::Ready,

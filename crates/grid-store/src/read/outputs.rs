@@ -10,9 +10,9 @@ use grid_types::{JobId, NodeOrd, StepIndex};
 use rusqlite::{Connection, params};
 
 use super::job::JobRow;
+use crate::codec::key;
 use crate::error::Fault;
 use crate::outputs::OutputHash;
-use crate::write::key;
 
 /// Bounds the answer to 16 MiB or so when no two nodes print the same; each node's own output stays readable.
 const MOST_GROUPS: usize = 1_000;

@@ -10,8 +10,8 @@ use rusqlite::{Connection, params};
 
 use super::job::JobRow;
 use super::roster::Roster;
+use crate::codec::key;
 use crate::error::Fault;
-use crate::write::key;
 
 /// At most so many examples of steps that a person has to decide about.
 const EXAMPLES: usize = 20;

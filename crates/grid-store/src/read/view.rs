@@ -17,11 +17,10 @@ use grid_types::{JobId, NodeOrd, Outcome, Reason};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::job::JobRow;
-use super::time_text;
 use crate::cells::StoredCells;
+use crate::codec::{blob, key, optional_blob};
 use crate::error::Fault;
-use crate::load::{blob, optional_blob};
-use crate::write::key;
+use crate::time::time_text;
 
 pub(super) struct View<'a> {
     job: &'a JobRow,

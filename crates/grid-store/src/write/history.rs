@@ -6,7 +6,8 @@ use grid_core::{Changes, EventRow, History, ResultRow, SkipRow};
 use grid_types::JobId;
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::{Place, Written, encoded, key};
+use super::{Place, Written};
+use crate::codec::{encoded, key};
 use crate::error::Fault;
 use crate::outputs::{RecentOutputs, hash};
 

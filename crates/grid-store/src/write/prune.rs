@@ -14,8 +14,9 @@ use grid_core::Changes;
 use grid_types::JobId;
 use rusqlite::{Connection, params};
 
+use super::Written;
 use super::totals::{self, Totals};
-use super::{Written, key};
+use crate::codec::key;
 use crate::error::Fault;
 
 /// Rows of history that one batch removes.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use grid_types::{JobId, JobStatus};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::key;
+use crate::codec::key;
 use crate::error::Fault;
 use crate::load;
 

@@ -7,8 +7,8 @@ use clap::{CommandFactory, Parser};
 
 use super::keys::SECTIONS;
 use super::{parse, settings};
+use crate::cli::controller_line;
 use crate::cli::{Cli, Verb};
-use crate::node::controller_line;
 
 fn argv(line: &str) -> Vec<OsString> {
     line.split(' ').map(OsString::from).collect()

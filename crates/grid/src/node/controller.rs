@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::child::{Child, Next};
-use super::words::{Standing, Word};
 use crate::say;
+use crate::supervised::{Standing, Word};
 
 /// It hands over leadership (5 s) and closes its connections (10 s) before it ends.
 const STOP_LIMIT: Duration = Duration::from_secs(60);

@@ -22,9 +22,9 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::child::{Child, Next};
 use super::controller::Local;
-use super::flags::WorkerLine;
-use super::words::{Saying, Word};
+use crate::cli::WorkerLine;
 use crate::say;
+use crate::supervised::{Saying, Word};
 
 const SETTLED: Duration = Duration::from_secs(1);
 /// A worker that is told twice stops its processes (5 s), reports them (5 s) and leaves.

@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 use grid_types::api::JobDoc;
 
 use super::frame::{Frame, Line, Size, Tone};
-use super::{LiveView, Look, MAX_TOLD, Running};
+use super::{LiveView, Look, MAX_TOLD, Running, is_quiet};
 use crate::fit::width;
 use crate::out::{self, Sink};
 use crate::safe::Safe;
-use crate::watch::is_quiet;
 
 /// Terminals that know it show the whole frame at once; others ignore it.
 const BEGIN: &str = "\u{1b}[?2026h";

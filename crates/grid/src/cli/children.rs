@@ -1,0 +1,144 @@
+//! The command lines of the children, from the one of `grid node`.
+//!
+//! Every value goes over as it was given, by flag, variable, file or default, for whatever flags a controller has: a list kept here
+//! would forget the next new one.
+//! Not here: what the flags mean (the parent module).
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use grid_types::{NodeId, Span};
+
+use super::{NodeArgs, ServerArgs, WorkerTraits};
+
+/// The flags of a controller and of a worker that `grid node` was given, as words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Given {
+    controller: Vec<OsString>,
+    worker: Vec<OsString>,
+}
+
+impl Args for Given {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Self::default();
+        given.update_from_arg_matches(matches)?;
+        Ok(given)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let words = |command: Command| command.get_arguments().flat_map(|arg| words_of(arg, matches)).collect();
+        self.controller = words(ServerArgs::augment_args(Command::new("server")));
+        self.worker = words(WorkerTraits::augment_args(Command::new("worker")));
+        Ok(())
+    }
+}
+
+/// What the children get in their own way.
+const OWN: [&str; 2] = ["data_dir", "supervised"];
+
+fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
+    let id = arg.get_id().as_str();
+    // Of a settings file: whoever begins anew joins nobody, and as flags the two would contradict each other.
+    if id == "join" && (matches.get_flag("bootstrap") || matches.contains_id("restore")) {
+        return Vec::new();
+    }
+    let Some(flag) = arg.get_long().filter(|_| !OWN.contains(&id)).map(|long| OsString::from(format!("--{long}")))
+    else {
+        return Vec::new();
+    };
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return if matches.get_flag(id) { vec![flag] } else { Vec::new() };
+    }
+    let values: Vec<&OsStr> = matches.get_raw(id).map(Iterator::collect).unwrap_or_default();
+    // One word with its value: a value may begin with a dash.
+    let word = |value: &OsStr| [flag.as_os_str(), OsStr::new("="), value].iter().copied().collect::<OsString>();
+    match arg.get_value_delimiter() {
+        Some(delimiter) if !values.is_empty() => vec![word(&values.join(OsStr::new(&delimiter.to_string())))],
+        _ => values.into_iter().map(word).collect(),
+    }
+}
+
+/// The words after the program's name, of a controller in `data_dir`.
+pub fn controller_line(args: &NodeArgs, data_dir: &Path) -> Vec<OsString> {
+    let mut words = vec![OsString::from("server"), "--supervised".into(), "--data-dir".into(), data_dir.into()];
+    words.extend(args.given.controller.iter().cloned());
+    words
+}
+
+/// Everything but where the controller beside it serves.
+#[derive(Debug)]
+pub struct WorkerLine {
+    words: Vec<OsString>,
+    servers: Vec<String>,
+}
+
+impl WorkerLine {
+    pub fn new(args: &NodeArgs, node_id: &NodeId, data_dir: &Path) -> Self {
+        let limit: Span = args.drain_timeout;
+        let mut words: Vec<OsString> = vec!["worker".into(), "--supervised".into(), limit.to_string().into()];
+        words.extend(["--node-id".into(), node_id.to_string().into(), "--data-dir".into(), data_dir.into()]);
+        words.extend(args.given.worker.iter().cloned());
+        Self { words, servers: args.server.join.clone() }
+    }
+
+    /// The controller at `api` knows the others, as long as it runs; those it joined by serve when it does not.
+    pub fn words(&self, api: &str) -> Vec<OsString> {
+        let servers: Vec<&str> = std::iter::once(api).chain(self.servers.iter().map(String::as_str)).collect();
+        let mut words = self.words.clone();
+        words.extend(["--server".into(), servers.join(",").into()]);
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::{Span, WorkerLine, controller_line};
+    use crate::cli::{Cli, NodeArgs, Verb};
+
+    fn node(line: &str) -> NodeArgs {
+        match Cli::parse_from(line.split(' ')).verb {
+            Verb::Node(args) => *args,
+            _ => panic!("{line}"),
+        }
+    }
+
+    fn again(words: Vec<OsString>) -> Verb {
+        Cli::try_parse_from(std::iter::once("grid".into()).chain(words)).unwrap_or_else(|e| panic!("{e}")).verb
+    }
+
+    #[test]
+    fn what_the_node_was_given_reaches_the_child_that_it_is_for() {
+        let args = node(
+            "grid node --node-id c1 --data-dir d --join http://a:1,http://b:2 --replace --max-pending 3 --dead-after 2m \
+             --insecure --worker --groups web,db --labels k=-v --enable-backend test --enable-backend ping --slots 2",
+        );
+        let Verb::Server(server) = again(controller_line(&args, Path::new("d/controller"))) else { panic!() };
+        assert_eq!((server.node_id.as_str(), server.data_dir.as_path()), ("c1", Path::new("d/controller")));
+        assert_eq!((server.join, server.replace), (vec!["http://a:1".into(), "http://b:2".into()], true));
+        assert_eq!((server.tuning.max_pending, server.tuning.dead_after.map(Span::ms)), (3, Some(120_000)));
+        assert!(server.insecure && server.supervised && !server.bootstrap);
+        let line = WorkerLine::new(&args, &"c1-worker".parse().unwrap(), Path::new("d/worker"));
+        let Verb::Worker(worker) = again(line.words("http://c:3")) else { panic!() };
+        assert_eq!(worker.server, ["http://c:3", "http://a:1", "http://b:2"]);
+        assert_eq!(worker.node_id.unwrap().as_str(), "c1-worker");
+        assert_eq!(worker.traits.labels, [("k".to_owned(), "-v".to_owned())]);
+        assert_eq!((worker.traits.groups.len(), worker.traits.enable_backends.len(), worker.traits.slots), (2, 2, 2));
+        assert_eq!(worker.supervised.map(Span::ms), Some(30_000));
+    }
+}
