@@ -99,6 +99,9 @@ fn page() -> String {
          - A job is one of {}.\n\
          - A step on a node is one of {}: exactly one, with a reason.\n\
          - `failed`, `timed_out` and `unknown` count against `failure_tolerate`, once for each node.\n\
+         - After a restore (`grid server --restore`), a node that is offline when the job is confirmed may have run steps after the backup. A\n  \
+         once-only step that the job reaches there is therefore `unknown`, although `offline` says `skip` or `fail`; other steps are skipped or\n  \
+         failed as `offline` says. With `offline: wait` the job waits for the node. A node that drains is asked first, whatever `offline` says.\n\
          - An ended job goes on with `gridc job resume ID` (everything that is missing) or `gridc job retry ID` (only on nodes where \
          something failed).\n\
          \n## Bounds\n\n\
