@@ -60,7 +60,7 @@ fn nothing_that_reaches_a_port_hurts_a_cluster_under_load() {
     let workers = cluster::NODES.map(|node| (node, "--groups real --slots 4"));
     let mut trio = Trio::start_with("--max-concurrent 6", &workers);
     let load = Load::new(&trio);
-    load.warm_up(&trio);
+    load.warm_up(&trio, is_long);
     let watch = Watch::new(&trio, is_long);
     let targets = target::all(&mut trio);
     let only = std::env::var("GRID_HOSTILE_ONLY").unwrap_or_default();
