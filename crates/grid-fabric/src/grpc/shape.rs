@@ -22,12 +22,13 @@ pub(super) trait Shaped {
 const FLAT: Shape = Shape(&[]);
 /// One that names a lease in its first field.
 const OF_LEASE: Shape = Shape(&[(1, &FLAT)]);
-const BACKEND: Shape = Shape(&[(2, &FLAT)]);
-const LABEL: Shape = Shape(&[(1, &FLAT), (2, &FLAT)]);
-const FACTS: Shape = Shape(&[(4, &LABEL), (5, &BACKEND)]);
+/// Labels and backends: their texts are counted, and not walked as if they were messages.
+const FACTS: Shape = Shape(&[(4, &FLAT), (5, &FLAT)]);
 const JOB_JOURNAL: Shape = Shape(&[(3, &OF_LEASE)]);
 const JOURNAL: Shape = Shape(&[(3, &JOB_JOURNAL)]);
-const OFFER: Shape = Shape(&[(1, &FLAT), (5, &LABEL)]);
+/// A name and a value, which is a message.
+const PARAM: Shape = Shape(&[(2, &FLAT)]);
+const OFFER: Shape = Shape(&[(1, &FLAT), (5, &PARAM)]);
 
 impl Shaped for v1::RegisterNodeRequest {
     const SHAPE: Shape = Shape(&[(2, &FACTS)]);
@@ -101,6 +102,24 @@ mod tests {
         assert!(passes(&v1::FromWorker { session: 1, results, ..Default::default() }));
         assert!(is_sparse::<v1::FromWorker>(&[0xff; 1 << 20]), "refused by the decoder");
         assert!(is_sparse::<v1::FromWorker>(&[]));
+    }
+
+    #[test]
+    fn texts_are_not_read_as_messages() {
+        // Each of these letters, read as the key of a field, begins or ends a group.
+        let text = "ckst";
+        let value = v1::Value { kind: Some(v1::value::Kind::Text(text.repeat(64 << 10))) };
+        let params = [(text.to_owned(), value)].into();
+        let offers = vec![v1::Offer { params, ..Default::default() }];
+        assert!(passes(&v1::ToWorker { offers, ..Default::default() }));
+        let actions = vec![text.to_owned()];
+        let facts = v1::NodeFacts {
+            labels: [(text.to_owned(), text.to_owned())].into(),
+            backends: vec![v1::BackendFacts { name: text.to_owned(), actions }],
+            ..Default::default()
+        };
+        let held = vec![v1::Lease { job_id: 1, ..Default::default() }; 20_000];
+        assert!(passes(&v1::RegisterNodeRequest { facts: Some(facts), held, ..Default::default() }));
     }
 
     #[test]
