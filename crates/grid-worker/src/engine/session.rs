@@ -65,7 +65,7 @@ impl Engine {
             return self.reconnect(open.began_ms, None, now);
         }
         let (node, session, epoch) = (&self.identity.node_id, open.id, self.book.epoch());
-        self.span = tracing::info_span!("session", %node, %session, %epoch);
+        self.span = tracing::info_span!(parent: None, "session", %node, %session, %epoch);
         self.book.ask_about(&reply.ask_journal);
         self.outputs.push(Output::SetTailBytes(reply.output_tail_bytes));
         let mut first = self.book.outgoing(now, Beat::With, &self.read_tail);
