@@ -187,10 +187,10 @@ pub(crate) fn writer(path: &Path) -> Result<Connection, Fault> {
     conn.set_prepared_statement_cache_capacity(64);
     // `write::totals` does their work.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    // 16 MiB hold the hot pages: history is appended. 64 MiB: a WAL file that shrinks again after a burst.
+    // 8 MiB hold the hot pages: history is appended. 64 MiB: a WAL file that shrinks again after a burst.
     conn.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;
-         PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;",
+         PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY;",
     )?;
     Ok(conn)
 }
