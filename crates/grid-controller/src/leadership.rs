@@ -127,7 +127,7 @@ async fn propose(shared: &Arc<Shared>, raft_term: u64) -> Result<(), String> {
         api_url: settings.api_url.clone(),
         grpc_addr: settings.grpc_addr.clone(),
         quotas: settings.quotas,
-        cluster_id: shared.log.raft.card().cluster_id.clone(),
+        cluster_id: shared.log.raft.local_member().cluster_id.clone(),
         restored: shared.tenure.restored.clone(),
         feature_level: levels::common(shared).max(OLDEST_LEVEL),
     });

@@ -144,7 +144,7 @@ impl Controller {
     pub async fn serves(&self) {
         let mut leadership = self.shared.log.raft.leadership();
         loop {
-            let me = self.shared.log.raft.card().raft_id;
+            let me = self.shared.log.raft.local_member().raft_id;
             let is_voter =
                 self.shared.log.raft.roster().members.iter().any(|listed| listed.raft_id == me && listed.is_voter);
             if is_voter && self.is_ready() {

@@ -3,15 +3,15 @@
 //!
 //! | field | bound |
 //! |---|---|
-//! | header `grid-sender-bin` | 512 bytes (`sender`) |
-//! | message | Append 4 MiB, part of a snapshot 512 KiB, other requests 16 KiB, replies 256 KiB (`gate`, `peers`) |
+//! | header `grid-sender-bin` | 512 bytes (`peers::sender`) |
+//! | message | Append 4 MiB, part of a snapshot 512 KiB, other requests 16 KiB, replies 256 KiB (`peer_port::gate`, `peers`) |
 //! | term | at most [`TERM_STEP`] above one's own, never above [`MAX_TERM`] |
 //! | ballot of a request | `voted_for` is the sender; `committed` in Append and Snapshot, not in Vote |
 //! | ballot of a reply | not one that makes this member the leader |
 //! | index | at most [`INDEX_STEP`] above the end of one's own log, never above [`MAX_INDEX`] |
 //! | `previous`, `committed`, `last`, entries: term | not above the ballot's; below it for the log of a candidate |
 //! | entries | [`MAX_ENTRIES`]; their indices follow `previous` without a gap, their terms never fall; none contradicts what is applied |
-//! | floors | [`MAX_MEMBERS`], each a position as above; none counts above `committed` (`contact`) |
+//! | floors | [`MAX_MEMBERS`], each a position as above; none counts above `committed` (`peers::contact`) |
 //! | `had` of a sender | a position as above; one that is out of bounds is ignored (`rolled_back`) |
 //! | content of an entry | empty for a blank one, else [`MAX_PAYLOAD_BYTES`] |
 //! | membership | [`MAX_MEMBERSHIP_BYTES`], [`MAX_MEMBERS`] members, one or two sets of voters, each text [`MAX_TEXT_BYTES`] |
@@ -19,12 +19,12 @@
 //! | snapshot | [`MAX_SNAPSHOT_BYTES`] |
 //! | leader epoch | as restores can explain it (`epochs`) |
 //!
-//! [`TERM_STEP`]: a member is a candidate only when a majority would elect it (`candidacy`), twice a second at most. Honest terms
+//! [`TERM_STEP`]: a member is a candidate only when a majority would elect it (`member::candidacy`), twice a second at most. Honest terms
 //! differ by the elections that one member missed: 2^30 of them take 17 years, so that no absence and no empty log is too much.
 //! Each ballot that is accepted is an fsync, so that it takes years of nothing else to come from 0 to [`MAX_TERM`] in such steps.
 //! [`INDEX_STEP`]: 2^40 entries are three years of 10,000 a second.
 //! Both maxima lie far below what is stored as a signed 64-bit integer, so that no step above them can overflow.
-//! Not here: who sends (`sender`).
+//! Not here: who sends (`member::callers`).
 
 use grid_proto::peer;
 use grid_proto::refusals::Kind;

@@ -1,4 +1,4 @@
-//! What a member is told at start, and the bounds of the log.
+//! The configuration of a member, and the bounds of the log.
 //!
 //! L1: a payload stays under [`MAX_PAYLOAD_BYTES`], so that an AppendEntries
 //! request stays under 4 MiB.
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use crate::group::Member;
 
+/// L1: an AppendEntries request stays below it.
+pub const MAX_APPEND_BYTES: usize = 4 << 20;
 /// The largest payload [`crate::Raft::propose`] takes: the 2 MiB of L1 and
 /// 64 KiB for whatever the proposer wraps around them.
 pub const MAX_PAYLOAD_BYTES: usize = (2 << 20) + (64 << 10);
@@ -79,7 +81,7 @@ pub enum Start {
     Bootstrap,
     /// The folder must already belong to a group.
     Existing,
-    /// An empty folder whose [`Card`](crate::Card) a cluster has
+    /// An empty folder whose [`LocalMember`](crate::LocalMember) a cluster has
     /// accepted: waits for its leader, and never stands for election before.
     Join,
 }

@@ -1,6 +1,6 @@
 //! How openraft's types are filled in.
 //!
-//! Not here: their encoding on disk (`record`).
+//! Not here: their encoding on disk (`log::record`).
 //! Replies are type-erased, so that the Raft core is compiled once, in this
 //! crate, and not again in every crate that brings a machine.
 

@@ -3,13 +3,21 @@
 //!
 //! E3: every request names the cluster, the sender with its folder, and whom it
 //! is meant for (`sender`). A member that refuses is logged with the reason,
-//! not more than once in [`TELL_AGAIN`].
-//! Not here: what is said (`network`, `read`, `hand_over`), what is answered
-//! (`service`).
+//! not more than once in [`REPORT_AGAIN_AFTER`].
+//! Not here: what is said (`network`, `member`), what is answered
+//! (`peer_port`).
 //! Snapshots have a connection of their own: on a shared one a heartbeat would
 //! wait behind megabytes. Keep-alive is much shorter than the worker's: a
 //! connection through a healed partition may otherwise sit in TCP's
 //! retransmission for seconds while new ones would pass.
+
+pub mod contact;
+pub mod epochs;
+#[cfg(test)]
+mod fuzz;
+pub mod network;
+pub mod sender;
+pub mod wire;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,13 +33,12 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use crate::bounds::{Known, OutOfBounds};
-use crate::card::Card;
-use crate::contact::Contact;
-use crate::epochs::PlausibleEpochs;
-use crate::gate::MAX_APPEND_BYTES;
+use crate::config::MAX_APPEND_BYTES;
+use crate::data_dir::local_member::LocalMember;
 use crate::group::{Member, position_of};
-use crate::sender::{Show, epoch_in};
-use crate::wire;
+use crate::peers::contact::Contact;
+use crate::peers::epochs::PlausibleEpochs;
+use crate::peers::sender::{Show, epoch_in};
 
 /// The largest answer, to a probe, has a description of a program.
 const MAX_REPLY_BYTES: usize = 256 << 10;
@@ -39,10 +46,10 @@ pub const WINDOW_BYTES: u32 = 4 << 20;
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_000);
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(1_500);
 const CONNECT_LIMIT: Duration = Duration::from_millis(700);
-const TELL_AGAIN: Duration = Duration::from_secs(30);
-/// Anybody may ask under any id: what was told of so many is forgotten.
-const MOST_TOLD: usize = 64;
-/// A member is told of as lost after this.
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// A caller can use any id, so the record of reported members is bounded.
+const MAX_REPORTED: usize = 64;
+/// A member is reported as lost after this.
 const LOST_AFTER: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,12 +63,12 @@ pub enum Lane {
 pub struct Peers(Arc<Inner>);
 
 struct Inner {
-    me: Card,
+    me: LocalMember,
     contact: Contact,
     /// With the address each was dialled at.
     channels: Mutex<HashMap<(u64, Lane), (String, Channel)>>,
     /// Who refuses this member.
-    refusing: Told,
+    refusing: Reported,
     lost: Mutex<HashSet<u64>>,
     /// E2: the leader epoch of this member's cluster, and the highest that another one of the same cluster has shown.
     epoch: AtomicU64,
@@ -78,12 +85,12 @@ type ServerMetrics = openraft::metrics::RaftServerMetrics<u64, Member>;
 type DataMetrics = openraft::metrics::RaftDataMetrics<u64>;
 
 impl Peers {
-    pub fn new(me: Card) -> Self {
+    pub fn new(me: LocalMember) -> Self {
         Self(Arc::new(Inner {
             me,
             contact: Contact::default(),
             channels: Mutex::default(),
-            refusing: Told::default(),
+            refusing: Reported::default(),
             lost: Mutex::default(),
             epoch: AtomicU64::new(0),
             plausible: Mutex::default(),
@@ -92,7 +99,7 @@ impl Peers {
         }))
     }
 
-    pub fn me(&self) -> &Card {
+    pub fn me(&self) -> &LocalMember {
         &self.0.me
     }
 
@@ -118,7 +125,7 @@ impl Peers {
     }
 
     fn sender(&self, target: u64, target_folder: &str) -> peer::Sender {
-        let Card { raft_id, folder_id, cluster_id, .. } = self.0.me.clone();
+        let LocalMember { raft_id, folder_id, cluster_id, .. } = self.0.me.clone();
         let members = |server: &ServerMetrics| server.membership_config.log_id().as_ref().map(wire::log_id);
         let members = self.0.seen.get().and_then(|(server, _)| members(&server.borrow()));
         peer::Sender {
@@ -224,20 +231,20 @@ impl Peers {
     }
 }
 
-/// What was said of each member, and when.
+/// What was logged about each member, and when.
 #[derive(Default)]
-struct Told(Mutex<HashMap<u64, (String, Instant)>>);
+struct Reported(Mutex<HashMap<u64, (String, Instant)>>);
 
-impl Told {
+impl Reported {
     fn is_news(&self, member: u64, reason: &str) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.get(&member).is_some_and(|(before, at)| before == reason && at.elapsed() <= TELL_AGAIN) {
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.get(&member).is_some_and(|(before, at)| before == reason && at.elapsed() <= REPORT_AGAIN_AFTER) {
             return false;
         }
-        if told.len() >= MOST_TOLD {
-            told.clear();
+        if reported.len() >= MAX_REPORTED {
+            reported.clear();
         }
-        told.insert(member, (reason.to_owned(), Instant::now()));
+        reported.insert(member, (reason.to_owned(), Instant::now()));
         true
     }
 }
@@ -263,17 +270,17 @@ fn endpoint(address: &str) -> Result<Endpoint, Status> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_TOLD, Told};
+    use super::{MAX_REPORTED, Reported};
 
     #[test]
-    fn the_same_reason_is_told_once_and_another_one_at_once() {
-        let told = Told::default();
-        assert!(told.is_news(1, "another cluster"));
-        assert!((0..1_000).all(|_| !told.is_news(1, "another cluster")));
-        assert!(told.is_news(1, "another folder") && told.is_news(2, "another folder"));
+    fn the_same_reason_is_logged_once_and_another_one_at_once() {
+        let reported = Reported::default();
+        assert!(reported.is_news(1, "another cluster"));
+        assert!((0..1_000).all(|_| !reported.is_news(1, "another cluster")));
+        assert!(reported.is_news(1, "another folder") && reported.is_news(2, "another folder"));
         for stranger in 0..10_000 {
-            told.is_news(stranger, "who?");
+            reported.is_news(stranger, "who?");
         }
-        assert!(told.0.lock().unwrap().len() <= MOST_TOLD);
+        assert!(reported.0.lock().unwrap().len() <= MAX_REPORTED);
     }
 }

@@ -18,24 +18,25 @@ use openraft::error::{ClientWriteError, RaftError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::card::Card;
 use crate::config::{Config, MAX_PAYLOAD_BYTES, Start};
-use crate::epochs::PlausibleEpochs;
+use crate::data_dir::local_member::LocalMember;
 use crate::error::{ChangeError, HandOverError, OpenError, PeerPortError, ProposeError, ReadError, Stopped};
-use crate::ground::{Ground, MachineKnown};
 use crate::group::{Member, Metrics, Proposal};
 use crate::leadership::{LeaderInfo, Leadership, observe};
 use crate::machine::{LogPosition, Machine};
-use crate::membership::Roster;
-use crate::read::PeerState;
-use crate::service::serve;
-use crate::start::{Started, start};
+use crate::member::RunningMember;
+use crate::member::membership::Roster;
+use crate::member::read::PeerState;
+use crate::peer_port::service::serve;
+use crate::peers::epochs::PlausibleEpochs;
+use crate::start::checked_folder::{CheckedFolder, MachineKnown};
+use crate::start::start;
 
 /// A handle to a running member; clones share it. `R` is what its machine
 /// replies. Dropping every handle does not end the member: use
 /// [`Raft::shutdown`].
 pub struct Raft<R> {
-    pub(crate) member: Arc<Started>,
+    pub(crate) member: Arc<RunningMember>,
     leadership: watch::Receiver<Leadership>,
     reason: watch::Receiver<Option<String>>,
     reply: PhantomData<fn() -> R>,
@@ -56,13 +57,17 @@ impl<R: Send + 'static> Raft<R> {
     /// Starts a member on its data folder and brings `machine` up to date with
     /// what is known to be committed (L5). It runs on the current runtime.
     pub async fn open<M: Machine<Reply = R>>(config: Config, how: Start, machine: M) -> Result<Self, OpenError> {
-        Self::run(Ground::take(config, how, MachineKnown::SOUND)?, machine, &Tasks::default()).await
+        Self::run(CheckedFolder::open(config, how, MachineKnown::SOUND)?, machine, &Tasks::default()).await
     }
 
     /// The same on a folder that was taken before: for a machine that may have to be made anew from it.
     /// Its background tasks are started in `tasks`; they end when the member does.
-    pub async fn run<M: Machine<Reply = R>>(ground: Ground, machine: M, tasks: &Tasks) -> Result<Self, OpenError> {
-        let member = Arc::new(start(ground, machine).await?);
+    pub async fn run<M: Machine<Reply = R>>(
+        folder: CheckedFolder,
+        machine: M,
+        tasks: &Tasks,
+    ) -> Result<Self, OpenError> {
+        let member = Arc::new(start(folder, machine).await?);
         let (leadership, reason) = observe(&member.raft, tasks);
         let (elections, record, mark) = (Arc::clone(&member), Arc::clone(&member), Arc::clone(&member));
         let (removal, log) = (Arc::clone(&member), Arc::clone(&member));
@@ -80,7 +85,7 @@ impl<R: Send + 'static> Raft<R> {
     }
 
     /// Ids of member, folder and cluster.
-    pub fn card(&self) -> &Card {
+    pub fn local_member(&self) -> &LocalMember {
         self.member.peers.me()
     }
 
@@ -310,7 +315,7 @@ mod tests {
     use crate::error::ChangeError;
     use crate::file_machine::{Home, lead, propose};
     use crate::group::{Group, Member};
-    use crate::membership::Change;
+    use crate::member::membership::Change;
 
     /// What the leader of a later term would send to this member.
     fn from_another_leader(

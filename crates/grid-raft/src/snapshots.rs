@@ -18,6 +18,7 @@
 //! sequential write is cheap beside the transfer.
 
 mod description;
+pub mod persistence;
 #[cfg(test)]
 mod tests;
 
@@ -26,8 +27,8 @@ use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::data_dir::folder::{Folder, sync_dir};
 use crate::error::OpenError;
-use crate::folder::{Folder, sync_dir};
 use crate::group::{SnapshotMeta, StoredMembership, position_of};
 use crate::machine::LogPosition;
 

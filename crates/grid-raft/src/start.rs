@@ -1,97 +1,61 @@
 //! Starting a member.
 //!
 //! ```text
-//!   ground -> compare with machine -> install snapshot? -> run -> first membership? -> mark folder
+//!   checked folder -> compare with machine -> install snapshot? -> run -> first membership? -> mark folder
 //! ```
 //!
 //! L5: if the machine stands below the log's purge point, the newest snapshot
 //! is installed before anything is replayed. Nothing is repaired by guessing: a
 //! machine and a log that do not belong together are refused.
-//! Not here: taking and checking the folder (`ground`), the running member (`raft`).
-//! A lone voter is told to stand for election at once: with nobody to hear
-//! from, waiting for a timeout only delays the start.
+//! Not here: locking and checking the folder (`checked_folder`), what a member does while it runs (`member`).
+//! A lone voter starts an election at once: no other member can answer, so
+//! waiting for a timeout would only delay the start.
+
+pub mod checked_folder;
+pub mod restored;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, RwLock};
 
 use openraft::SnapshotPolicy;
 use openraft::error::{InitializeError, RaftError};
 use tokio::sync::{Mutex, watch};
 
-use crate::applier::Applier;
 use crate::config::{Config, Start};
+use crate::data_dir::folder;
 use crate::error::OpenError;
-use crate::folder::{self, Folder};
-use crate::ground::Ground;
-use crate::group::{Group, Member};
-use crate::log_store::{LogExtent, LogSize};
+use crate::group::Member;
+use crate::log::store::LogExtent;
 use crate::machine::{LogPosition, Machine};
-use crate::network::Network;
+use crate::member::RunningMember;
+use crate::member::rolled_back::Comparison;
 use crate::peers::Peers;
-use crate::persistence::Persistence;
-use crate::rolled_back::{Comparison, Missing};
-use crate::snapshots::Snapshots;
+use crate::peers::network::Network;
+use crate::snapshots::persistence::Persistence;
+use crate::start::checked_folder::CheckedFolder;
+use crate::state_machine::applier::Applier;
 use crate::state_machine::{InstallError, StateMachine};
 
-/// A member that runs.
-pub struct Started {
-    pub raft: openraft::Raft<Group>,
-    pub log_size: LogSize,
-    /// Closes when nothing of this member touches the folder any more.
-    pub released: watch::Receiver<()>,
-    pub snapshots: Snapshots,
-    /// One snapshot at a time: openraft ignores a request during another.
-    pub snapshot_turn: Mutex<()>,
-    pub folder: Folder,
-    pub peers: Peers,
-    /// What membership should say of this member.
-    pub record: Member,
-    pub lease: Duration,
-    /// One snapshot is received at a time.
-    pub receiving: Mutex<()>,
-    /// Changes of membership, one after the other.
-    pub change_turn: Mutex<()>,
-    pub handing_over: AtomicBool,
-    /// The term whose reads may be confirmed.
-    pub open_term: AtomicU64,
-    pub closing: watch::Sender<bool>,
-    pub persistence: Persistence,
-    /// It has been a voter, or was started as one: it does not join any more.
-    pub has_joined: AtomicBool,
-    /// With whom the log was compared; `None` when that is over.
-    pub comparison: std::sync::Mutex<Option<Comparison>>,
-    /// It knows from others whether its log is whole, as far as they know: before that it does not vote.
-    pub has_compared: watch::Sender<bool>,
-    /// Its log lacks what it acknowledged.
-    pub rolled_back: watch::Sender<Option<Missing>>,
-    /// It is known that the group goes on without this member.
-    pub removed: watch::Sender<bool>,
-    about: RwLock<Option<About>>,
-}
-
-/// How the program around a member describes itself, now.
-pub type About = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
-
-pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, OpenError> {
-    let settings = settings(&ground.config)?;
-    let released = ground.lock.released();
-    let root = ground.folder.root();
-    let applier = Applier::start(machine, ground.lock.clone());
+pub async fn start<M: Machine>(checked: CheckedFolder, machine: M) -> Result<RunningMember, OpenError> {
+    let settings = settings(&checked.config)?;
+    let released = checked.lock.released();
+    let root = checked.folder.root();
+    let applier = Applier::start(machine, checked.lock.clone());
     let applier = applier.map_err(OpenError::io(root, "cannot start a thread"))?;
     let closing = watch::Sender::new(false);
     let persistence = Persistence::new(closing.subscribe());
-    let state_machine = StateMachine { applier, snapshots: ground.snapshots.clone(), persistence: persistence.clone() };
-    reconcile(&ground, &state_machine).await?;
+    let state_machine =
+        StateMachine { applier, snapshots: checked.snapshots.clone(), persistence: persistence.clone() };
+    reconcile(&checked, &state_machine).await?;
     // From here on the start does without those that are damaged or older.
-    ground.snapshots.tidy(&ground.sound).map_err(OpenError::io(root, "cannot tidy the snapshots in"))?;
+    checked.snapshots.tidy(&checked.sound).map_err(OpenError::io(root, "cannot tidy the snapshots in"))?;
 
-    let Ground { config, start, card, folder, log, extent, snapshots, lock, .. } = ground;
+    let CheckedFolder { config, start, local, folder, log, extent, snapshots, lock, .. } = checked;
     // It is freed with the log and the machine.
     drop(lock);
     let log_size = log.size();
-    let peers = Peers::new(card);
+    let peers = Peers::new(local);
     let me = peers.me().clone();
     let raft = openraft::Raft::new(me.raft_id, settings, Network(peers.clone()), log, state_machine)
         .await
@@ -100,7 +64,7 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
     // `candidacy` decides from here on.
     raft.runtime_config().elect(false);
     let record = Member { folder_id: me.folder_id.clone(), ..config.member.clone() };
-    let started = Started {
+    let started = RunningMember {
         raft,
         log_size,
         released,
@@ -134,28 +98,6 @@ pub async fn start<M: Machine>(ground: Ground, machine: M) -> Result<Started, Op
     Ok(started)
 }
 
-impl Started {
-    /// What this program says of itself when other members ask.
-    pub fn about(&self) -> Vec<u8> {
-        let about = self.about.read().unwrap_or_else(PoisonError::into_inner);
-        about.as_ref().map(|about| about()).unwrap_or_default()
-    }
-
-    pub fn set_about(&self, about: About) {
-        *self.about.write().unwrap_or_else(PoisonError::into_inner) = Some(about);
-    }
-
-    /// Returns when the folder is free again.
-    pub async fn end(&self) {
-        self.closing.send_replace(true);
-        if let Err(e) = self.raft.shutdown().await {
-            tracing::error!("raft task: {e}");
-        }
-        let mut released = self.released.clone();
-        while released.changed().await.is_ok() {}
-    }
-}
-
 fn settings(config: &Config) -> Result<Arc<openraft::Config>, OpenError> {
     let settings = openraft::Config {
         cluster_name: "grid".into(),
@@ -174,18 +116,18 @@ fn settings(config: &Config) -> Result<Arc<openraft::Config>, OpenError> {
 }
 
 /// L5: brings the machine to where the log can take it further.
-async fn reconcile(ground: &Ground, state_machine: &StateMachine) -> Result<(), OpenError> {
-    let (folder, extent) = (&ground.folder, ground.extent);
+async fn reconcile(checked: &CheckedFolder, state_machine: &StateMachine) -> Result<(), OpenError> {
+    let (folder, extent) = (&checked.folder, checked.extent);
     let damaged = |e: std::io::Error| OpenError::damaged(folder.root(), e);
     let position = state_machine.applier.position().await;
     let applied = position.map_err(OpenError::Machine)?.applied;
-    let base = ground.base();
+    let base = checked.base();
     let snapshot_at = base.and_then(|snapshot| snapshot.last);
 
     // A snapshot beyond the log was received just before a crash; a machine without anything is spared the replay.
     let is_behind = applied < extent.purged || (snapshot_at > extent.last && applied < snapshot_at);
     if is_behind || (applied.is_none() && base.is_some()) {
-        let snapshot = base.ok_or_else(|| ground.no_base())?;
+        let snapshot = base.ok_or_else(|| checked.no_base())?;
         tracing::warn!("the state stands at {}: installing the snapshot at {}", shown(applied), shown(snapshot.last));
         let installed = state_machine.install(snapshot).await;
         return installed.map_err(|e| match e {
@@ -202,15 +144,15 @@ async fn reconcile(ground: &Ground, state_machine: &StateMachine) -> Result<(), 
     if applied > extent.last && applied != snapshot_at {
         return Err(mismatch(format!("it ends at {}", shown(extent.last))));
     }
-    match ground.log.term_at(machine.index).map_err(damaged)? {
+    match checked.log.term_at(machine.index).map_err(damaged)? {
         Some(term) if term != machine.term => Err(mismatch(format!("its entry {} has term {term}", machine.index))),
         _ => Ok(()),
     }
 }
 
 /// Forms the group if there is none yet, and speeds up the first election.
-async fn begin(started: &Started, start: Start, extent: LogExtent) -> Result<(), OpenError> {
-    let Started { raft, folder, peers, record, .. } = started;
+async fn begin(started: &RunningMember, start: Start, extent: LogExtent) -> Result<(), OpenError> {
+    let RunningMember { raft, folder, peers, record, .. } = started;
     let stopped = |e: &dyn std::fmt::Display| OpenError::Stopped(e.to_string());
     let raft_id = peers.me().raft_id;
     if extent.is_pristine && start == Start::Bootstrap {
@@ -237,20 +179,6 @@ async fn begin(started: &Started, start: Start, extent: LogExtent) -> Result<(),
         }
     }
     Ok(())
-}
-
-impl Started {
-    /// A joining member's folder belongs to the group with the first entry or snapshot it has taken.
-    pub async fn mark_when_it_holds_something(&self) {
-        let mut metrics = self.raft.metrics();
-        let holds = metrics.wait_for(|m| m.last_log_index.is_some() || m.running_state.is_err()).await;
-        if holds.is_ok_and(|m| m.running_state.is_ok())
-            && !folder::is_initialised(self.folder.root())
-            && let Err(e) = self.folder.mark_initialised(self.peers.me().raft_id, &self.peers.me().folder_id, None)
-        {
-            tracing::error!("{e}");
-        }
-    }
 }
 
 fn shown(position: Option<LogPosition>) -> String {

@@ -4,11 +4,13 @@
 //! published, fsynced, before openraft hears of it and purges; a received one
 //! is published before the machine installs it, so that a crash between the
 //! two is repaired at the next start (`start`).
-//! A snapshot that cannot be taken or kept is tried again (`persistence`): only the log and the state itself are worth the end of
+//! A snapshot that cannot be taken or kept is tried again (`snapshots::persistence`): only the log and the state itself are worth the end of
 //! the process (L2).
 //! Not here: the machine's thread (`applier`), the files (`snapshots`).
 //! Building a snapshot holds up `apply` only while the machine takes hold of what
 //! it will copy: writing, hashing and fsync run beside it.
+
+pub mod applier;
 
 use std::fs::File;
 use std::io;
@@ -18,14 +20,14 @@ use std::sync::Arc;
 use openraft::storage::RaftStateMachine;
 use openraft::{AnyError, Entry, EntryPayload, LogId, OptionalSend, RaftSnapshotBuilder};
 
-use crate::applier::Applier;
 use crate::group::{
     Answer, Group, SnapshotMeta, StorageError, StorageIoError, StoredMembership, log_id_of, position_of,
 };
+use crate::log::record::{decode_membership, encode_membership};
 use crate::machine::{Committed, MachineError, MachinePosition};
-use crate::persistence::Persistence;
-use crate::record::{decode_membership, encode_membership};
+use crate::snapshots::persistence::Persistence;
 use crate::snapshots::{Snapshot, Snapshots};
+use crate::state_machine::applier::Applier;
 
 #[derive(Clone)]
 pub struct StateMachine {

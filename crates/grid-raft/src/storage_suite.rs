@@ -5,16 +5,16 @@ use std::sync::Arc;
 use openraft::testing::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
-use crate::applier::Applier;
 use crate::config::Config;
+use crate::data_dir::folder::Folder;
 use crate::file_machine::FileMachine;
-use crate::folder::Folder;
 use crate::group::{Group, StorageError};
-use crate::log_store::LogStore;
-use crate::mark::Mark;
-use crate::persistence::Persistence;
+use crate::log::mark::Mark;
+use crate::log::store::LogStore;
 use crate::snapshots::Snapshots;
+use crate::snapshots::persistence::Persistence;
 use crate::state_machine::StateMachine;
+use crate::state_machine::applier::Applier;
 
 struct Builder;
 

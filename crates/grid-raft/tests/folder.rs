@@ -117,11 +117,11 @@ fn e3_a_folder_from_before_there_was_an_identity_gets_one_and_keeps_its_id() {
     home.config.cluster_id = Some("the-cluster".into());
     let identity = home.run(Start::Existing, async |raft| {
         assert_eq!(propose(&raft, "d").await.count, 4);
-        raft.card().clone()
+        raft.local_member().clone()
     });
     assert_eq!((identity.raft_id, identity.cluster_id.as_str()), (1, "the-cluster"));
     home.config.cluster_id = None;
-    let again = home.run(Start::Existing, async |raft| raft.card().clone());
+    let again = home.run(Start::Existing, async |raft| raft.local_member().clone());
     assert_eq!(again, identity);
 }
 

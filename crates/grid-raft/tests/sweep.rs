@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use file_machine::{FileMachine, Home, Receipt, block_on, propose};
-use grid_raft::{Config, Ground, MachineKnown, OpenError, Raft, Start};
+use grid_raft::{CheckedFolder, Config, MachineKnown, OpenError, Raft, Start};
 
-/// As a controller starts: what the machine had is thrown away once the ground is known to be sound.
+/// As a controller starts: what the machine had is thrown away once the folder is known to be sound.
 async fn open_anew(dir: &Path, config: Config) -> Result<Raft<Receipt>, OpenError> {
     let machine = dir.join("machine.json");
     let applied = || {
@@ -18,11 +18,11 @@ async fn open_anew(dir: &Path, config: Config) -> Result<Raft<Receipt>, OpenErro
         let content: file_machine::Content = serde_json::from_slice(&text).ok()?;
         content.applied.map(|applied| applied.index)
     };
-    let ground = Ground::take(config, Start::Existing, MachineKnown { is_sound: false, applied: &applied })?;
+    let folder = CheckedFolder::open(config, Start::Existing, MachineKnown { is_sound: false, applied: &applied })?;
     if machine.exists() {
         fs::remove_file(&machine).expect("removed");
     }
-    Raft::run(ground, FileMachine::open(&machine), &grid_tasks::Tasks::default()).await
+    Raft::run(folder, FileMachine::open(&machine), &grid_tasks::Tasks::default()).await
 }
 
 /// Several chunks, two snapshots with entries before, between and after them, and no orderly end.

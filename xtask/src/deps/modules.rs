@@ -1,8 +1,6 @@
 //! Checks that the top-level modules of a crate import each other without a cycle.
 //!
-//! `KNOWN_CYCLES` is the whole policy: the modules that are still part of a cycle, by crate. The list can only shrink: a
-//! module that is not listed must not be in a cycle, and a module that has left its cycle must leave the list.
-//! `source` reads the imports, `graph` finds the cycles.
+//! There are no exceptions. `source` reads the imports, `graph` finds the cycles.
 //!
 //! Only production code counts: what is compiled only for tests may use any module. Imports between the parts of one
 //! top-level module are its own affair.
@@ -20,21 +18,12 @@ use anyhow::{Context, Result, bail};
 use self::graph::Imports;
 use crate::shell::workspace_root;
 
-/// The modules that are in a cycle today: (crate, its modules).
-#[rustfmt::skip]
-const KNOWN_CYCLES: &[(&str, &[&str])] = &[
-    ("grid-raft", &["gate", "network", "peers", "rolled_back", "sender", "service", "start"]),
-];
-
 /// Checks every crate of the workspace; returns how many crate roots were read.
 pub fn check() -> Result<usize> {
     let crates = read_workspace()?;
-    let faults: Vec<String> = crates.iter().flat_map(|(name, imports)| faults(name, imports, known(name))).collect();
+    let faults: Vec<String> = crates.iter().flat_map(|(name, imports)| faults(name, imports)).collect();
     if !faults.is_empty() {
-        bail!(
-            "imports between top-level modules form a cycle, or KNOWN_CYCLES (xtask/src/deps/modules.rs) is out of date\n\n{}",
-            faults.join("\n\n")
-        );
+        bail!("imports between top-level modules form a cycle\n\n{}", faults.join("\n\n"));
     }
     Ok(crates.len())
 }
@@ -62,27 +51,14 @@ pub fn list(only: Option<&str>) -> Result<String> {
     }
 }
 
-fn known(krate: &str) -> &'static [&'static str] {
-    KNOWN_CYCLES.iter().find(|(name, _)| *name == krate).map_or(&[], |(_, modules)| modules)
-}
-
-/// The differences between the cycles of one crate and the list of those that are known.
-fn faults(krate: &str, imports: &Imports, known: &[&str]) -> Vec<String> {
+/// The cycles of one crate, each with an example of the imports that form it.
+fn faults(krate: &str, imports: &Imports) -> Vec<String> {
     let mut faults = Vec::new();
-    let mut cyclic = BTreeSet::new();
     for cycle in imports.cycles() {
-        let new: BTreeSet<String> = cycle.iter().filter(|module| !known.contains(&module.as_str())).cloned().collect();
-        if let Some(first) = new.first() {
-            let path = imports.shortest_cycle(first);
-            let arcs: Vec<String> = path.iter().map(|arc| format!("  {arc}")).collect();
-            faults.push(format!("{krate}: in a cycle: {}; for example\n{}", names(&new), arcs.join("\n")));
-        }
-        cyclic.extend(cycle);
-    }
-    let gone: BTreeSet<String> =
-        known.iter().filter(|module| !cyclic.contains(**module)).map(|module| (*module).to_owned()).collect();
-    if !gone.is_empty() {
-        faults.push(format!("{krate}: no longer in a cycle, remove from KNOWN_CYCLES: {}", names(&gone)));
+        let Some(first) = cycle.first() else { continue };
+        let path = imports.shortest_cycle(first);
+        let arcs: Vec<String> = path.iter().map(|arc| format!("  {arc}")).collect();
+        faults.push(format!("{krate}: in a cycle: {}; for example\n{}", names(&cycle), arcs.join("\n")));
     }
     faults
 }

@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use grid_folder::{Kind, Refused};
-use grid_raft::{Card, Member};
+use grid_raft::{LocalMember, Member};
 use grid_types::Name;
 
 use super::OpenError;
@@ -33,14 +33,14 @@ pub fn state_path(dir: &Path) -> PathBuf {
 }
 
 /// What an empty folder tells a cluster that it wants to join; the folder is this node's from now on.
-pub fn prepare_join(dir: &Path, node: &Name) -> Result<Card, OpenError> {
+pub fn prepare_join(dir: &Path, node: &Name) -> Result<LocalMember, OpenError> {
     enter(dir)?;
     check(dir, node, true)?;
-    Ok(Card::prepare(&raft_dir(dir), node.as_str())?)
+    Ok(LocalMember::prepare(&raft_dir(dir), node.as_str())?)
 }
 
 /// Records that the cluster has accepted it.
-pub fn accept_join(dir: &Path, card: Card, cluster_id: &str) -> Result<(), OpenError> {
+pub fn accept_join(dir: &Path, card: LocalMember, cluster_id: &str) -> Result<(), OpenError> {
     card.accepted_by(cluster_id, &raft_dir(dir))?;
     Ok(())
 }
@@ -53,7 +53,7 @@ pub fn has_cluster(dir: &Path) -> bool {
 
 /// Of a folder that was made before controllers had cards: the state knows it.
 pub fn cluster_id_without_card(dir: &Path) -> Option<String> {
-    match Card::read(&raft_dir(dir)) {
+    match LocalMember::read(&raft_dir(dir)) {
         Ok(None) => grid_store::peek(&state_path(dir)).ok().map(|info| info.cluster_id),
         _ => None,
     }
@@ -95,7 +95,7 @@ pub fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
     if owner.as_deref() == Some(node.as_str()) {
         return Ok(true);
     }
-    if Card::read(&raft_dir(dir)).is_ok_and(|card| card.is_some_and(|card| card.node_id == node.as_str())) {
+    if LocalMember::read(&raft_dir(dir)).is_ok_and(|card| card.is_some_and(|card| card.node_id == node.as_str())) {
         tracing::warn!("{}: the file {OWNER_FILE} was lost or damaged; it is written again", dir.display());
         write_owner(dir, node).map_err(|e| unreadable(dir, e))?;
         return Ok(true);

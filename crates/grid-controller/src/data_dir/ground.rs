@@ -12,19 +12,19 @@
 use std::path::{Path, PathBuf};
 
 use grid_core::decode_entry_at;
-use grid_raft::{Config, Ground, MachineKnown, Start};
+use grid_raft::{CheckedFolder, Config, MachineKnown, Start};
 use grid_store::{Store, Stored};
 
 use super::OpenError;
 use super::folder::{raft_dir, state_path};
 
-pub fn take(dir: &Path, config: Config, start: Start) -> Result<(Ground, Store, Stored), OpenError> {
+pub fn take(dir: &Path, config: Config, start: Start) -> Result<(CheckedFolder, Store, Stored), OpenError> {
     let state = state_path(dir);
     let level = config.member.feature_level;
     let is_sound = grid_store::is_sealed(&state)?;
     let applied = || grid_store::peek(&state).ok().map(|info| info.applied.index);
     let known = MachineKnown { is_sound, applied: &applied };
-    let ground = Ground::take(config, start, known).map_err(|e| with_way_out(dir, e))?;
+    let ground = CheckedFolder::open(config, start, known).map_err(|e| with_way_out(dir, e))?;
     if !is_sound && state.exists() {
         tracing::warn!(
             "{}: was not closed in order, or by an older grid; it is made anew from snapshot and log",

@@ -109,7 +109,7 @@ async fn found(restoring: &Restoring, unfinished: &Path) -> Result<RestoredFolde
     };
     // Its first start cannot ask the state, which is not unpacked yet.
     config.cluster_id = Some(info.cluster_id.clone());
-    grid_raft::found(&config, &copy, position(&info), restored.clone()).await?;
+    grid_raft::create_from_copy(&config, &copy, position(&info), restored.clone()).await?;
     Ok(RestoredFolder { info, restored })
 }
 

@@ -1,7 +1,7 @@
 //! L2: the leader raises the cluster's feature level once every member knows a higher one.
 //!
 //! Each member's record says what its program knows, and is updated when the program is another one
-//! (`grid-raft::announce`). Learners count, too: one that halts on a command that it does not know is of no use when it
+//! (`grid-raft::member::announce`). Learners count, too: one that halts on a command that it does not know is of no use when it
 //! is needed. Not here: what a level changes and which levels a program takes (`grid-core`), who may join (`cluster`).
 //! A member that is downgraded afterwards refuses its data folder: no level is ever lowered.
 

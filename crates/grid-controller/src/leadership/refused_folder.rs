@@ -47,7 +47,8 @@ pub async fn hand_over_leadership(shared: Arc<Shared>) {
             .filter(|listed| listed.is_voter)
             .map(|listed| listed.raft_id)
             .collect();
-        let Some(to) = successor(&shared.log.raft.states().await, &voters, shared.log.raft.card().raft_id) else {
+        let Some(to) = successor(&shared.log.raft.states().await, &voters, shared.log.raft.local_member().raft_id)
+        else {
             continue;
         };
         since = None;

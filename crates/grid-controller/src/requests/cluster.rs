@@ -32,7 +32,7 @@ impl Controller {
         // One lock of the state after the other.
         let superseded = superseded::doc(&self.shared);
         ClusterDoc {
-            cluster_id: self.shared.log.raft.card().cluster_id.clone(),
+            cluster_id: self.shared.log.raft.local_member().cluster_id.clone(),
             leader_id: role.leader_id,
             leader_epoch: role.leader_epoch,
             voters,
@@ -45,7 +45,7 @@ impl Controller {
 
     fn controller_doc(&self, listed: &Listed, state: Option<&PeerState>, newest: u64) -> ControllerDoc {
         let about = state.and_then(About::of);
-        let is_me = listed.raft_id == self.shared.log.raft.card().raft_id;
+        let is_me = listed.raft_id == self.shared.log.raft.local_member().raft_id;
         let silence = self.shared.log.raft.silence(listed.raft_id).filter(|_| !is_me);
         let silence_ms = silence.map(|silence| u64::try_from(silence.as_millis()).unwrap_or(u64::MAX));
         ControllerDoc {
@@ -85,7 +85,7 @@ impl Controller {
             feature_level: body.feature_level,
         };
         self.shared.log.raft.admit(body.raft_id, member, body.replace).await.map_err(|e| unchanged(&e))?;
-        Ok(JoinedDoc { cluster_id: self.shared.log.raft.card().cluster_id.clone() })
+        Ok(JoinedDoc { cluster_id: self.shared.log.raft.local_member().cluster_id.clone() })
     }
 
     pub(crate) async fn change(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {

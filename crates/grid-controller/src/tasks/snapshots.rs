@@ -2,7 +2,7 @@
 //!
 //! Each controller tells the others what is wrong with its own (`cluster::About`); the leader asks them and proposes what
 //! the state does not have yet. A controller that does not answer is left as it is.
-//! Not here: the retries (`grid-raft::persistence`), what becomes an event (`ReportSnapshots`).
+//! Not here: the retries (`grid-raft::snapshots::persistence`), what becomes an event (`ReportSnapshots`).
 
 use std::sync::Arc;
 use std::time::Duration;

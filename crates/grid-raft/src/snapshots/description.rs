@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::bounds;
-use crate::folder::write_file;
+use crate::data_dir::folder::write_file;
 use crate::group::{SnapshotMeta, StoredMembership, log_id_of};
+use crate::log::record::{decode_membership, encode_stored};
 use crate::machine::{LogPosition, MachinePosition};
-use crate::record::{decode_membership, encode_stored};
 
 const FORMAT: u32 = 1;
 

@@ -5,7 +5,7 @@ use grid_raft::{ChangeError, HandOverError, OpenError, Start};
 use crate::trio::{Node, Trio};
 
 fn id(trio: &Trio, name: &str) -> u64 {
-    trio.nodes[name].raft().card().raft_id
+    trio.nodes[name].raft().local_member().raft_id
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn changes_queue() {
     leader.block_on(async {
         let mut asked = tokio::task::JoinSet::new();
         for node in &nodes {
-            let identity = grid_raft::Card::prepare(&node.config.data_dir, "x").expect("identity");
+            let identity = grid_raft::LocalMember::prepare(&node.config.data_dir, "x").expect("identity");
             let mut member = node.config.member.clone();
             member.folder_id = identity.folder_id;
             let raft = leader.raft().clone();
@@ -144,7 +144,7 @@ fn e7_a_hand_over_makes_another_member_lead() {
     let node = &trio.nodes[&leader];
     let to = trio.nodes.values().find(|n| n.name != leader).expect("another");
     let before = node.raft().leadership().borrow().term;
-    node.block_on(node.raft().hand_over(Some(to.raft().card().raft_id))).expect("handed over");
+    node.block_on(node.raft().hand_over(Some(to.raft().local_member().raft_id))).expect("handed over");
     // Its own watch may be a moment behind.
     let now = trio.wait("another leader", |trio| {
         let other = trio.nodes.values().find(|node| node.name != leader && node.is_leader());

@@ -45,7 +45,7 @@ fn e3_a_folder_is_never_another_member_and_an_empty_one_never_votes_alone() {
     assert!(matches!(stranger.try_start(Start::Existing), Err(OpenError::NotInitialised { .. })));
     assert!(matches!(stranger.try_start(Start::Join), Err(OpenError::Settings(_))), "nobody has accepted it");
 
-    let identity = grid_raft::Card::prepare(&stranger.config.data_dir, "x").expect("identity");
+    let identity = grid_raft::LocalMember::prepare(&stranger.config.data_dir, "x").expect("identity");
     let leader = &trio.nodes["a"];
     let refused = leader.block_on(leader.raft().admit(identity.raft_id, stranger.config.member.clone(), false));
     assert!(refused.expect_err("refused").to_string().contains("--replace"));
@@ -100,7 +100,7 @@ fn a_majority_goes_on_and_a_minority_does_not() {
     assert_ne!(leading, leader, "a member that hears no leader, while others do, is no candidate");
     let before = term(&trio, &leading);
     // It hears no leader, but learns from the others that there is one, and stays quiet.
-    let cut_off = trio.nodes[&leader].raft().card().raft_id;
+    let cut_off = trio.nodes[&leader].raft().local_member().raft_id;
     trio.wait("two seconds of silence", |trio| {
         let silence = trio.nodes[&leading].raft().silence(cut_off);
         if silence >= Some(Duration::from_secs(2)) { Ok(()) } else { Err(format!("{silence:?}")) }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use grid_raft::{Card, Config, Member, OpenError, ProposeError, Raft, Start};
+use grid_raft::{Config, LocalMember, Member, OpenError, ProposeError, Raft, Start};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -135,19 +135,19 @@ impl Trio {
     /// The same while these are away.
     pub fn join_without(&mut self, mut node: Node, away: &[&str]) {
         let dir = node.config.data_dir.clone();
-        let identity = Card::prepare(&dir, "x").expect("identity");
+        let identity = LocalMember::prepare(&dir, "x").expect("identity");
         let member = Member { folder_id: identity.folder_id.clone(), ..node.config.member.clone() };
         let cluster = self.wait("admitted", |trio| {
             let leader = trio.leader().ok_or("no leader")?;
             leader.block_on(leader.raft().admit(identity.raft_id, member.clone(), false)).map_err(|e| e.to_string())?;
-            Ok(leader.raft().card().cluster_id.clone())
+            Ok(leader.raft().local_member().cluster_id.clone())
         });
         identity.accepted_by(&cluster, &dir).expect("accepted");
         let name = node.name.clone();
         node.start(Start::Join);
         self.nodes.insert(name.clone(), node);
         self.wait("a vote", |trio| {
-            let raft_id = trio.nodes[&name].raft().card().raft_id;
+            let raft_id = trio.nodes[&name].raft().local_member().raft_id;
             let settled = |node: &Node| node.raft().roster().is_settled_voter(raft_id);
             if trio.nodes.values().filter(|node| !away.contains(&node.name.as_str())).all(settled) {
                 Ok(())

@@ -13,13 +13,13 @@ use grid_proto::peer;
 
 use crate::error::ChangeError;
 use crate::group::Member;
+use crate::member::RunningMember;
 use crate::peers::Lane;
-use crate::start::Started;
 
 const ROUND: Duration = Duration::from_millis(200);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
-impl Started {
+impl RunningMember {
     /// Runs until the member ends.
     pub async fn keep_record_current(&self) {
         let mut closing = self.closing.subscribe();

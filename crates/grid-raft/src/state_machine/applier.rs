@@ -5,7 +5,7 @@
 //! ```
 //!
 //! L2: the first error or panic of the machine ends its thread; whoever asks
-//! later is told why. L3: an answer to `apply` follows its transaction. L5: a
+//! later gets the reason. L3: an answer to `apply` follows its transaction. L5: a
 //! copy is of the data as it was between two batches, and written on another
 //! thread, beside the next ones.
 //! Dropping the last [`Applier`] waits for the machine to be dropped, so that
@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
-use crate::folder::FolderLock;
+use crate::data_dir::folder::FolderLock;
 use crate::group::Answer;
 use crate::machine::{Committed, Machine, MachineError, MachinePosition};
 
@@ -161,7 +161,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Applier;
-    use crate::folder::Folder;
+    use crate::data_dir::folder::Folder;
     use crate::machine::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
 
     /// Its copy is written when somebody says so.

@@ -13,20 +13,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::card::Card;
 use crate::config::{Config, Start};
+use crate::data_dir::folder::{self, Folder, FolderLock};
+use crate::data_dir::local_member::LocalMember;
 use crate::error::OpenError;
-use crate::folder::{self, Folder, FolderLock};
-use crate::log_check::{self, Survey};
-use crate::log_store::{LogExtent, LogStore};
-use crate::mark::{self, Mark};
+use crate::log::check::{self, Survey};
+use crate::log::mark::{self, Mark};
+use crate::log::store::{LogExtent, LogStore};
 use crate::snapshots::{Snapshot, Snapshots};
 
 /// A data folder that this process holds and whose log and snapshots can carry a member.
-pub struct Ground {
+pub struct CheckedFolder {
     pub(crate) config: Config,
     pub(crate) start: Start,
-    pub(crate) card: Card,
+    pub(crate) local: LocalMember,
     pub(crate) folder: Folder,
     pub(crate) lock: Arc<FolderLock>,
     pub(crate) log: LogStore,
@@ -53,18 +53,18 @@ impl MachineKnown<'static> {
     pub const SOUND: Self = Self { is_sound: true, applied: &|| None };
 }
 
-impl Ground {
-    pub fn take(config: Config, start: Start, machine: MachineKnown<'_>) -> Result<Self, OpenError> {
+impl CheckedFolder {
+    pub fn open(config: Config, start: Start, machine: MachineKnown<'_>) -> Result<Self, OpenError> {
         let folder = Folder::new(&config.data_dir);
         if start == Start::Existing && folder.is_blank() {
             return Err(not_initialised(&folder));
         }
         let lock = Arc::new(folder.lock()?);
-        let card = Card::of_folder(&folder, &config, start)?;
-        folder.check(card.raft_id)?;
+        let local = LocalMember::of_folder(&folder, &config, start)?;
+        folder.check(local.raft_id)?;
         let survey = survey(&folder, machine)?;
         folder.create()?;
-        let log = open_log(&config, card.raft_id, &folder, &survey, lock.clone())?;
+        let log = open_log(&config, local.raft_id, &folder, &survey, lock.clone())?;
         let extent = log.extent();
         if extent.is_pristine && folder::is_initialised(folder.root()) {
             return Err(OpenError::damaged(folder.root(), "the raft log is empty"));
@@ -74,18 +74,18 @@ impl Ground {
         }
         if extent.is_pristine {
             // Before the first entry, which names the member.
-            card.save(folder.root())?;
+            local.save(folder.root())?;
         }
         if let Some(gap) = log.missing_at_begin().map_err(|e| OpenError::damaged(folder.root(), e))? {
             return Err(OpenError::damaged(folder.root(), gap));
         }
         let snapshots = Snapshots::new(folder.snapshots());
         let (sound, problems) = snapshots.look_over().map_err(|e| OpenError::damaged(folder.root(), e))?;
-        let ground = Self { config, start, card, folder, lock, log, extent, snapshots, sound, problems };
-        if !machine.is_sound && ground.extent.purged.is_some() && ground.base().is_none() {
-            return Err(ground.no_base());
+        let checked = Self { config, start, local, folder, lock, log, extent, snapshots, sound, problems };
+        if !machine.is_sound && checked.extent.purged.is_some() && checked.base().is_none() {
+            return Err(checked.no_base());
         }
-        Ok(ground)
+        Ok(checked)
     }
 
     /// The newest snapshot behind which the log goes on.
@@ -132,7 +132,7 @@ fn survey(folder: &Folder, machine: MachineKnown<'_>) -> Result<Survey, OpenErro
     if !log.exists() {
         return Ok(Survey::default());
     }
-    let survey = log_check::survey(&log, mark::read(&folder.mark())).map_err(damaged)?;
+    let survey = check::survey(&log, mark::read(&folder.mark())).map_err(damaged)?;
     if !survey.is_proven
         && let Some(applied) = (machine.applied)()
         && survey.last_index < Some(applied)
@@ -171,11 +171,11 @@ mod tests {
     use openraft::storage::RaftLogStorage;
 
     use crate::config::Start;
+    use crate::data_dir::folder::Folder;
     use crate::file_machine::{Home, block_on, propose};
-    use crate::folder::Folder;
-    use crate::log_store::LogStore;
+    use crate::log::mark::Mark;
+    use crate::log::store::LogStore;
     use crate::machine::LogPosition;
-    use crate::mark::Mark;
 
     /// A member's folder after `change` to its log.
     fn changed(change: impl AsyncFnOnce(&mut LogStore)) -> Home {

@@ -18,15 +18,15 @@ use grid_proto::peer;
 
 use crate::error::HandOverError;
 use crate::group::Member;
+use crate::member::RunningMember;
 use crate::peers::Lane;
-use crate::start::Started;
 
 const LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
 const ASK_AGAIN: Duration = Duration::from_millis(400);
 const CALL_LIMIT: Duration = Duration::from_secs(1);
 
-impl Started {
+impl RunningMember {
     pub fn is_handing_over(&self) -> bool {
         self.handing_over.load(Ordering::Acquire)
     }

@@ -9,11 +9,11 @@
 //!
 //! What a member acknowledged was counted for a majority. If it votes without those entries, a leader without them can
 //! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor stands nor takes entries before it has
-//! compared, and its leader does not replicate to it as if it had only lagged behind (`network`).
+//! compared, and its leader does not replicate to it as if it had only lagged behind (`peers::network`).
 //!
 //! *Enough* are a majority of the voters with this one: whoever commits or elects with its help is among them or overlaps with
 //! them. After [`PATIENCE`] one other member is enough, since members may be down for good, or reach some of the others only. Nobody is
-//! never enough, and needs not be: a call says what its sender knows ([`Started::compare_with_caller`]), so that the member that
+//! never enough, and needs not be: a call says what its sender knows ([`RunningMember::compare_with_caller`]), so that the member that
 //! asks for a vote, or replicates, is one that was compared with, even if this member cannot dial it. So all members
 //! may start at once, in any order, and a member that reaches nobody waits without harm: nobody can use its vote.
 //!
@@ -21,7 +21,7 @@
 //! truncated that, and the floor of each member: up to where it has had every entry and they were committed, which no later
 //! leader takes back. Leaders send the floors with their heartbeats, so that every member remembers them. Both are compared by
 //! term first: terms never fall along a log, so that an older copy may be longer than what replaced its uncommitted end.
-//! Not here: a log that was cut within one file or folder (`ground`).
+//! Not here: a log that was cut within one file or folder (`start::checked_folder`).
 //! Floors are in memory only: nobody notices a rollback if no other member has run since the rolled-back entries were
 //! acknowledged. So it is when all members were down at once, and with a folder that is rolled back on every member.
 
@@ -32,11 +32,11 @@ use std::time::{Duration, Instant};
 use grid_proto::peer;
 use openraft::ServerState;
 
-use crate::contact::is_majority;
 use crate::group::Membership;
 use crate::machine::LogPosition;
+use crate::member::RunningMember;
+use crate::peers::contact::is_majority;
 use crate::peers::refused;
-use crate::start::Started;
 
 const ROUND: Duration = Duration::from_millis(200);
 /// A leader waits for a voter that has not answered yet, which may be down for days.
@@ -45,10 +45,6 @@ const ROUND_OF_A_LEADER: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// An append waits this long for the comparison after a start; its sender tries again.
 const COMPARE_LIMIT: Duration = Duration::from_secs(1);
-
-/// What its leader says about such a member.
-pub const SAID: &str = "it lacks entries that it has acknowledged: its folder was rolled back, and nothing is replicated \
-     to it; start it in an empty folder with --join URL --replace";
 
 /// With whom a member has compared its log since it started.
 #[derive(Debug)]
@@ -73,7 +69,7 @@ impl Comparison {
     }
 }
 
-impl Started {
+impl RunningMember {
     /// Runs until it is confirmed that the log is whole, until it is known that it is not, or until the end.
     pub async fn mind_log(&self) {
         let mut closing = self.closing.subscribe();

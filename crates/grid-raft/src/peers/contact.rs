@@ -1,4 +1,4 @@
-//! When each member was last heard.
+//! Records when each member answered last.
 //!
 //! E5: a leader counts as cut off when no majority of voters has answered a
 //! request that was *sent* within one election timeout. Asked anew each time and
@@ -17,10 +17,10 @@ use crate::bounds::MAX_MEMBERS;
 use crate::group::Membership;
 
 #[derive(Debug, Default)]
-pub struct Contact(Mutex<Heard>);
+pub struct Contact(Mutex<Contacts>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Contacts {
     /// When the last request was sent that the member answered.
     answered: BTreeMap<u64, Instant>,
     /// The same of answers in a term that was not above this member's.
@@ -46,8 +46,8 @@ impl Contact {
     /// `member` has confirmed to the leader of `term`, which is this one, that its log matches up to `last`.
     pub fn acknowledged(&self, member: u64, term: u64, last: Option<LogId<u64>>) {
         let Some(last) = last else { return };
-        let mut heard = self.lock();
-        let known = heard.acknowledged.entry(member).or_insert((term, last));
+        let mut contacts = self.lock();
+        let known = contacts.acknowledged.entry(member).or_insert((term, last));
         *known = (*known).max((term, last));
     }
 
@@ -60,11 +60,11 @@ impl Contact {
     pub fn had(&self, member: u64, last: Option<LogId<u64>>, committed: Option<LogId<u64>>) {
         let Some((last, committed)) = last.zip(committed) else { return };
         let at = if last.index < committed.index { last } else { committed };
-        let mut heard = self.lock();
-        let has_room = heard.floors.len() < MAX_MEMBERS;
-        match heard.floors.get_mut(&member) {
+        let mut contacts = self.lock();
+        let has_room = contacts.floors.len() < MAX_MEMBERS;
+        match contacts.floors.get_mut(&member) {
             Some(floor) if floor.index < at.index => *floor = at,
-            None if has_room => drop(heard.floors.insert(member, at)),
+            None if has_room => drop(contacts.floors.insert(member, at)),
             _ => {}
         }
     }
@@ -85,7 +85,7 @@ impl Contact {
         self.lock().leader.is_some_and(|at| at.elapsed() < within)
     }
 
-    /// Since when the member has been silent; `None` if it was never heard.
+    /// Since when the member has been silent; `None` if it was never contacts.
     pub fn silence(&self, member: u64) -> Option<Duration> {
         self.lock().answered.get(&member).map(Instant::elapsed)
     }
@@ -96,11 +96,11 @@ impl Contact {
 
     /// Whether `me` and those that supported it within `within` are a majority.
     pub fn has_majority(&self, membership: &Membership, me: u64, within: Duration) -> bool {
-        let heard = self.lock();
-        is_majority(membership, |id| id == me || heard.supported.get(&id).is_some_and(|at| at.elapsed() < within))
+        let contacts = self.lock();
+        is_majority(membership, |id| id == me || contacts.supported.get(&id).is_some_and(|at| at.elapsed() < within))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Heard> {
+    fn lock(&self) -> MutexGuard<'_, Contacts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

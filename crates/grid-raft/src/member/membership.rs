@@ -16,10 +16,10 @@ use openraft::ChangeMembers;
 use openraft::error::{ClientWriteError, RaftError};
 
 use crate::bounds::{self, MAX_MEMBERS};
-use crate::contact::is_majority;
 use crate::error::ChangeError;
 use crate::group::{Member, Membership};
-use crate::start::Started;
+use crate::member::RunningMember;
+use crate::peers::contact::is_majority;
 
 /// Without a majority a change waits for ever.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ impl Roster {
 
 pub type Change = ChangeMembers<u64, Member>;
 
-impl Started {
+impl RunningMember {
     /// The newest membership in the log, committed or not.
     pub fn membership(&self) -> Membership {
         self.raft.server_metrics().borrow().membership_config.membership().clone()

@@ -26,11 +26,11 @@ use raft_log::{RaftLog, Segment};
 use tokio::sync::oneshot;
 
 use crate::config::{Config, MAX_REQUEST_BYTES};
-use crate::folder::FolderLock;
+use crate::data_dir::folder::FolderLock;
 use crate::group::{Group, StorageError, StorageIoError, log_id_of};
+use crate::log::mark::Mark;
+use crate::log::record::{Flushed, HeardBy, LogTypes, Record, StoredVote, not_written};
 use crate::machine::LogPosition;
-use crate::mark::Mark;
-use crate::record::{Flushed, HeardBy, LogTypes, Record, StoredVote, not_written};
 
 #[derive(Clone)]
 pub struct LogStore {

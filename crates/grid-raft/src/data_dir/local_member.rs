@@ -1,4 +1,4 @@
-//! What a member shows of itself: `member.json`, its card.
+//! Reads and writes `member.json`: the ids of the member whose data folder this is.
 //!
 //! E3: a folder gets a random member id and a random folder id once, before it
 //! holds anything else, and keeps them; an id is never used again, so an empty
@@ -15,22 +15,22 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Start};
+use crate::data_dir::folder::{self, Folder, write_file};
 use crate::error::OpenError;
-use crate::folder::{self, Folder, write_file};
 
 const FORMAT: u32 = 1;
 const FILE: &str = "member.json";
 
-/// Ids of member, folder and cluster.
+/// This member as its data folder names it: ids of member, folder and cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Card {
+pub struct LocalMember {
     format: u32,
     pub raft_id: u64,
     pub folder_id: String,
     /// Empty until the folder belongs to a cluster.
     #[serde(default)]
     pub cluster_id: String,
-    /// What people call it.
+    /// The name that operators use.
     #[serde(default)]
     pub node_id: String,
     /// Accepted as a learner; asks for its vote until it has one.
@@ -42,21 +42,21 @@ pub struct Card {
 #[derive(Serialize, Deserialize)]
 struct Stored {
     #[serde(flatten)]
-    card: Card,
+    member: LocalMember,
     check: Option<String>,
 }
 
-impl Card {
-    /// The card of the folder, which is made if there is none: what a
-    /// joining member has to tell before it can start.
+impl LocalMember {
+    /// Reads the folder's `member.json`, or creates it: a joining member
+    /// sends these ids before it can start.
     pub fn prepare(data_dir: &Path, node_id: &str) -> Result<Self, OpenError> {
-        if let Some(card) = Self::read(data_dir)? {
-            return Ok(card);
+        if let Some(member) = Self::read(data_dir)? {
+            return Ok(member);
         }
         grid_folder::make_dir(data_dir).map_err(OpenError::io(data_dir, "cannot create"))?;
-        let card = Self { node_id: node_id.to_owned(), ..Self::fresh(None, None)? };
-        card.save(data_dir)?;
-        Ok(card)
+        let member = Self { node_id: node_id.to_owned(), ..Self::fresh(None, None)? };
+        member.save(data_dir)?;
+        Ok(member)
     }
 
     /// Records that the cluster has accepted this member.
@@ -71,30 +71,30 @@ impl Card {
         Ok(self)
     }
 
-    /// The card of the folder, or a new one; nothing is written yet (E3).
+    /// Reads the folder's `member.json`, or makes up new ids; writes nothing yet (E3).
     pub(crate) fn of_folder(folder: &Folder, config: &Config, start: Start) -> Result<Self, OpenError> {
-        let mut card = match Self::read(folder.root())? {
-            Some(card) => card,
+        let mut member = match Self::read(folder.root())? {
+            Some(member) => member,
             None => {
                 let known = folder::identity(folder.root())?;
                 let folder_id = known.as_ref().map(|known| known.folder_id.clone());
                 Self::fresh(known.map(|known| known.raft_id).or(config.raft_id), folder_id)?
             }
         };
-        if let Some(wanted) = config.raft_id.filter(|wanted| *wanted != card.raft_id) {
-            return Err(OpenError::OtherMember { folder: folder.root().to_path_buf(), found: card.raft_id, wanted });
+        if let Some(wanted) = config.raft_id.filter(|wanted| *wanted != member.raft_id) {
+            return Err(OpenError::OtherMember { folder: folder.root().to_path_buf(), found: member.raft_id, wanted });
         }
-        card.node_id.clone_from(&config.member.node_id);
-        if card.cluster_id.is_empty() {
+        member.node_id.clone_from(&config.member.node_id);
+        if member.cluster_id.is_empty() {
             if start == Start::Join {
                 return Err(OpenError::Settings("a member joins only after a cluster has accepted it".into()));
             }
-            card.cluster_id = match config.cluster_id.clone().filter(|id| !id.is_empty()) {
+            member.cluster_id = match config.cluster_id.clone().filter(|id| !id.is_empty()) {
                 Some(known) => known,
                 None => hex(&random::<16>()?),
             };
         }
-        Ok(card)
+        Ok(member)
     }
 
     /// Records that it has its vote.
@@ -109,23 +109,23 @@ impl Card {
         let read = grid_folder::read_if_there(&path).map_err(OpenError::io(&path, "cannot read"))?;
         let Some(text) = read else { return Ok(None) };
         let damaged = |e: &dyn std::fmt::Display| OpenError::damaged(data_dir, format!("{FILE}: {e}"));
-        let Stored { card, check } = serde_json::from_slice(&text).map_err(|e| damaged(&e))?;
+        let Stored { member, check } = serde_json::from_slice(&text).map_err(|e| damaged(&e))?;
         // A number for the format that only damage can have put there is caught by the checksum.
-        if card.format > FORMAT && check.as_ref().is_none_or(|check| card.sum().is_ok_and(|sum| sum == *check)) {
-            return Err(OpenError::Newer { folder: data_dir.to_path_buf(), found: card.format, known: FORMAT });
+        if member.format > FORMAT && check.as_ref().is_none_or(|check| member.sum().is_ok_and(|sum| sum == *check)) {
+            return Err(OpenError::Newer { folder: data_dir.to_path_buf(), found: member.format, known: FORMAT });
         }
-        if check.is_some_and(|check| card.sum().map_or(true, |sum| sum != check)) || card.format != FORMAT {
+        if check.is_some_and(|check| member.sum().map_or(true, |sum| sum != check)) || member.format != FORMAT {
             return Err(damaged(&"its checksum is wrong"));
         }
-        Ok(Some(card))
+        Ok(Some(member))
     }
 
     fn sum(&self) -> io::Result<String> {
         Ok(blake3::hash(&serde_json::to_vec(self)?).to_hex().to_string())
     }
 
-    /// With ids of its own, or those given: a folder may belong to a group and
-    /// have no card yet.
+    /// With new random ids, or those given: a folder may belong to a group and
+    /// have no `member.json` yet.
     pub(crate) fn fresh(raft_id: Option<u64>, folder_id: Option<String>) -> Result<Self, OpenError> {
         let raft_id = match raft_id {
             Some(raft_id) => raft_id,
@@ -147,7 +147,7 @@ impl Card {
 
     pub(crate) fn save(&self, data_dir: &Path) -> Result<(), OpenError> {
         let path = data_dir.join(FILE);
-        let stored = self.sum().map(|sum| Stored { card: self.clone(), check: Some(sum) });
+        let stored = self.sum().map(|sum| Stored { member: self.clone(), check: Some(sum) });
         let text = stored.and_then(|stored| Ok(serde_json::to_vec(&stored)?));
         let text = text.map_err(OpenError::io(&path, "cannot encode"))?;
         write_file(&path, &text).map_err(OpenError::io(&path, "cannot write"))
@@ -171,12 +171,13 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Card;
+    use super::LocalMember;
 
     #[test]
-    fn e3_a_card_damaged_at_any_byte_is_refused_or_is_the_same() {
+    fn e3_a_member_file_damaged_at_any_byte_is_refused_or_is_the_same() {
         let dir = tempfile::tempdir().expect("dir");
-        let card = Card::prepare(dir.path(), "c1").expect("made").accepted_by("abc", dir.path()).expect("saved");
+        let member =
+            LocalMember::prepare(dir.path(), "c1").expect("made").accepted_by("abc", dir.path()).expect("saved");
         let path = dir.path().join("member.json");
         let whole = std::fs::read(&path).expect("read");
         for at in 0..whole.len() {
@@ -184,8 +185,8 @@ mod tests {
             flipped[at] ^= 1 << (at % 7);
             for bad in [&flipped[..], &whole[..at]] {
                 std::fs::write(&path, bad).expect("written");
-                match Card::read(dir.path()) {
-                    Ok(read) => assert_eq!(read, Some(card.clone()), "at {at}"),
+                match LocalMember::read(dir.path()) {
+                    Ok(read) => assert_eq!(read, Some(member.clone()), "at {at}"),
                     Err(e) => assert!(e.to_string().contains("member.json"), "at {at}: {e}"),
                 }
             }
@@ -193,15 +194,15 @@ mod tests {
     }
 
     #[test]
-    fn e3_a_card_is_made_once_and_stays() {
+    fn e3_a_member_file_is_made_once_and_stays() {
         let dir = tempfile::tempdir().expect("dir");
-        let first = Card::prepare(dir.path(), "c1").expect("made");
-        assert_eq!(Card::prepare(dir.path(), "c1").expect("read"), first);
+        let first = LocalMember::prepare(dir.path(), "c1").expect("made");
+        assert_eq!(LocalMember::prepare(dir.path(), "c1").expect("read"), first);
         let joined = first.clone().accepted_by("abc", dir.path()).expect("saved");
-        assert_eq!(Card::prepare(dir.path(), "c1").expect("read"), joined);
+        assert_eq!(LocalMember::prepare(dir.path(), "c1").expect("read"), joined);
         assert!(joined.clone().accepted_by("other", dir.path()).is_err(), "a folder belongs to one cluster");
         let other = tempfile::tempdir().expect("dir");
-        let second = Card::prepare(other.path(), "c1").expect("made");
+        let second = LocalMember::prepare(other.path(), "c1").expect("made");
         assert_ne!((first.raft_id, first.folder_id), (second.raft_id, second.folder_id));
     }
 }

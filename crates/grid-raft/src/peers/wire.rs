@@ -3,7 +3,7 @@
 //! The messages are this project's own (`grid.peer.v1`), field by field: no
 //! layout of openraft's is on the wire, and members of two versions understand
 //! each other as long as the numbers keep their meaning.
-//! Not here: sending and serving them (`network`, `service`).
+//! Not here: sending and serving them (`network`, `peer_port::service`).
 //! What a peer sends is input from outside: a message that lacks a part is
 //! refused with the name of that part.
 
@@ -14,8 +14,8 @@ use openraft::{Entry, LeaderId, LogId, Vote};
 use tonic::Status;
 
 use crate::group::{Group, SnapshotMeta, StoredMembership, log_id_of, position_of};
+use crate::log::record::{Record, decode_membership, encode_stored};
 use crate::machine::LogPosition;
-use crate::record::{Record, decode_membership, encode_stored};
 
 pub fn log_id(id: &LogId<u64>) -> peer::LogId {
     let LogPosition { term, index } = position_of(id);

@@ -29,9 +29,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
 use crate::group::{Group, Member, StorageIoError};
+use crate::peers::wire;
 use crate::peers::{Lane, Peers, refused};
-use crate::rolled_back;
-use crate::wire;
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS_AHEAD: usize = 4;
@@ -43,6 +42,10 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 /// For an answer to an append that openraft no longer waits for.
 const LATE_LIMIT: Duration = Duration::from_secs(2);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// What its leader says about such a member.
+pub const ROLLED_BACK: &str = "it lacks entries that it has acknowledged: its folder was rolled back, and nothing is replicated \
+     to it; start it in an empty folder with --join URL --replace";
 
 pub struct Network(pub Peers);
 
@@ -104,8 +107,8 @@ impl RaftNetwork<Group> for Link {
                 if previous <= contact.acknowledged_in(target, term)
                     || index(previous) <= index(contact.floor(target)) =>
             {
-                self.peers.note_not_replicated(target, rolled_back::SAID);
-                return Err(RPCError::Unreachable(Unreachable::new(&AnyError::error(rolled_back::SAID))));
+                self.peers.note_not_replicated(target, ROLLED_BACK);
+                return Err(RPCError::Unreachable(Unreachable::new(&AnyError::error(ROLLED_BACK))));
             }
             _ => {}
         }

@@ -8,7 +8,7 @@
 //! and before anyone hears of it. It is not fsynced itself, so a power cut may leave an older one, never a newer: the log
 //! must reach at least as far as the mark says, always. Offsets are `raft-log`'s: they count bytes ever written, and
 //! never fall, whatever is truncated or purged.
-//! Not here: what is done about a log that falls short (`log_check`).
+//! Not here: what is done about a log that falls short (`check`).
 //! A mark that cannot be read proves nothing and is not an error: the log may be whole. One that cannot be written is
 //! only logged: everything it would say is in the log.
 

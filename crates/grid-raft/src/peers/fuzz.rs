@@ -13,8 +13,8 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use crate::bounds::{self, Known, MAX_INDEX, MAX_TERM};
 use crate::group::{Member, position_of};
 use crate::machine::LogPosition;
-use crate::sender::{SENDER_KEY, epoch_in, refusal, shown_in};
-use crate::wire;
+use crate::peers::sender::{SENDER_KEY, epoch_in, refusal, shown_in};
+use crate::peers::wire;
 
 const ROUNDS: u64 = 20_000;
 const ME: u64 = 7;

@@ -3,7 +3,7 @@
 //!
 //! A caller that is not accepted costs a header: it is answered at once and its body is never read. Only a call that was accepted
 //! makes its connection last (`grid_proto::listen`).
-//! Not here: the check itself (`sender`), the answers (`service`).
+//! Not here: the check itself (`member::callers`), the answers (`service`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,12 +19,11 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::metadata::MetadataMap;
 
-use crate::sender::{Method, refusal, shown_in};
-use crate::service::Desk;
-use crate::start::Started;
+use crate::config::MAX_APPEND_BYTES;
+use crate::member::RunningMember;
+use crate::peer_port::service::PeerService;
+use crate::peers::sender::{Method, refusal, shown_in};
 
-/// L1: an AppendEntries request stays under it.
-pub const MAX_APPEND_BYTES: usize = 4 << 20;
 /// A chunk, or the header with its membership.
 const MAX_PART_BYTES: usize = 512 << 10;
 const MAX_SMALL_BYTES: usize = 16 << 10;
@@ -33,16 +32,16 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
 pub struct Gate {
-    member: Arc<Started>,
-    append: PeerServer<Desk>,
-    snapshot: PeerServer<Desk>,
-    small: PeerServer<Desk>,
+    member: Arc<RunningMember>,
+    append: PeerServer<PeerService>,
+    snapshot: PeerServer<PeerService>,
+    small: PeerServer<PeerService>,
 }
 
 impl Gate {
-    pub fn new(member: Arc<Started>) -> Self {
-        let desk = Arc::new(Desk { member: Arc::clone(&member) });
-        let with = |most| PeerServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(most);
+    pub fn new(member: Arc<RunningMember>) -> Self {
+        let service = Arc::new(PeerService { member: Arc::clone(&member) });
+        let with = |most| PeerServer::from_arc(Arc::clone(&service)).max_decoding_message_size(most);
         Self { member, append: with(MAX_APPEND_BYTES), snapshot: with(MAX_PART_BYTES), small: with(MAX_SMALL_BYTES) }
     }
 }
@@ -93,7 +92,7 @@ impl Service<http::Request<Body>> for Gate {
     }
 }
 
-fn refused(member: &Started, shown: &Sender, kind: Kind, what: &str) -> Status {
+fn refused(member: &RunningMember, shown: &Sender, kind: Kind, what: &str) -> Status {
     refuse(Port::Raft, kind, format_args!("{what}"));
     refusal(&member.peers.me().cluster_id, member.peers.epoch(), shown.raft_id)
 }

@@ -1,7 +1,7 @@
 //! The peer port: answers what other members ask.
 //!
-//! Every request comes from a member (`gate`, `sender`), and is within its bounds (`bounds`) before openraft sees it.
-//! Not here: calls of this member (`network`, `read`, `hand_over`).
+//! Every request comes from a member (`gate`), and is within its bounds (`bounds`) before openraft sees it.
+//! Not here: calls of this member (`peers::network`, `member`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::bounds;
-use crate::gate::Gate;
 use crate::group::{Member, Metrics, position_of};
+use crate::member::RunningMember;
+use crate::peer_port::gate::Gate;
+use crate::peers::sender::Caller;
+use crate::peers::wire;
 use crate::peers::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES, refused};
-use crate::sender::Caller;
-use crate::start::Started;
-use crate::wire;
 
 /// A sender that goes silent in the middle of a snapshot is given up.
 const STALLED: Duration = Duration::from_secs(15);
@@ -36,7 +36,11 @@ const STREAMS_PER_CONNECTION: u32 = 128;
 const MAX_HEADER_BYTES: u32 = 8 << 10;
 
 /// Serves until the member ends, at most `most` connections at once.
-pub async fn serve(listener: TcpListener, most: usize, member: Arc<Started>) -> Result<(), tonic::transport::Error> {
+pub async fn serve(
+    listener: TcpListener,
+    most: usize,
+    member: Arc<RunningMember>,
+) -> Result<(), tonic::transport::Error> {
     let mut closing = member.closing.subscribe();
     let service = Counted::new(Port::Raft, Gate::new(member));
     let places = Places::new(Port::Raft, Kind::TooManyConnections, most);
@@ -55,11 +59,11 @@ pub async fn serve(listener: TcpListener, most: usize, member: Arc<Started>) -> 
     }
 }
 
-pub struct Desk {
-    pub member: Arc<Started>,
+pub struct PeerService {
+    pub member: Arc<RunningMember>,
 }
 
-impl Desk {
+impl PeerService {
     fn metrics(&self) -> Metrics {
         self.member.raft.metrics().borrow().clone()
     }
@@ -126,7 +130,7 @@ impl Desk {
 }
 
 #[tonic::async_trait]
-impl Peer for Desk {
+impl Peer for PeerService {
     async fn append(&self, request: Request<peer::AppendRequest>) -> Result<Response<peer::AppendReply>, Status> {
         let from = caller(&request)?;
         let request = request.into_inner();

@@ -10,7 +10,7 @@
 //! Memberships are JSON of this module's own structs, here and in the position a
 //! machine keeps, so that fields can be added and nothing on disk depends on
 //! openraft's layout.
-//! Not here: the files themselves (`log_store`).
+//! Not here: the files themselves (`store`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::group::{Group, Member, Membership, Proposal, StoredMembership, log_id_of, position_of};
+use crate::log::mark::Mark;
 use crate::machine::LogPosition;
-use crate::mark::Mark;
 
 /// Refuses a length field that can only be damage, before allocating it.
 const MAX_RECORD_BYTES: u32 = 64 << 20;

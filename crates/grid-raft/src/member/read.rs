@@ -3,7 +3,7 @@
 //! E6: the leader confirms with a majority that it still is the leader; whoever
 //! asked then waits until its own machine has applied up to that point. The
 //! leader answers only in a term that is open for reading, which the program
-//! around it says ([`Started::open_reads`]).
+//! around it says ([`RunningMember::open_reads`]).
 //! Not here: reading; the caller does that afterwards.
 
 use std::sync::atomic::Ordering;
@@ -14,9 +14,9 @@ use openraft::LogId;
 
 use crate::error::ReadError;
 use crate::group::Metrics;
+use crate::member::RunningMember;
 use crate::peers::Lane;
-use crate::start::Started;
-use crate::wire;
+use crate::peers::wire;
 
 /// Long enough for a fail-over in between.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub struct PeerState {
     pub about: Vec<u8>,
 }
 
-impl Started {
+impl RunningMember {
     /// From now on reads of this term may be confirmed; 0: of none.
     pub fn open_reads(&self, term: u64) {
         self.open_term.store(term, Ordering::Release);

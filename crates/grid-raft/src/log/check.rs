@@ -5,7 +5,7 @@
 //!                              flushed to (mark) ^ ^ first record that cannot be read
 //! ```
 //!
-//! A record that cannot be read is a *tear* if it lies behind the mark: nobody was told of it, and it is cut off. Before
+//! A record that cannot be read is a *tear* if it lies behind the mark: it was never acknowledged, and it is cut off. Before
 //! the mark it is damage, and so is a log that ends there: refused (L3). `raft-log` alone cannot tell: a changed length
 //! field and a file that was cut short look like a tear to it, and it would remove them.
 //! Not here: the order of entries, checksums of chunks before the last (`raft-log` checks both when it opens; this module
@@ -22,7 +22,7 @@ use raft_log::codeq::Decode;
 use raft_log::{RaftLogAction, RaftLogRecord, WALRecord};
 
 use crate::bounds;
-use crate::record::{LogTypes, StoredVote};
+use crate::log::record::{LogTypes, StoredVote};
 
 /// What the files say.
 #[derive(Debug, Default)]

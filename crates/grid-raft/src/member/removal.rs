@@ -21,12 +21,12 @@ use openraft::LogId;
 use openraft::error::Fatal;
 
 use crate::group::Member;
-use crate::start::Started;
-use crate::wire;
+use crate::member::RunningMember;
+use crate::peers::wire;
 
 const ROUND: Duration = Duration::from_secs(1);
 
-impl Started {
+impl RunningMember {
     /// Runs until the member ends, or knows that it was removed.
     pub async fn mind_removal(&self) {
         let mut closing = self.closing.subscribe();
@@ -77,7 +77,7 @@ mod tests {
     use grid_proto::peer::{LogId, ProbeReply};
 
     use super::says_removed;
-    use crate::wire::from_log_id;
+    use crate::peers::wire::from_log_id;
 
     #[test]
     fn a_former_leader_with_a_longer_log_learns_that_it_was_removed() {

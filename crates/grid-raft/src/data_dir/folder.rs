@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A folder that is refused is left as it was, but for the lock file.
-//! Not here: what the member shows to others (`card`).
+//! Not here: the ids that the member shows to others (`local_member`).
 //! `raft.json` comes *after* the first entry is on disk, not before: a bootstrap
 //! that was cut short leaves a folder that can be bootstrapped again, and one
 //! whose log is already there is adopted.

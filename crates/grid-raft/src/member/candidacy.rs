@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use openraft::ServerState;
 
-use crate::contact::is_majority;
 use crate::group::{Member, Membership};
-use crate::start::Started;
+use crate::member::RunningMember;
+use crate::peers::contact::is_majority;
 use grid_proto::peer;
 
 const ROUND: Duration = Duration::from_millis(50);
@@ -43,7 +43,7 @@ enum Prospect {
     First,
 }
 
-impl Started {
+impl RunningMember {
     /// Runs until the member ends.
     pub async fn mind_elections(&self) {
         let mut closing = self.closing.subscribe();
@@ -124,7 +124,7 @@ impl Started {
 }
 
 fn prospect(membership: &Membership, me: Standing, replies: &[(u64, peer::ProbeReply)]) -> Prospect {
-    let last = |reply: &peer::ProbeReply| reply.last.map(crate::wire::from_log_id);
+    let last = |reply: &peer::ProbeReply| reply.last.map(crate::peers::wire::from_log_id);
     let supports = |reply: &peer::ProbeReply| !reply.has_leader && last(reply) <= me.0;
     let has_majority =
         is_majority(membership, |id| id == me.1 || replies.iter().any(|(from, reply)| *from == id && supports(reply)));
@@ -147,7 +147,7 @@ mod tests {
 
     use super::{Prospect, prospect};
     use crate::group::{Member, Membership};
-    use crate::wire::from_log_id;
+    use crate::peers::wire::from_log_id;
 
     const LONG: LogId = LogId { term: 2, index: 20 };
     const SHORT: LogId = LogId { term: 2, index: 10 };
