@@ -6,6 +6,7 @@ pub mod arrivals;
 pub mod bare;
 pub mod body;
 pub mod browser;
+pub mod caller;
 pub mod consistency;
 pub mod guard;
 pub mod hosts;

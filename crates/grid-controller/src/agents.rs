@@ -25,7 +25,7 @@ use grid_types::api::LeasesDoc;
 use grid_types::{Code, NodeOrd, SessionId};
 use tokio::time::Instant;
 
-use crate::control::{AgentPoll, Refusal};
+use crate::control::{AgentPoll, Permit, Refusal};
 use crate::controller::Controller;
 use crate::leader::AgentAsks;
 use crate::shared::OpenPoll;
@@ -42,7 +42,12 @@ struct Admitted {
 
 impl Controller {
     /// Answers when there is something to tell, when `poll.wait` is over, or when `stop` is.
-    pub(crate) async fn serve_agent(&self, poll: AgentPoll, stop: impl Future + Send) -> Result<LeasesDoc, Refusal> {
+    pub(crate) async fn serve_agent(
+        &self,
+        permit: Permit,
+        poll: AgentPoll,
+        stop: impl Future + Send,
+    ) -> Result<LeasesDoc, Refusal> {
         let _place = self.shared.leading.polls.place()?;
         let (asked_mono_ms, until) = (self.shared.clock.mono_ms(), Instant::now() + poll.wait);
         let beat = BEAT.min(Duration::from_millis(self.shared.settings.heartbeat_ms));
@@ -54,7 +59,7 @@ impl Controller {
             let Some(current) = self.shared.open_term() else {
                 return Err(Refusal::new(Code::NotLeader, ""));
             };
-            let admitted = self.admit_agent(&poll).await?;
+            let admitted = self.admit_agent(permit, &poll).await?;
             let place = self.shared.leading.polls.of_node(admitted.node);
             // Before looking, so that what comes meanwhile rings.
             let rung = place.bell.notified();
@@ -62,8 +67,13 @@ impl Controller {
             rung.as_mut().enable();
             open = Some(OpenPoll::keep(&self.shared, open.take(), admitted.node, current.epoch));
             self.hear_agent(admitted);
-            let asks = AgentAsks { node: admitted.node, session: admitted.session, asked_mono_ms, held: &poll.held };
-            let answer = self.hand_out(asks, &place).await?;
+            let asks = AgentAsks {
+                node: admitted.node,
+                session: admitted.session,
+                asked_mono_ms,
+                outstanding: &poll.outstanding,
+            };
+            let answer = self.hand_out(permit, asks, &place).await?;
             let says_something = !answer.leases.is_empty() || !answer.revoked.is_empty();
             if says_something || stopped || Instant::now() >= until {
                 return Ok(answer);

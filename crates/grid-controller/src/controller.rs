@@ -7,7 +7,7 @@ use grid_store::{Reader, StoreError};
 use grid_tasks::Tasks;
 use grid_types::{Code, JobId};
 
-use crate::control::{Refusal, refused};
+use crate::control::{Permit, Refusal, refused};
 use crate::reply::NoReply;
 use crate::shared::Shared;
 
@@ -16,8 +16,6 @@ use crate::shared::Shared;
 pub struct Controller {
     pub(crate) shared: Arc<Shared>,
     pub(crate) tasks: Tasks,
-    /// E9: the leader epoch that the request names for which this handle is.
-    pub(crate) fence: Option<u64>,
 }
 
 impl Controller {
@@ -40,34 +38,37 @@ impl Controller {
     }
 
     /// Under the leader epoch that the request names, if it names one (E9).
-    pub(crate) async fn propose(&self, command: &Command) -> Result<Reply, NoReply> {
-        match self.fence {
+    pub(crate) async fn propose(&self, permit: Permit, command: &Command) -> Result<Reply, NoReply> {
+        match permit.epoch() {
             None => self.shared.log.proposer.propose(command).await,
-            Some(_) => self.shared.log.proposer.propose(&self.fence_in(command.clone())).await,
-        }
-    }
-
-    pub(crate) fn fence_in(&self, command: Command) -> Command {
-        match self.fence {
-            None => command,
-            Some(epoch) => Command::Fenced(Fenced { epoch, command: Box::new(command) }),
+            Some(_) => self.shared.log.proposer.propose(&fenced(permit, command.clone())).await,
         }
     }
 
     /// E9, for changes of membership and leadership, which are no commands: as late as it can be asked.
-    pub(crate) fn check_fence(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_epoch(&self, permit: Permit) -> Result<(), Refusal> {
         let epoch = self.shared.state().meta.leadership.epoch;
-        match self.fence.filter(|given| *given != epoch.wire()) {
+        match permit.epoch().filter(|given| *given != epoch.wire()) {
             None => Ok(()),
             Some(given) => Err(refused(NoReply::Rejected(Rejection::StaleRequest { given, epoch }))),
         }
     }
 
+    /// SQL, off the async threads.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
+        _permit: Permit,
         query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Refusal> {
         let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read the state: {why}"));
         self.shared.reading.read(query).await.map_err(failed)
+    }
+}
+
+/// The command, under the leader epoch that its request names, if it names one (E9).
+pub(crate) fn fenced(permit: Permit, command: Command) -> Command {
+    match permit.epoch() {
+        None => command,
+        Some(epoch) => Command::Fenced(Fenced { epoch, command: Box::new(command) }),
     }
 }

@@ -13,6 +13,7 @@ use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::{Code, NodeId, NodeOrd, SessionId};
 
+use crate::control::code_of;
 use crate::reply::NoReply;
 use crate::shared::Shared;
 use crate::shared::{NotOpened, Stream};
@@ -37,13 +38,10 @@ impl FabricHub {
             NoReply::TooLarge(why) => FabricRefusal::new(Code::TooLarge, why),
             NoReply::OutcomeUnknown(why) => FabricRefusal::new(Code::OutcomeUnknown, why),
             NoReply::Rejected(rejection) => {
-                let code = match &rejection {
-                    Rejection::DuplicateNode(_) => Code::DuplicateNode,
-                    Rejection::NoNode(_) => Code::NotFound,
-                    Rejection::Superseded { .. } => Code::Superseded,
-                    Rejection::TooManyNodes { .. } | Rejection::TooManyFacts => Code::QueueFull,
-                    _ => Code::Conflict,
-                };
+                let code = code_of(&rejection);
+                if code == Code::NotLeader {
+                    return self.not_leader();
+                }
                 // A session that is dead counts as living for so long.
                 let warning_ms = self.shared.settings.thresholds.warning_ms;
                 let passes_within_ms = (code == Code::DuplicateNode).then(|| warning_ms.saturating_add(1_000));

@@ -37,8 +37,10 @@ mod tasks;
 mod term;
 
 pub use control::{
-    AgentFacts, AgentPoll, AgentResult, Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange,
-    Output, OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Standing, SubmitKey, Submitted,
+    AgentFacts, AgentPoll, AgentResult, Agents, Backup, BackupScope, BrokenOff, Caller, Cluster, Confirmation, Control,
+    EventQuery, Events, Introspect, JobQuery, Jobs, LogQuery, MemberChange, NodeQuery, Nodes, Origin, Output,
+    OutputQuery, Outputs, Permit, PlanHash, Refusal, Removal, Rerun, ResultQuery, Right, RunQuery, Scope, Stale,
+    Standing, StateHash, StepResolution, Submission, SubmitKey, Submitted,
 };
 pub use controller::Controller;
 pub use data_dir::{OpenError, RestoredFolder, Restoring, accept_join, has_cluster, prepare_join, restore, restored};

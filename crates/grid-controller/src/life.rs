@@ -15,7 +15,7 @@ use grid_types::clock::SystemClock;
 use grid_types::decl::builtin;
 use grid_types::job::{Condition, JobSpec, Phase, Task};
 use grid_types::node::{Capacity, NodeFacts};
-use grid_types::{JobId, Outcome, StepIndex};
+use grid_types::{JobId, JobRef, Namespace, Outcome, StepIndex};
 use tempfile::TempDir;
 
 use crate::shared::Settings;
@@ -133,7 +133,13 @@ pub fn register(node: &str) -> Command {
     })
 }
 
-pub fn submit(id: JobId) -> Command {
+/// The job in the default namespace.
+pub fn job_ref(id: u64) -> JobRef {
+    JobRef { namespace: Namespace::DEFAULT.parse().unwrap(), id: JobId(id) }
+}
+
+/// Two steps on all nodes.
+pub fn spec() -> JobSpec {
     let action =
         builtin().iter().find(|backend| backend.name == "test").and_then(|test| test.action("record")).unwrap();
     let task = Task {
@@ -146,12 +152,15 @@ pub fn submit(id: JobId) -> Command {
         timeout_ms: 300_000,
         effect: action.effect,
     };
-    let spec = JobSpec::new("all".parse().unwrap(), vec![Phase::leaf(task.clone()), Phase::leaf(task)]);
+    JobSpec::new("all".parse().unwrap(), vec![Phase::leaf(task.clone()), Phase::leaf(task)])
+}
+
+pub fn submit(id: JobId) -> Command {
     let key = Some(format!("key-{id}"));
     Command::SubmitJob(SubmitJob {
         id,
         namespace: "default".parse().unwrap(),
-        spec,
+        spec: spec(),
         key,
         plan: None,
         request: RequestHash::default(),

@@ -14,7 +14,7 @@ use grid_types::clock::Clock;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
-use crate::control::Control;
+use crate::control::Introspect;
 use crate::controller::Controller;
 use crate::data_dir::{self, OpenError};
 use crate::fabric::FabricHub;
@@ -131,7 +131,7 @@ impl Controller {
         }
         start(&shared, &tasks, Started { term, deposed, mailbox });
         tasks.start("log-size", keep_short(shared.log.raft.clone(), opening.pace.snapshot_after_bytes));
-        Ok(Self { shared, tasks, fence: None })
+        Ok(Self { shared, tasks })
     }
 
     /// What the fabric asks.

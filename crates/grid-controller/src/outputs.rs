@@ -25,12 +25,12 @@ use std::time::Duration;
 
 use grid_store::{LogFilter, LogRow};
 use grid_types::api::{LogCursor, LogDoc, LogNote, LogText};
-use grid_types::{Code, JobId, NodeOrd};
+use grid_types::{Code, JobRef, NodeOrd};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use crate::control::{LogQuery, Refusal};
+use crate::control::{LogQuery, Refusal, no_job};
 use crate::shared::Shared;
 use roll::Roll;
 use source::{Piece, Shape, Source, Turn};
@@ -47,14 +47,9 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 const SHORT_WAIT: Duration = Duration::from_millis(200);
 
 /// The output of a job, record by record.
-pub async fn logs(
-    shared: &Arc<Shared>,
-    namespace: &str,
-    job: JobId,
-    query: LogQuery,
-) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+pub async fn logs(shared: &Arc<Shared>, job: &JobRef, query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
     let place = shared.reading.log_readers.enter()?;
-    let (roll, rows) = begin(shared, namespace, job, query.filter.clone(), query.follow).await?;
+    let (roll, rows) = begin(shared, job, query.filter.clone(), query.follow).await?;
     let (records, reader) = mpsc::channel(AHEAD);
     let stream = Stream {
         outputs: Workers::new(Arc::clone(shared)),
@@ -66,7 +61,7 @@ pub async fn logs(
         tail_lines: query.tail.unwrap_or(0),
         records,
     };
-    let shared = Arc::clone(shared);
+    let (shared, job) = (Arc::clone(shared), job.id);
     tokio::spawn(async move {
         let _place = place;
         if let Err(why) = stream.run(&shared, rows).await {
@@ -78,14 +73,13 @@ pub async fn logs(
 
 async fn begin(
     shared: &Shared,
-    namespace: &str,
-    job: JobId,
+    job: &JobRef,
     filter: LogFilter,
     follow: bool,
 ) -> Result<(Roll, VecDeque<LogRow>), Refusal> {
     let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read the outputs: {why}"));
-    let begun = Roll::begin(shared, namespace, job, filter, follow).await.map_err(failed)?;
-    begun.ok_or_else(|| Refusal::new(Code::NotFound, format!("{job} is not known")))
+    let begun = Roll::begin(shared, job, filter, follow).await.map_err(failed)?;
+    begun.ok_or_else(|| no_job(job.id))
 }
 
 /// Step, node, epoch, attempt.

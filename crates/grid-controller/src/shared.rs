@@ -106,7 +106,7 @@ impl Shared {
     }
 
     /// E8, for an operator.
-    pub fn held_reason(&self) -> String {
+    pub fn pause_reason(&self) -> String {
         let leader = &self.settings.node_id;
         match self.tenure.gate.problem() {
             None => format!("dispatch is paused until the worker on leader {leader} has stopped"),

@@ -15,7 +15,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use grid_controller::{Control, Refusal};
+use grid_controller::{Caller, Introspect, Refusal};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Code, Faults};
@@ -80,7 +80,12 @@ pub struct Fields {
 
 impl Fields {
     /// `known`: what may stand there beside `leader_epoch`.
-    pub fn of<C: Control>(control: &mut C, body: Option<Value>, known: &[&str]) -> Result<Self, Refused> {
+    pub fn of<C: Introspect>(
+        control: &C,
+        caller: &mut Caller,
+        body: Option<Value>,
+        known: &[&str],
+    ) -> Result<Self, Refused> {
         let mut faults = Faults::default();
         let mut map = match body {
             None => Map::new(),
@@ -90,7 +95,7 @@ impl Fields {
                 return Err(Refusal::invalid(faults).into());
             }
         };
-        take_epoch(control, &mut map, &mut faults)?;
+        take_epoch(control, caller, &mut map, &mut faults)?;
         for name in map.keys().filter(|name| !known.contains(&name.as_str())) {
             let shown: String = name.chars().take(60).collect();
             let known: Vec<_> = known.iter().chain(&["leader_epoch"]).copied().collect();
@@ -139,10 +144,11 @@ impl Fields {
     }
 }
 
-/// Takes `leader_epoch` out of a body and refuses any but the current one; what `control` does afterwards takes effect
-/// only under it (E9). A value that is no epoch at all is a fault for the caller to report with the others.
-pub fn take_epoch<C: Control>(
-    control: &mut C,
+/// Takes `leader_epoch` out of a body and refuses any but the current one; what the caller asks for takes effect only under
+/// it (E9). A value that is no epoch at all is a fault for the caller to report with the others.
+pub fn take_epoch<C: Introspect>(
+    control: &C,
+    caller: &mut Caller,
     body: &mut Map<String, Value>,
     faults: &mut Faults,
 ) -> Result<(), Refused> {
@@ -151,7 +157,7 @@ pub fn take_epoch<C: Control>(
         Some(value) => match value.as_u64() {
             Some(given) => {
                 check_epoch(control, Some(given))?;
-                *control = control.fenced(given);
+                caller.epoch = Some(given);
                 Ok(())
             }
             None => {

@@ -2,14 +2,14 @@
 //! and `/status`, which tell of one controller as it stands, nor on `…/logs`, a stream.
 //!
 //! The parameter is taken out of the query before the handler reads it, so that no handler has to know it.
-//! Not here: how a read is made current (`Control::read_barrier`).
+//! Not here: how a read is made current (`Introspect::read_barrier`).
 
 use axum::extract::{Query, Request, State};
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use grid_controller::Control;
+use grid_controller::Introspect;
 use grid_types::Faults;
 
 use crate::http::refused::Refused;
@@ -23,7 +23,7 @@ enum Wanted {
 }
 
 /// Waits until this controller can answer as strongly as was asked.
-pub async fn wait<C: Control>(State(control): State<C>, mut request: Request, next: Next) -> Response {
+pub async fn wait<C: Introspect>(State(control): State<C>, mut request: Request, next: Next) -> Response {
     let wanted = match wanted(request.uri()) {
         Ok(None) => return next.run(request).await,
         Ok(Some(wanted)) => wanted,

@@ -6,14 +6,11 @@
 //! The epoch is checked on reads too, if a client asks for it: the contract says "a request", and a client that pins
 //! an epoch wants to hear that it is over. `/role`, `/status` and health are free of it, since they are how one asks.
 
-use std::convert::Infallible;
-
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use grid_controller::Control;
+use grid_controller::Introspect;
 use grid_types::Faults;
 use grid_types::api::{HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, Role, RoleDoc};
 use tokio::sync::Semaphore;
@@ -21,7 +18,7 @@ use tokio::sync::Semaphore;
 use crate::http::refused::Refused;
 
 /// Outermost: the three headers, and the body of a refusal.
-pub async fn stamp<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
+pub async fn stamp<C: Introspect>(State(control): State<C>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     match response.extensions_mut().remove::<Refused>() {
         Some(refused) => {
@@ -39,7 +36,7 @@ pub async fn stamp<C: Control>(State(control): State<C>, request: Request, next:
 }
 
 /// Mutations: only the leader.
-pub async fn leader<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
+pub async fn leader<C: Introspect>(State(control): State<C>, request: Request, next: Next) -> Response {
     match control.standing().role {
         Role::Leader => next.run(request).await,
         Role::Standby | Role::Draining => not_here(&control, control.role()).into_response(),
@@ -47,7 +44,7 @@ pub async fn leader<C: Control>(State(control): State<C>, request: Request, next
 }
 
 /// Mutations that a leader takes until it is none any more (E7).
-pub async fn leader_or_draining<C: Control>(State(control): State<C>, request: Request, next: Next) -> Response {
+pub async fn leader_or_draining<C: Introspect>(State(control): State<C>, request: Request, next: Next) -> Response {
     match control.standing().role {
         Role::Leader | Role::Draining => next.run(request).await,
         Role::Standby => not_here(&control, control.role()).into_response(),
@@ -55,7 +52,7 @@ pub async fn leader_or_draining<C: Control>(State(control): State<C>, request: R
 }
 
 /// E4: a controller that would lead, but for the majority that does not answer it, says so.
-pub fn not_here<C: Control>(control: &C, role: RoleDoc) -> Refused {
+pub fn not_here<C: Introspect>(control: &C, role: RoleDoc) -> Refused {
     if role.role == Role::Standby && control.is_cut_off() {
         Refused::no_quorum(role)
     } else {
@@ -72,7 +69,7 @@ pub async fn bounded(request: Request, next: Next) -> Response {
 }
 
 /// `X-Grid-Leader-Epoch` of a request must be the current one.
-pub async fn fence<C: Control>(State(control): State<C>, mut request: Request, next: Next) -> Response {
+pub async fn fence<C: Introspect>(State(control): State<C>, mut request: Request, next: Next) -> Response {
     let checked =
         header_epoch(request.headers()).and_then(|given| check_epoch(&control, given).map(|()| GivenEpoch(given)));
     match checked {
@@ -84,24 +81,12 @@ pub async fn fence<C: Control>(State(control): State<C>, mut request: Request, n
     }
 }
 
-/// The leader epoch that the header of a request names; `fence` has seen it.
+/// The leader epoch that the header of a request names; `fence` has checked it.
 #[derive(Debug, Clone, Copy)]
-struct GivenEpoch(Option<u64>);
-
-/// The controller as a mutation sees it: what it proposes takes effect only under the epoch that the request names (E9).
-pub struct Fenced<C>(pub C);
-
-impl<C: Control> FromRequestParts<C> for Fenced<C> {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, control: &C) -> Result<Self, Infallible> {
-        let given = parts.extensions.get::<GivenEpoch>().and_then(|given| given.0);
-        Ok(Self(given.map_or_else(|| control.clone(), |epoch| control.fenced(epoch))))
-    }
-}
+pub struct GivenEpoch(pub Option<u64>);
 
 /// Refuses any epoch but the current one.
-pub fn check_epoch<C: Control>(control: &C, given: Option<u64>) -> Result<(), Refused> {
+pub fn check_epoch<C: Introspect>(control: &C, given: Option<u64>) -> Result<(), Refused> {
     let Some(given) = given else { return Ok(()) };
     let role = control.role();
     if given == shown_epoch(role.leader_epoch) {

@@ -5,38 +5,30 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use grid_types::decl::{self, BackendDecl};
-use grid_types::{Code, JobId, NodeId, StepIndex};
+use grid_types::{Code, JobRef, Namespace, NodeId, StepIndex};
 use serde::Deserialize;
 
 use crate::http::refused::Refused;
 
-/// The only namespace so far.
-pub const DEFAULT_NAMESPACE: &str = "default";
-
 /// `{ns}`.
 #[derive(Debug)]
-pub struct InNamespace(pub String);
+pub struct InNamespace(pub Namespace);
 
 /// `{ns}`, `{id}`.
 #[derive(Debug)]
-pub struct OfJob {
-    pub namespace: String,
-    pub job: JobId,
-}
+pub struct OfJob(pub JobRef);
 
 /// `{ns}`, `{id}`, `{step}`.
 #[derive(Debug)]
 pub struct OfStep {
-    pub namespace: String,
-    pub job: JobId,
+    pub job: JobRef,
     pub step: StepIndex,
 }
 
 /// `{ns}`, `{id}`, `{step}`, `{node}`.
 #[derive(Debug)]
 pub struct OfOutput {
-    pub namespace: String,
-    pub job: JobId,
+    pub job: JobRef,
     pub step: StepIndex,
     pub node: NodeId,
 }
@@ -70,8 +62,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfJob {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let raw = raw(parts, state).await?;
-        Ok(Self { namespace: raw.namespace()?, job: raw.job()? })
+        raw(parts, state).await?.job().map(Self)
     }
 }
 
@@ -80,7 +71,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfStep {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
         let raw = raw(parts, state).await?;
-        Ok(Self { namespace: raw.namespace()?, job: raw.job()?, step: raw.step()? })
+        Ok(Self { job: raw.job()?, step: raw.step()? })
     }
 }
 
@@ -89,7 +80,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfOutput {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
         let raw = raw(parts, state).await?;
-        Ok(Self { namespace: raw.namespace()?, job: raw.job()?, step: raw.step()?, node: node(raw.node.as_deref())? })
+        Ok(Self { job: raw.job()?, step: raw.step()?, node: node(raw.node.as_deref())? })
     }
 }
 
@@ -125,18 +116,20 @@ async fn raw<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Raw, Refuse
 }
 
 impl Raw {
-    fn namespace(&self) -> Result<String, Refused> {
-        let name = self.ns.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-        if name == DEFAULT_NAMESPACE {
-            return Ok(name.to_owned());
-        }
-        let message = format!("no namespace {}; there is {DEFAULT_NAMESPACE:?}", shown(name));
-        Err(Refused::new(Code::NotFound, message))
+    fn namespace(&self) -> Result<Namespace, Refused> {
+        let name = self.ns.as_deref().unwrap_or(Namespace::DEFAULT);
+        let known = name.parse().ok().filter(|_| name == Namespace::DEFAULT);
+        known.ok_or_else(|| {
+            let message = format!("no namespace {}; there is {:?}", shown(name), Namespace::DEFAULT);
+            Refused::new(Code::NotFound, message)
+        })
     }
 
-    fn job(&self) -> Result<JobId, Refused> {
+    fn job(&self) -> Result<JobRef, Refused> {
+        let namespace = self.namespace()?;
         let text = self.id.as_deref().unwrap_or_default();
-        text.parse().map_err(|e| Refused::new(Code::NotFound, format!("no such job: {e}")))
+        let id = text.parse().map_err(|e| Refused::new(Code::NotFound, format!("no such job: {e}")))?;
+        Ok(JobRef { namespace, id })
     }
 
     fn step(&self) -> Result<StepIndex, Refused> {

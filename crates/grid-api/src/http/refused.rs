@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use grid_controller::Refusal;
+use grid_controller::{Refusal, Stale};
 use grid_proto::Foreign;
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_types::api::{ErrorDoc, NotLeaderDoc, Role, RoleDoc, fault_docs};
@@ -70,8 +70,7 @@ impl Refused {
 
     pub fn stale_leader(role: RoleDoc, given: u64) -> Self {
         let message = format!("the request is for leader epoch {given}, which is not the current one; read /role");
-        let refusal = Refusal { stale: Some("leader"), ..Refusal::new(Code::StaleEpoch, message) };
-        Self::by_role(refusal, role)
+        Self::by_role(Refusal::stale(Stale::Leader, message), role)
     }
 
     fn by_role(refusal: Refusal, role: RoleDoc) -> Self {
@@ -101,7 +100,7 @@ impl Refused {
             Code::StaleEpoch => serde_json::to_vec(&StaleEpochDoc {
                 error: code.word(),
                 message: &self.0.refusal.message,
-                stale: self.0.refusal.stale.unwrap_or("leader"),
+                stale: self.0.refusal.stale.unwrap_or(Stale::Leader).word(),
                 leader_epoch: role.leader_epoch,
             }),
             _ => serde_json::to_vec(&error_doc(&self.0.refusal)),

@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
-use grid_controller::{AgentPoll, Control};
+use grid_controller::{AgentPoll, Agents};
 use grid_types::api::{DEFAULT_WAIT_MS, LeasesDoc, MAX_INSTANCE_BYTES, MAX_WAIT_MS, RecordedDoc};
 use grid_types::limits::MAX_SLOTS;
 use grid_types::{Faults, LeaseId, NodeId, Span};
 use serde_json::Value;
 
 use crate::http::body::{Fields, JsonBody};
-use crate::http::guard::Fenced;
+use crate::http::caller::Asked;
 use crate::http::query::Params;
 use crate::http::refused::Refused;
 use crate::http::streams::Closing;
@@ -34,17 +34,17 @@ use crate::schema::{LeasesBody, ResultBody};
         (status = 200, description = "what to run and what to stop; both may be empty", body = LeasesDoc),
     ),
 )]
-pub async fn leases<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn leases<C: Agents>(
+    Asked { control, mut caller }: Asked<C>,
     mut closing: Closing,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<LeasesDoc>, Refused> {
     params.finish()?;
     let known = ["agent", "wait", "instance", "hostname", "groups", "labels", "backends", "slots", "held"];
-    let poll = poll(Fields::of(&mut control, body, &known)?)?;
+    let poll = poll(Fields::of(&control, &mut caller, body, &known)?)?;
     // A question must not hold up an orderly stop, nor be cut off while leases are being given.
-    Ok(Json(control.poll_agent(poll, async move { closing.changed().await }).await?))
+    Ok(Json(control.poll_agent(&caller, poll, async move { closing.changed().await }).await?))
 }
 
 /// `POST /v1/results`.
@@ -58,18 +58,18 @@ pub async fn leases<C: Control>(
         (status = 200, description = "it is recorded", body = RecordedDoc),
     ),
 )]
-pub async fn results<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn results<C: Agents>(
+    Asked { control, mut caller }: Asked<C>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<RecordedDoc>, Refused> {
     params.finish()?;
     let has_epoch = body.as_ref().and_then(|body| body.get("leader_epoch")).is_some_and(|epoch| !epoch.is_null());
-    let mut fields = Fields::of(&mut control, body, &report::KNOWN)?;
+    let mut fields = Fields::of(&control, &mut caller, body, &report::KNOWN)?;
     if !has_epoch {
         fields.fault("leader_epoch", "is required: that of the lease, or the current one after a change of leader");
     }
-    Ok(Json(control.agent_result(report::read(fields)?).await?))
+    Ok(Json(control.agent_result(&caller, report::read(fields)?).await?))
 }
 
 fn poll(mut fields: Fields) -> Result<AgentPoll, Refused> {
@@ -82,29 +82,29 @@ fn poll(mut fields: Fields) -> Result<AgentPoll, Refused> {
         value.as_str().filter(|text| (1..=MAX_INSTANCE_BYTES).contains(&text.len())).map(str::to_owned)
     });
     let facts = facts::read(&mut fields);
-    let held = fields.nested("held", held).unwrap_or_default();
+    let outstanding = fields.nested("held", outstanding).unwrap_or_default();
     let Some(agent) = agent else { return Err(fields.refused()) };
     fields.finish()?;
     let wait = Duration::from_millis(wait.map_or(DEFAULT_WAIT_MS, Span::ms));
-    Ok(AgentPoll { agent, instance, facts, held, wait })
+    Ok(AgentPoll { agent, instance, facts, outstanding, wait })
 }
 
 fn agent(fields: &mut Fields) -> Option<NodeId> {
     fields.required("agent", "the name of the agent, a-z, 0-9 and -", |value| value.as_str()?.parse().ok())
 }
 
-fn held(value: &Value, faults: &mut Faults) -> Option<BTreeSet<LeaseId>> {
+fn outstanding(value: &Value, faults: &mut Faults) -> Option<BTreeSet<LeaseId>> {
     let most = usize::try_from(MAX_SLOTS).unwrap_or(usize::MAX);
     let Some(list) = value.as_array().filter(|list| list.len() <= most) else {
         faults.add("held", format!("must be a list of at most {most} lease ids"));
         return None;
     };
-    let mut held = BTreeSet::new();
+    let mut outstanding = BTreeSet::new();
     for (i, id) in list.iter().enumerate() {
         match id.as_str().and_then(|text| text.parse().ok()) {
-            Some(id) => drop(held.insert(id)),
+            Some(id) => drop(outstanding.insert(id)),
             None => faults.add(format!("held[{i}]"), "must be a lease id, as /v1/leases gave it"),
         }
     }
-    Some(held)
+    Some(outstanding)
 }

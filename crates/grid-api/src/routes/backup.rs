@@ -6,17 +6,17 @@
 //! are known before the first byte, and the answer may take as long as writing the file does.
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use grid_controller::Control;
+use grid_controller::{BackupScope, Cluster};
 use grid_types::Code;
 use grid_types::api::{
     HEADER_BACKUP_BLAKE3, HEADER_BACKUP_EPOCH, HEADER_BACKUP_INDEX, HEADER_BACKUP_JOBS, HEADER_BACKUP_STALE,
     HEADER_BACKUP_TAKEN,
 };
 
+use crate::http::caller::Asked;
 use crate::http::query::Params;
 use crate::http::refused::Refused;
 use crate::http::streams::{self, Closing};
@@ -46,14 +46,14 @@ use crate::http::streams::{self, Closing};
         ),
     ),
 )]
-pub async fn backup<C: Control>(
-    State(control): State<C>,
+pub async fn backup<C: Cluster>(
+    Asked { control, caller }: Asked<C>,
     closing: Closing,
     mut params: Params,
 ) -> Result<Response, Refused> {
-    let stale = params.word("stale", &[("true", true), ("false", false)]).unwrap_or(false);
+    let scope = params.word("stale", &[("true", BackupScope::AppliedHere), ("false", BackupScope::Acknowledged)]);
     params.finish()?;
-    let backup = control.backup(stale).await?;
+    let backup = control.backup(&caller, scope.unwrap_or(BackupScope::Acknowledged)).await?;
     let named = format!("attachment; filename=\"grid-{}.backup\"", backup.index);
     let head = [
         (CONTENT_TYPE, "application/octet-stream".to_owned()),

@@ -3,15 +3,15 @@
 //! Not here: what is allowed (`Control` answers CONFLICT with the reason), the role of one controller (`introspect`).
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use grid_controller::{Control, MemberChange};
+use grid_controller::{Cluster, MemberChange};
 use grid_types::Name;
 use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, MAX_MEMBER_TEXT_BYTES, RoleDoc, StepDownBody};
 use serde_json::Value;
 
 use crate::http::body::{Fields, JsonBody};
-use crate::http::guard::Fenced;
+use crate::http::caller::Asked;
 use crate::http::query::Params;
 use crate::http::refused::Refused;
 use crate::schema::EpochBody;
@@ -26,9 +26,12 @@ use crate::schema::EpochBody;
         (status = 200, description = "the controllers and how they stand", body = ClusterDoc),
     ),
 )]
-pub async fn status<C: Control>(State(control): State<C>, params: Params) -> Result<Json<ClusterDoc>, Refused> {
+pub async fn status<C: Cluster>(
+    Asked { control, caller }: Asked<C>,
+    params: Params,
+) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
-    Ok(Json(control.cluster().await?))
+    Ok(Json(control.cluster(&caller).await?))
 }
 
 /// `GET /controllers`: the members alone.
@@ -41,12 +44,12 @@ pub async fn status<C: Control>(State(control): State<C>, params: Params) -> Res
         (status = 200, description = "the members alone", body = Vec<ControllerDoc>),
     ),
 )]
-pub async fn controllers<C: Control>(
-    State(control): State<C>,
+pub async fn controllers<C: Cluster>(
+    Asked { control, caller }: Asked<C>,
     params: Params,
 ) -> Result<Json<Vec<ControllerDoc>>, Refused> {
     params.finish()?;
-    Ok(Json(control.cluster().await?.members))
+    Ok(Json(control.cluster(&caller).await?.members))
 }
 
 /// `POST /api/v1/cluster/members`: a controller asks to join.
@@ -60,15 +63,15 @@ pub async fn controllers<C: Control>(
         (status = 201, description = "accepted as a learner", body = JoinedDoc),
     ),
 )]
-pub async fn join<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn join<C: Cluster>(
+    Asked { control, mut caller }: Asked<C>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<JoinedDoc>), Refused> {
     params.finish()?;
     let known = ["node_id", "raft_id", "folder_id", "raft_addr", "api_url", "grpc_addr", "feature_level", "replace"];
-    let body = join_body(Fields::of(&mut control, body, &known)?)?;
-    Ok((StatusCode::CREATED, Json(control.join(body).await?)))
+    let body = join_body(Fields::of(&control, &mut caller, body, &known)?)?;
+    Ok((StatusCode::CREATED, Json(control.join(&caller, body).await?)))
 }
 
 /// `DELETE /api/v1/cluster/members/{id}`.
@@ -81,13 +84,13 @@ pub async fn join<C: Control>(
         (status = 200, description = "the cluster without it", body = ClusterDoc),
     ),
 )]
-pub async fn remove<C: Control>(
-    Fenced(control): Fenced<C>,
+pub async fn remove<C: Cluster>(
+    Asked { control, caller }: Asked<C>,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
-    Ok(Json(control.change_member(&id, MemberChange::Remove).await?))
+    Ok(Json(control.change_member(&caller, &id, MemberChange::Remove).await?))
 }
 
 /// `POST /api/v1/cluster/members/{id}/promote`; the body is optional.
@@ -101,15 +104,15 @@ pub async fn remove<C: Control>(
         (status = 200, description = "its vote counts", body = ClusterDoc),
     ),
 )]
-pub async fn promote<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn promote<C: Cluster>(
+    Asked { control, mut caller }: Asked<C>,
     Path(id): Path<String>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
-    Fields::of(&mut control, body, &[])?.finish()?;
-    Ok(Json(control.change_member(&id, MemberChange::Promote).await?))
+    Fields::of(&control, &mut caller, body, &[])?.finish()?;
+    Ok(Json(control.change_member(&caller, &id, MemberChange::Promote).await?))
 }
 
 /// `POST /api/v1/cluster/members/{id}/demote`; the body is optional.
@@ -123,15 +126,15 @@ pub async fn promote<C: Control>(
         (status = 200, description = "its vote does not count", body = ClusterDoc),
     ),
 )]
-pub async fn demote<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn demote<C: Cluster>(
+    Asked { control, mut caller }: Asked<C>,
     Path(id): Path<String>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
-    Fields::of(&mut control, body, &[])?.finish()?;
-    Ok(Json(control.change_member(&id, MemberChange::Demote).await?))
+    Fields::of(&control, &mut caller, body, &[])?.finish()?;
+    Ok(Json(control.change_member(&caller, &id, MemberChange::Demote).await?))
 }
 
 /// `POST /api/v1/cluster/lift`; the body is optional. A superseded cluster accepts writes again.
@@ -145,14 +148,14 @@ pub async fn demote<C: Control>(
         (status = 200, description = "writes are accepted again", body = ClusterDoc),
     ),
 )]
-pub async fn lift<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn lift<C: Cluster>(
+    Asked { control, mut caller }: Asked<C>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<ClusterDoc>, Refused> {
     params.finish()?;
-    Fields::of(&mut control, body, &[])?.finish()?;
-    Ok(Json(control.lift_superseded().await?))
+    Fields::of(&control, &mut caller, body, &[])?.finish()?;
+    Ok(Json(control.lift_superseded(&caller).await?))
 }
 
 /// `POST /api/v1/cluster/step-down`; the body is optional. Answers who leads then.
@@ -166,16 +169,16 @@ pub async fn lift<C: Control>(
         (status = 200, description = "who leads then", body = RoleDoc),
     ),
 )]
-pub async fn step_down<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn step_down<C: Cluster>(
+    Asked { control, mut caller }: Asked<C>,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<RoleDoc>, Refused> {
     params.finish()?;
-    let mut fields = Fields::of(&mut control, body, &["to"])?;
+    let mut fields = Fields::of(&control, &mut caller, body, &["to"])?;
     let to = fields.optional("to", "the name of a controller", |value| value.as_str().map(str::to_owned));
     fields.finish()?;
-    Ok(Json(control.step_down(to).await?))
+    Ok(Json(control.step_down(&caller, to).await?))
 }
 
 fn join_body(mut fields: Fields) -> Result<JoinBody, Refused> {

@@ -6,13 +6,13 @@
 //! cannot say in which field it is.
 
 use axum::Json;
-use grid_controller::{Control, Rerun};
+use grid_controller::{Confirmation, Jobs, Rerun, StepResolution};
 use grid_types::api::{ConfirmBody, JobStateDoc, Resolution, ResolveBody, ResumeBody};
 use grid_types::{NodeId, StepIndex};
 use serde_json::Value;
 
 use crate::http::body::{Fields, JsonBody};
-use crate::http::guard::Fenced;
+use crate::http::caller::Asked;
 use crate::http::path::OfJob;
 use crate::http::query::Params;
 use crate::http::refused::Refused;
@@ -28,19 +28,19 @@ use crate::http::refused::Refused;
         (status = 200, description = "how the job stands now", body = JobStateDoc),
     ),
 )]
-pub async fn confirm<C: Control>(
-    Fenced(mut control): Fenced<C>,
-    path: OfJob,
+pub async fn confirm<C: Jobs>(
+    Asked { control, mut caller }: Asked<C>,
+    OfJob(job): OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    let mut fields = Fields::of(&mut control, body, &["phase", "held", "rerun_once"])?;
+    let mut fields = Fields::of(&control, &mut caller, body, &["phase", "held", "rerun_once"])?;
     let phase = fields.optional("phase", "the number of a phase, from 0", index);
-    let held = fields.optional("held", "true or false", Value::as_bool).unwrap_or(false);
+    let held_only = fields.optional("held", "true or false", Value::as_bool).unwrap_or(false);
     let rerun_once = fields.optional("rerun_once", "true or false", Value::as_bool).unwrap_or(false);
     fields.finish()?;
-    Ok(Json(control.confirm(&path.namespace, path.job, phase, held, rerun_once).await?))
+    Ok(Json(control.confirm(&caller, &job, Confirmation { phase, held_only, rerun_once }).await?))
 }
 
 /// `POST …/jobs/{id}/resume`; the body is optional.
@@ -54,13 +54,16 @@ pub async fn confirm<C: Control>(
         (status = 200, description = "how the job stands now", body = JobStateDoc),
     ),
 )]
-pub async fn resume<C: Control>(
-    Fenced(mut control): Fenced<C>,
-    path: OfJob,
+pub async fn resume<C: Jobs>(
+    Asked { control, mut caller }: Asked<C>,
+    OfJob(job): OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
-    rerun(&mut control, &path, params, body, false).await
+    params.finish()?;
+    let fields = Fields::of(&control, &mut caller, body, &["rerun_once"])?;
+    let wanted = Rerun { failed_only: false, rerun_once: rerun_once(fields)? };
+    Ok(Json(control.resume(&caller, &job, wanted).await?))
 }
 
 /// `POST …/jobs/{id}/retry`: the same, only on the nodes where something failed.
@@ -74,27 +77,21 @@ pub async fn resume<C: Control>(
         (status = 200, description = "how the job stands now", body = JobStateDoc),
     ),
 )]
-pub async fn retry<C: Control>(
-    Fenced(mut control): Fenced<C>,
-    path: OfJob,
+pub async fn retry<C: Jobs>(
+    Asked { control, mut caller }: Asked<C>,
+    OfJob(job): OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
-    rerun(&mut control, &path, params, body, true).await
+    params.finish()?;
+    let fields = Fields::of(&control, &mut caller, body, &["rerun_once"])?;
+    let wanted = Rerun { failed_only: true, rerun_once: rerun_once(fields)? };
+    Ok(Json(control.resume(&caller, &job, wanted).await?))
 }
 
-async fn rerun<C: Control>(
-    control: &mut C,
-    path: &OfJob,
-    params: Params,
-    body: Option<Value>,
-    failed_only: bool,
-) -> Result<Json<JobStateDoc>, Refused> {
-    params.finish()?;
-    let mut fields = Fields::of(control, body, &["rerun_once"])?;
+fn rerun_once(mut fields: Fields) -> Result<bool, Refused> {
     let rerun_once = fields.optional("rerun_once", "true or false", Value::as_bool).unwrap_or(false);
-    fields.finish()?;
-    Ok(Json(control.resume(&path.namespace, path.job, Rerun { failed_only, rerun_once }).await?))
+    fields.finish().map(|()| rerun_once)
 }
 
 /// `POST …/jobs/{id}/resolve`.
@@ -108,23 +105,23 @@ async fn rerun<C: Control>(
         (status = 200, description = "how the job stands now", body = JobStateDoc),
     ),
 )]
-pub async fn resolve<C: Control>(
-    Fenced(mut control): Fenced<C>,
-    path: OfJob,
+pub async fn resolve<C: Jobs>(
+    Asked { control, mut caller }: Asked<C>,
+    OfJob(job): OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    let (step, node, verdict) = resolution(Fields::of(&mut control, body, &["step", "node", "as"])?)?;
-    Ok(Json(control.resolve(&path.namespace, path.job, step, node, verdict).await?))
+    let resolution = resolution(Fields::of(&control, &mut caller, body, &["step", "node", "as"])?)?;
+    Ok(Json(control.resolve(&caller, &job, resolution).await?))
 }
 
-fn resolution(mut fields: Fields) -> Result<(StepIndex, NodeId, Resolution), Refused> {
+fn resolution(mut fields: Fields) -> Result<StepResolution, Refused> {
     let step = fields.required("step", "the number of a step, from 0", index).map(StepIndex);
     let node = fields.required("node", "the name of a node", |value| value.as_str()?.parse::<NodeId>().ok());
     let verdict = fields.required("as", "success, failed or retry", verdict);
     match (step, node, verdict) {
-        (Some(step), Some(node), Some(verdict)) => fields.finish().map(|()| (step, node, verdict)),
+        (Some(step), Some(node), Some(verdict)) => fields.finish().map(|()| StepResolution { step, node, verdict }),
         _ => Err(fields.refused()),
     }
 }

@@ -11,14 +11,14 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use grid_controller::{Control, EventQuery};
+use grid_controller::{EventQuery, Events};
 use grid_types::api::{EVENT_KINDS, EventDoc, EventFilter, ListDoc};
 use grid_types::{Faults, NodeId};
 
+use crate::http::caller::Asked;
 use crate::http::query::{DEFAULT_LIMIT, Params};
 use crate::http::refused::Refused;
 use crate::http::streams::{self, Closing};
@@ -54,8 +54,8 @@ const BEAT: &str = ": beat\n\n";
         ),
     ),
 )]
-pub async fn events<C: Control>(
-    State(control): State<C>,
+pub async fn events<C: Events>(
+    Asked { control, caller }: Asked<C>,
     headers: HeaderMap,
     closing: Closing,
     mut params: Params,
@@ -67,7 +67,7 @@ pub async fn events<C: Control>(
     let filter = filter(&mut params);
     params.finish()?;
     if wants_a_page(&headers) {
-        let mut page = control.events(filter, EventQuery { limit, after, before }).await?;
+        let mut page = control.events(&caller, filter, EventQuery { limit, after, before }).await?;
         let role = control.standing().role;
         page.items.iter_mut().for_each(|event| event.role = Some(role));
         return Ok(Json::<ListDoc<EventDoc>>(page).into_response());
@@ -75,7 +75,7 @@ pub async fn events<C: Control>(
     if let Some(last) = last_event_id(&headers)? {
         after = Some(last);
     }
-    let events = control.listen(filter, after).await?;
+    let events = control.listen(&caller, filter, after).await?;
     let write = move |event: EventDoc| Ok(frame(&EventDoc { role: Some(control.standing().role), ..event }));
     let body = streams::body(events, closing, Bytes::from_static(OPENING.as_bytes()), BEAT, write);
     let mut response = Response::new(body);

@@ -5,11 +5,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, Uri};
-use grid_controller::Control;
+use grid_controller::{Introspect, StateHash};
 use grid_types::Code;
 use grid_types::api::{RoleDoc, StatusDoc};
 use serde::Serialize;
 
+use crate::http::caller::Asked;
 use crate::http::query::Params;
 use crate::http::refused::Refused;
 
@@ -29,7 +30,7 @@ pub struct HealthDoc {
         (status = 200, description = "who this controller is and who leads", body = RoleDoc),
     ),
 )]
-pub async fn role<C: Control>(State(control): State<C>, params: Params) -> Result<Json<RoleDoc>, Refused> {
+pub async fn role<C: Introspect>(State(control): State<C>, params: Params) -> Result<Json<RoleDoc>, Refused> {
     params.finish()?;
     Ok(Json(control.role()))
 }
@@ -47,10 +48,13 @@ pub async fn role<C: Control>(State(control): State<C>, params: Params) -> Resul
         (status = 200, description = "the cluster in numbers", body = StatusDoc),
     ),
 )]
-pub async fn status<C: Control>(State(control): State<C>, mut params: Params) -> Result<Json<StatusDoc>, Refused> {
-    let hash = params.word("hash", &[("true", true), ("false", false)]).unwrap_or(false);
+pub async fn status<C: Introspect>(
+    Asked { control, caller }: Asked<C>,
+    mut params: Params,
+) -> Result<Json<StatusDoc>, Refused> {
+    let hash = params.word("hash", &[("true", StateHash::Compute), ("false", StateHash::Omit)]);
     params.finish()?;
-    Ok(Json(control.status(hash).await?))
+    Ok(Json(control.status(&caller, hash.unwrap_or(StateHash::Omit)).await?))
 }
 
 /// `GET /healthz`: it serves.
@@ -77,7 +81,7 @@ pub async fn health() -> Json<HealthDoc> {
         (status = 200, description = "a member that knows the leader", body = HealthDoc),
     ),
 )]
-pub async fn ready<C: Control>(State(control): State<C>) -> Result<Json<HealthDoc>, Refused> {
+pub async fn ready<C: Introspect>(State(control): State<C>) -> Result<Json<HealthDoc>, Refused> {
     if control.is_ready() {
         return Ok(Json(HealthDoc { status: "ready" }));
     }

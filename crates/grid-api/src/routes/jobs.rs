@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use grid_controller::{Control, JobFilter, JobQuery, PlanHash, Refusal, SubmitKey};
+use grid_controller::{Caller, JobFilter, JobQuery, Jobs, PlanHash, Refusal, RunQuery, Submission, SubmitKey};
 use grid_types::api::{HEADER_KEY, JobDoc, JobStateDoc, ListDoc, PlanDoc, RunDoc, WhyDoc};
 use grid_types::job::{JobSpec, parse_job};
 use grid_types::limits::{MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_KEY_BYTES};
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::http::bare::Bare;
 use crate::http::body::{Fields, JsonBody, take_epoch};
-use crate::http::guard::Fenced;
+use crate::http::caller::Asked;
 use crate::http::path::{InNamespace, OfJob};
 use crate::http::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::http::refused::Refused;
@@ -39,8 +39,8 @@ use crate::schema::{EpochBody, JobBody};
         (status = 200, description = "the job that the same key gave before", body = JobDoc),
     ),
 )]
-pub async fn submit<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn submit<C: Jobs>(
+    Asked { control, mut caller }: Asked<C>,
     InNamespace(namespace): InNamespace,
     mut params: Params,
     IdempotencyKey(key): IdempotencyKey,
@@ -48,9 +48,9 @@ pub async fn submit<C: Control>(
 ) -> Result<(StatusCode, Json<JobDoc>), Refused> {
     let plan = params.parsed::<PlanHash>("plan");
     params.finish()?;
-    let (spec, request) = spec_of(&mut control, body)?;
+    let (spec, request) = spec_of(&control, &mut caller, body)?;
     let key = key.map(|key| SubmitKey { key, request: canonical_request(&request, plan) });
-    let submitted = control.submit(&namespace, spec, key, plan).await?;
+    let submitted = control.submit(&caller, &namespace, Submission { spec, key, plan }).await?;
     let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(submitted.job)))
 }
@@ -66,24 +66,24 @@ pub async fn submit<C: Control>(
         (status = 200, description = "what the job would do", body = PlanDoc),
     ),
 )]
-pub async fn plan<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn plan<C: Jobs>(
+    Asked { control, mut caller }: Asked<C>,
     InNamespace(namespace): InNamespace,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<PlanDoc>, Refused> {
     params.finish()?;
-    let (spec, _) = spec_of(&mut control, body)?;
-    Ok(Json(control.plan(&namespace, spec).await?))
+    let (spec, _) = spec_of(&control, &mut caller, body)?;
+    Ok(Json(control.plan(&caller, &namespace, spec).await?))
 }
 
 /// The job, and the request as it was parsed.
-fn spec_of<C: Control>(control: &mut C, body: Option<Value>) -> Result<(JobSpec, Value), Refused> {
+fn spec_of<C: Jobs>(control: &C, caller: &mut Caller, body: Option<Value>) -> Result<(JobSpec, Value), Refused> {
     let mut body =
         body.ok_or_else(|| Refused::of_field(Code::BadRequest, "", "the body is empty; send a job as JSON"))?;
     let mut faults = Faults::default();
     if let Value::Object(fields) = &mut body {
-        take_epoch(control, fields, &mut faults)?;
+        take_epoch(control, caller, fields, &mut faults)?;
     }
     let spec = match parse_job(&body) {
         Ok(spec) => faults.finish(spec),
@@ -142,15 +142,15 @@ fn write_canonical(value: &Value, out: &mut String) {
         (status = 200, description = "how the job stands now", body = JobStateDoc),
     ),
 )]
-pub async fn cancel<C: Control>(
-    Fenced(mut control): Fenced<C>,
-    path: OfJob,
+pub async fn cancel<C: Jobs>(
+    Asked { control, mut caller }: Asked<C>,
+    OfJob(job): OfJob,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<JobStateDoc>, Refused> {
     params.finish()?;
-    Fields::of(&mut control, body, &[])?.finish()?;
-    Ok(Json(control.cancel(&path.namespace, path.job).await?))
+    Fields::of(&control, &mut caller, body, &[])?.finish()?;
+    Ok(Json(control.cancel(&caller, &job).await?))
 }
 
 /// `GET …/jobs/{id}`.
@@ -166,14 +166,14 @@ pub async fn cancel<C: Control>(
         (status = 200, description = "the job", body = JobDoc),
     ),
 )]
-pub async fn get<C: Control>(
-    State(control): State<C>,
-    path: OfJob,
+pub async fn get<C: Jobs>(
+    Asked { control, caller }: Asked<C>,
+    OfJob(job): OfJob,
     mut params: Params,
 ) -> Result<Json<JobDoc>, Refused> {
     let run = params.run();
     params.finish()?;
-    Ok(Json(control.job(&path.namespace, path.job, run).await?))
+    Ok(Json(control.job(&caller, &job, run).await?))
 }
 
 /// `GET …/jobs/{id}/runs`.
@@ -190,16 +190,16 @@ pub async fn get<C: Control>(
         (status = 200, description = "newest first", body = ListDoc<RunDoc>),
     ),
 )]
-pub async fn runs<C: Control>(
-    State(control): State<C>,
-    path: OfJob,
+pub async fn runs<C: Jobs>(
+    Asked { control, caller }: Asked<C>,
+    OfJob(job): OfJob,
     mut params: Params,
 ) -> Result<Json<ListDoc<RunDoc>>, Refused> {
     let limit = params.limit(DEFAULT_LIMIT);
     let read = |text: &str| text.parse().ok().filter(|run| *run > 0);
     let before = params.read("after", "must be the next of the page before, the number of a run", read);
     params.finish()?;
-    Ok(Json(control.runs(&path.namespace, path.job, before, limit).await?))
+    Ok(Json(control.runs(&caller, &job, RunQuery { limit, before }).await?))
 }
 
 /// `GET …/jobs/{id}/why`.
@@ -212,9 +212,13 @@ pub async fn runs<C: Control>(
         (status = 200, description = "why it is not further, or how it ended", body = WhyDoc),
     ),
 )]
-pub async fn why<C: Control>(State(control): State<C>, path: OfJob, params: Params) -> Result<Json<WhyDoc>, Refused> {
+pub async fn why<C: Jobs>(
+    Asked { control, caller }: Asked<C>,
+    OfJob(job): OfJob,
+    params: Params,
+) -> Result<Json<WhyDoc>, Refused> {
     params.finish()?;
-    Ok(Json(control.why(&path.namespace, path.job).await?))
+    Ok(Json(control.why(&caller, &job).await?))
 }
 
 /// Canonical `GET …/jobs`.
@@ -234,13 +238,13 @@ pub async fn why<C: Control>(State(control): State<C>, path: OfJob, params: Para
         (status = 200, description = "newest first", body = ListDoc<JobDoc>),
     ),
 )]
-pub async fn list<C: Control>(
-    State(control): State<C>,
+pub async fn list<C: Jobs>(
+    Asked { control, caller }: Asked<C>,
     InNamespace(namespace): InNamespace,
     params: Params,
 ) -> Result<Json<ListDoc<JobDoc>>, Refused> {
     let query = job_query(params, DEFAULT_LIMIT)?;
-    Ok(Json(control.jobs(&namespace, query).await?))
+    Ok(Json(control.jobs(&caller, &namespace, query).await?))
 }
 
 /// `GET /jobs`: a bare array.
@@ -260,13 +264,13 @@ pub async fn list<C: Control>(
         (status = 200, description = "the first of them, newest first", body = Vec<JobDoc>),
     ),
 )]
-pub async fn list_bare<C: Control>(
-    State(control): State<C>,
+pub async fn list_bare<C: Jobs>(
+    Asked { control, caller }: Asked<C>,
     InNamespace(namespace): InNamespace,
     params: Params,
 ) -> Result<Bare<JobDoc>, Refused> {
     let query = job_query(params, MAX_LIMIT)?;
-    Ok(Bare(control.jobs(&namespace, query).await?))
+    Ok(Bare(control.jobs(&caller, &namespace, query).await?))
 }
 
 /// `Idempotency-Key`: 1 to 128 visible ASCII characters.

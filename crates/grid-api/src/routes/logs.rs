@@ -8,16 +8,17 @@
 //! there, and serves the stored end of an output itself.
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use axum::response::Response;
-use grid_controller::{Control, LogFilter, LogQuery, OutputQuery};
+use grid_controller::{LogFilter, LogQuery, OutputQuery, Outputs};
 use grid_types::api::{LogCursor, LogDoc, LogsBody, Role};
 use grid_types::{Attempt, NodeId, StepIndex};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use crate::http::body::{Fields, JsonBody};
+use crate::http::caller::Asked;
 use crate::http::guard;
 use crate::http::path::{OfJob, OfOutput};
 use crate::http::query::Params;
@@ -57,13 +58,16 @@ pub const HEADER_OUTPUT_ATTEMPT: &str = "x-grid-output-attempt";
         ),
     ),
 )]
-pub async fn output<C: Control>(
-    State(control): State<C>,
+pub async fn output<C: Outputs>(
+    Asked { control, caller }: Asked<C>,
     path: OfOutput,
     closing: Closing,
     mut params: Params,
 ) -> Result<Response, Refused> {
+    let OfOutput { job, step, node } = path;
     let query = OutputQuery {
+        step,
+        node,
         follow: follow(&mut params),
         offset: params.read("offset", "must be a number of bytes", |text| text.parse().ok()).unwrap_or(0),
         attempt: attempt(&mut params),
@@ -74,7 +78,7 @@ pub async fn output<C: Control>(
     if query.follow && role.role == Role::Standby {
         return Err(guard::not_here(&control, role));
     }
-    let output = control.output(&path.namespace, path.job, path.step, path.node, query).await?;
+    let output = control.output(&caller, &job, query).await?;
     let body = streams::body(output.pieces, closing, Bytes::new(), "", |piece| piece.map_err(|e| e.to_string()));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -107,13 +111,14 @@ pub async fn output<C: Control>(
         (status = 200, description = "one LogDoc a line; the last is `end`", content_type = "application/x-ndjson", body = LogDoc),
     ),
 )]
-pub async fn logs<C: Control>(
-    State(control): State<C>,
-    path: OfJob,
+pub async fn logs<C: Outputs>(
+    Asked { control, caller }: Asked<C>,
+    OfJob(job): OfJob,
     closing: Closing,
     params: Params,
 ) -> Result<Response, Refused> {
-    stream(&control, path, closing, params, Vec::new()).await
+    let query = query(params, Vec::new())?;
+    Ok(stream(control.logs(&caller, &job, query).await?, closing))
 }
 
 /// `POST …/logs`: the same, from where the reader was.
@@ -135,27 +140,22 @@ pub async fn logs<C: Control>(
         (status = 200, description = "one LogDoc a line; the last is `end`", content_type = "application/x-ndjson", body = LogDoc),
     ),
 )]
-pub async fn logs_from<C: Control>(
-    State(mut control): State<C>,
-    path: OfJob,
+pub async fn logs_from<C: Outputs>(
+    Asked { control, mut caller }: Asked<C>,
+    OfJob(job): OfJob,
     closing: Closing,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Refused> {
-    let mut fields = Fields::of(&mut control, body, &["from"])?;
+    let mut fields = Fields::of(&control, &mut caller, body, &["from"])?;
     let cursors = |value: &Value| serde_json::from_value::<Vec<LogCursor>>(value.clone()).ok();
     let from = fields.optional("from", "a list of {step, node, epoch, attempt, run, next}", cursors);
     fields.finish()?;
-    stream(&control, path, closing, params, from.unwrap_or_default()).await
+    let query = query(params, from.unwrap_or_default())?;
+    Ok(stream(control.logs(&caller, &job, query).await?, closing))
 }
 
-async fn stream<C: Control>(
-    control: &C,
-    path: OfJob,
-    closing: Closing,
-    mut params: Params,
-    from: Vec<LogCursor>,
-) -> Result<Response, Refused> {
+fn query(mut params: Params, from: Vec<LogCursor>) -> Result<LogQuery, Refused> {
     let follow = follow(&mut params);
     let step = params.read("step", "must be the number of a step, from 0", |text| text.parse().ok().map(StepIndex));
     let names = |text: &str| text.split(',').map(|name| name.parse::<NodeId>().ok().map(String::from)).collect();
@@ -165,14 +165,16 @@ async fn stream<C: Control>(
     let tail = params.read("tail", "must be a number of lines, from 1", |text| text.parse().ok().filter(|n| *n > 0));
     params.finish()?;
     let filter = LogFilter { step, nodes: nodes.unwrap_or_default(), attempt, run };
-    let query = LogQuery { filter, follow, tail, from };
-    let records = control.logs(&path.namespace, path.job, query).await?;
+    Ok(LogQuery { filter, follow, tail, from })
+}
+
+fn stream(records: mpsc::Receiver<LogDoc>, closing: Closing) -> Response {
     let body = streams::body(records, closing, Bytes::from_static(b"\n"), "\n", |record| Ok(line(&record)));
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    response
 }
 
 fn follow(params: &mut Params) -> bool {

@@ -3,15 +3,13 @@
 //! Not here: which state a node is in (the leader's liveness rules V1–V3).
 
 use axum::Json;
-use axum::extract::State;
-use grid_controller::Control;
-use grid_types::NodeId;
+use grid_controller::{NodeQuery, Nodes, Removal};
 use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
 use grid_types::node::NodeStatus;
 
 use crate::http::bare::Bare;
 use crate::http::body::{Fields, JsonBody};
-use crate::http::guard::Fenced;
+use crate::http::caller::Asked;
 use crate::http::path::OfNode;
 use crate::http::query::{DEFAULT_LIMIT, MAX_LIMIT, Params};
 use crate::http::refused::Refused;
@@ -31,9 +29,12 @@ use crate::schema::EpochBody;
         (status = 200, description = "nodes by id", body = ListDoc<NodeDoc>),
     ),
 )]
-pub async fn list<C: Control>(State(control): State<C>, params: Params) -> Result<Json<ListDoc<NodeDoc>>, Refused> {
-    let (limit, after) = page(params, DEFAULT_LIMIT)?;
-    Ok(Json(control.nodes(limit, after).await?))
+pub async fn list<C: Nodes>(
+    Asked { control, caller }: Asked<C>,
+    params: Params,
+) -> Result<Json<ListDoc<NodeDoc>>, Refused> {
+    let query = page(params, DEFAULT_LIMIT)?;
+    Ok(Json(control.nodes(&caller, query).await?))
 }
 
 /// `GET /nodes`, `GET /v1/agents`: a bare array; `X-Grid-Next` names the next page.
@@ -50,9 +51,12 @@ pub async fn list<C: Control>(State(control): State<C>, params: Params) -> Resul
         (status = 200, description = "the first of them; `status` is `online` or `offline`", body = Vec<NodeDoc>),
     ),
 )]
-pub async fn list_bare<C: Control>(State(control): State<C>, params: Params) -> Result<Bare<NodeDoc>, Refused> {
-    let (limit, after) = page(params, MAX_LIMIT)?;
-    let ListDoc { items, next } = control.nodes(limit, after).await?;
+pub async fn list_bare<C: Nodes>(
+    Asked { control, caller }: Asked<C>,
+    params: Params,
+) -> Result<Bare<NodeDoc>, Refused> {
+    let query = page(params, MAX_LIMIT)?;
+    let ListDoc { items, next } = control.nodes(&caller, query).await?;
     Ok(Bare(ListDoc { items: items.into_iter().map(with_seed_status).collect(), next }))
 }
 
@@ -66,13 +70,13 @@ pub async fn list_bare<C: Control>(State(control): State<C>, params: Params) -> 
         (status = 200, description = "the node", body = NodeDoc),
     ),
 )]
-pub async fn get<C: Control>(
-    State(control): State<C>,
+pub async fn get<C: Nodes>(
+    Asked { control, caller }: Asked<C>,
     OfNode(node): OfNode,
     params: Params,
 ) -> Result<Json<NodeDoc>, Refused> {
     params.finish()?;
-    Ok(Json(control.node(node).await?))
+    Ok(Json(control.node(&caller, &node).await?))
 }
 
 /// `GET /node/{id}`.
@@ -85,13 +89,13 @@ pub async fn get<C: Control>(
         (status = 200, description = "the node; `status` is `online` or `offline`", body = NodeDoc),
     ),
 )]
-pub async fn get_alias<C: Control>(
-    State(control): State<C>,
+pub async fn get_alias<C: Nodes>(
+    Asked { control, caller }: Asked<C>,
     OfNode(node): OfNode,
     params: Params,
 ) -> Result<Json<NodeDoc>, Refused> {
     params.finish()?;
-    Ok(Json(with_seed_status(control.node(node).await?)))
+    Ok(Json(with_seed_status(control.node(&caller, &node).await?)))
 }
 
 /// `POST …/drain`: no new work there, until it is taken back. The body is optional.
@@ -105,15 +109,15 @@ pub async fn get_alias<C: Control>(
         (status = 200, description = "the node, which gets no new work", body = NodeDoc),
     ),
 )]
-pub async fn drain<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn drain<C: Nodes>(
+    Asked { control, mut caller }: Asked<C>,
     OfNode(node): OfNode,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<NodeDoc>, Refused> {
     params.finish()?;
-    Fields::of(&mut control, body, &[])?.finish()?;
-    Ok(Json(control.order_drain(node, true).await?))
+    Fields::of(&control, &mut caller, body, &[])?.finish()?;
+    Ok(Json(control.drain(&caller, &node).await?))
 }
 
 /// `POST …/undrain`: takes it back.
@@ -127,15 +131,15 @@ pub async fn drain<C: Control>(
         (status = 200, description = "the node, which gets work again", body = NodeDoc),
     ),
 )]
-pub async fn undrain<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn undrain<C: Nodes>(
+    Asked { control, mut caller }: Asked<C>,
     OfNode(node): OfNode,
     params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<NodeDoc>, Refused> {
     params.finish()?;
-    Fields::of(&mut control, body, &[])?.finish()?;
-    Ok(Json(control.order_drain(node, false).await?))
+    Fields::of(&control, &mut caller, body, &[])?.finish()?;
+    Ok(Json(control.undrain(&caller, &node).await?))
 }
 
 /// `DELETE …/{id}?force=true`: it is no node any more.
@@ -152,20 +156,20 @@ pub async fn undrain<C: Control>(
         (status = 200, description = "it is no node any more", body = NodeStateDoc),
     ),
 )]
-pub async fn remove<C: Control>(
-    Fenced(mut control): Fenced<C>,
+pub async fn remove<C: Nodes>(
+    Asked { control, mut caller }: Asked<C>,
     OfNode(node): OfNode,
     mut params: Params,
     JsonBody(body): JsonBody,
 ) -> Result<Json<NodeStateDoc>, Refused> {
-    let force = params.word("force", &[("true", true), ("false", false)]);
+    let removal = params.word("force", &[("true", Removal::Forced), ("false", Removal::IfGone)]);
     params.finish()?;
-    Fields::of(&mut control, body, &[])?.finish()?;
-    Ok(Json(control.remove_node(node, force.unwrap_or(false)).await?))
+    Fields::of(&control, &mut caller, body, &[])?.finish()?;
+    Ok(Json(control.remove(&caller, &node, removal.unwrap_or(Removal::IfGone)).await?))
 }
 
-fn page(mut params: Params, default_limit: u32) -> Result<(u32, Option<NodeId>), Refused> {
-    let page = (params.limit(default_limit), params.parsed("after"));
+fn page(mut params: Params, default_limit: u32) -> Result<NodeQuery, Refused> {
+    let page = NodeQuery { limit: params.limit(default_limit), after: params.parsed("after") };
     params.finish()?;
     Ok(page)
 }

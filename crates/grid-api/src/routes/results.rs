@@ -5,11 +5,11 @@
 //! contract pages them.
 
 use axum::Json;
-use axum::extract::State;
-use grid_controller::{Control, ResultQuery};
+use grid_controller::{Outputs, ResultQuery};
 use grid_types::api::{ListDoc, OutputGroupDoc, ResultRowDoc};
 use grid_types::{NodeId, Outcome};
 
+use crate::http::caller::Asked;
 use crate::http::path::{OfJob, OfStep};
 use crate::http::query::{DEFAULT_LIMIT, Params};
 use crate::http::refused::Refused;
@@ -31,13 +31,13 @@ use crate::http::refused::Refused;
         (status = 200, description = "by step and node", body = ListDoc<ResultRowDoc>),
     ),
 )]
-pub async fn rows<C: Control>(
-    State(control): State<C>,
-    path: OfJob,
+pub async fn rows<C: Outputs>(
+    Asked { control, caller }: Asked<C>,
+    OfJob(job): OfJob,
     params: Params,
 ) -> Result<Json<ListDoc<ResultRowDoc>>, Refused> {
     let query = result_query(params)?;
-    Ok(Json(control.results(&path.namespace, path.job, query).await?))
+    Ok(Json(control.results(&caller, &job, query).await?))
 }
 
 /// `GET …/outputs/{step}`: equal outputs once, with the nodes that had them.
@@ -53,14 +53,14 @@ pub async fn rows<C: Control>(
         (status = 200, description = "equal outputs once, the largest group first", body = ListDoc<OutputGroupDoc>),
     ),
 )]
-pub async fn outputs<C: Control>(
-    State(control): State<C>,
+pub async fn outputs<C: Outputs>(
+    Asked { control, caller }: Asked<C>,
     path: OfStep,
     mut params: Params,
 ) -> Result<Json<ListDoc<OutputGroupDoc>>, Refused> {
     let run = params.run();
     params.finish()?;
-    let items = control.outputs(&path.namespace, path.job, path.step, run).await?;
+    let items = control.outputs(&caller, &path.job, path.step, run).await?;
     Ok(Json(ListDoc { items, next: None }))
 }
 

@@ -2,8 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use grid_controller::Refusal;
-use grid_types::Code;
+use grid_controller::{Refusal, Stale};
 use grid_types::api::{HEADER_EPOCH, Role};
 use serde_json::{Value, json};
 
@@ -79,12 +78,12 @@ async fn w4_a_result_is_200_or_says_what_of_it_is_stale() {
     assert_eq!(answer.json(), json!({"lease_id": LEASE, "status": "success", "leader_epoch": EPOCH}));
     let call = &fake.calls()[0];
     assert!(call.contains("output: \"hello\"") && call.contains("duration_ms: 2300"), "{call}");
-    for stale in ["job", "attempt", "settled"] {
+    for (stale, word) in [(Stale::Job, "job"), (Stale::Attempt, "attempt"), (Stale::Settled, "settled")] {
         let fake = Fake::leader();
-        fake.inner().refusal = Some(Refusal { stale: Some(stale), ..Refusal::new(Code::StaleEpoch, "drop it") });
+        fake.inner().refusal = Some(Refusal::stale(stale, "drop it"));
         let answer = fake.post("/v1/results", result().to_string()).await;
         assert_eq!(answer.error(), refused(409, "STALE_EPOCH"));
-        assert_eq!((&answer.json()["stale"], &answer.json()["leader_epoch"]), (&json!(stale), &json!(EPOCH)));
+        assert_eq!((&answer.json()["stale"], &answer.json()["leader_epoch"]), (&json!(word), &json!(EPOCH)));
     }
 }
 
@@ -137,5 +136,5 @@ async fn a_removal_may_name_its_epoch_in_a_body() {
     };
     assert_eq!(fake.send(remove(EPOCH - 1)).await.error(), refused(409, "STALE_EPOCH"));
     assert_eq!(fake.send(remove(EPOCH)).await.status, 200);
-    assert_eq!(fake.calls(), ["remove_node node-dead false"]);
+    assert_eq!(fake.calls(), ["remove node-dead IfGone"]);
 }

@@ -158,7 +158,10 @@ async fn why_is_200_with_the_one_reason() {
     for path in paths("why") {
         let answer = fake.get(&path).await;
         assert_eq!(answer.status, 200, "{path}");
-        assert_eq!(answer.json(), json!({"id": JOB, "status": "running", "why": "phase 1 waits for a person"}));
+        assert_eq!(
+            answer.json(),
+            json!({"id": JOB, "status": "running", "why": "phase 1 is waiting for confirmation"})
+        );
         assert_eq!(fake.get(&format!("{path}?verbose=1")).await.fault_fields(), ["verbose"]);
     }
     assert_eq!(fake.calls(), [format!("why default {JOB}"), format!("why default {JOB}")]);
@@ -179,18 +182,17 @@ async fn a_job_or_namespace_that_cannot_be_is_404() {
 #[tokio::test]
 async fn a_node_is_drained_taken_back_and_removed() {
     let fake = Fake::leader();
-    for (path, call) in [
-        ("/node/node-ready/drain", "order_drain node-ready true"),
-        ("/api/v1/nodes/node-ready/undrain", "order_drain node-ready false"),
-    ] {
+    for (path, call) in
+        [("/node/node-ready/drain", "drain node-ready"), ("/api/v1/nodes/node-ready/undrain", "undrain node-ready")]
+    {
         let answer = fake.send(request(&Method::POST, path)).await;
         assert_eq!((answer.status.as_u16(), answer.json()["id"].clone()), (200, json!("node-ready")), "{path}");
         assert!(fake.inner().calls.contains(&call.to_owned()), "{path}");
     }
     for (path, call) in [
-        ("/node/node-ready", "remove_node node-ready false"),
-        ("/v1/agents/node-ready?force=false", "remove_node node-ready false"),
-        ("/api/v1/nodes/node-ready?force=true", "remove_node node-ready true"),
+        ("/node/node-ready", "remove node-ready IfGone"),
+        ("/v1/agents/node-ready?force=false", "remove node-ready IfGone"),
+        ("/api/v1/nodes/node-ready?force=true", "remove node-ready Forced"),
     ] {
         fake.inner().calls.clear();
         let answer = fake.send(request(&Method::DELETE, path)).await;

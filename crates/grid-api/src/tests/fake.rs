@@ -1,22 +1,24 @@
-//! A controller in memory: answers what a test put in, and writes down what it was asked.
+//! A controller in memory: answers what a test put in, and records what it was asked.
+
+mod jobs;
+mod outputs;
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{
-    AgentPoll, AgentResult, Backup, BrokenOff, Control, EventQuery, JobQuery, LogQuery, MemberChange, Output,
-    OutputQuery, PlanHash, Refusal, Rerun, ResultQuery, Standing, SubmitKey, Submitted,
+    AgentPoll, AgentResult, Agents, Backup, BackupScope, Caller, Cluster, EventQuery, Events, Introspect, MemberChange,
+    NodeQuery, Nodes, Refusal, Removal, Standing, StateHash,
 };
 use grid_types::api::{
-    ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JobStateDoc, JoinBody,
-    JoinedDoc, LeasesDoc, ListDoc, LogDoc, LogNote, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, RecordedDoc,
-    Resolution, ResultRowDoc, Role, RoleDoc, RunDoc, StatusDoc, WhyDoc, target_doc, tasks_doc,
+    ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JoinBody, JoinedDoc, LeasesDoc,
+    ListDoc, NodeDoc, NodeStateDoc, RecordedDoc, Role, RoleDoc, StatusDoc,
 };
 use grid_types::job::JobSpec;
-use grid_types::{Attempt, Code, JobId, JobStatus, NodeId, StepIndex};
+use grid_types::{Code, NodeId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
@@ -85,6 +87,12 @@ impl Fake {
 
     pub fn calls(&self) -> Vec<String> {
         self.inner().calls.clone()
+    }
+
+    /// A mutation: takes effect under the epoch that its caller names.
+    fn changed(&self, caller: &Caller, call: String) -> Result<(), Refusal> {
+        self.inner().fenced.extend(caller.epoch);
+        self.called(call)
     }
 
     fn called(&self, call: String) -> Result<(), Refusal> {
@@ -200,12 +208,7 @@ pub fn event(id: u64) -> EventDoc {
     }
 }
 
-impl Control for Fake {
-    fn fenced(&self, epoch: u64) -> Self {
-        self.inner().fenced.push(epoch);
-        self.clone()
-    }
-
+impl Introspect for Fake {
     fn role(&self) -> RoleDoc {
         self.inner().role.clone()
     }
@@ -227,244 +230,10 @@ impl Control for Fake {
         self.called("read_barrier".to_owned())
     }
 
-    async fn cluster(&self) -> Result<ClusterDoc, Refusal> {
-        self.called("cluster".to_owned())?;
-        Ok(cluster())
-    }
-
-    async fn join(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
-        self.called(format!("join {} {} {}", body.node_id, body.raft_id, body.replace))?;
-        Ok(JoinedDoc { cluster_id: "c".to_owned() })
-    }
-
-    async fn change_member(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
-        self.called(format!("{change:?} {id}"))?;
-        Ok(cluster())
-    }
-
-    async fn lift_superseded(&self) -> Result<ClusterDoc, Refusal> {
-        self.called("lift_superseded".to_owned())?;
-        Ok(cluster())
-    }
-
     fn epoch_claimed(&self, _: u64) {}
 
-    async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Refusal> {
-        self.called(format!("step_down {to:?}"))?;
-        Ok(self.role())
-    }
-
-    async fn submit(
-        &self,
-        namespace: &str,
-        spec: JobSpec,
-        key: Option<SubmitKey>,
-        plan: Option<PlanHash>,
-    ) -> Result<Submitted, Refusal> {
-        let bound = plan.map(|plan| format!(" {plan}")).unwrap_or_default();
-        let (key, request) = key.map(|key| (key.key, key.request)).unzip();
-        self.called(format!("submit {namespace} {key:?}{bound}"))?;
-        let mut inner = self.inner();
-        inner.spec = Some(spec);
-        inner.request = request;
-        let fresh = job(JOB);
-        let Some(key) = key else { return Ok(Submitted { job: fresh, repeated: false }) };
-        let repeated = inner.keys.contains_key(&key);
-        let job = inner.keys.entry(key).or_insert(fresh).clone();
-        Ok(Submitted { job, repeated })
-    }
-
-    async fn plan(&self, namespace: &str, spec: JobSpec) -> Result<PlanDoc, Refusal> {
-        self.called(format!("plan {namespace} {}", spec.target))?;
-        Ok(PlanDoc {
-            hash: PlanHash([0xab; 32]).to_string(),
-            target: target_doc(&spec.target),
-            expected: vec!["web-01".to_owned()],
-            offline: BTreeMap::new(),
-            lacking: BTreeMap::new(),
-            tasks: tasks_doc(&spec.phases),
-            strategy: "fail-fast".to_owned(),
-            failure_tolerate: "0".to_owned(),
-            concurrency: None,
-            rows: 1,
-        })
-    }
-
-    async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Refusal> {
-        self.called(format!("cancel {namespace} {job}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Cancelled, note: None, may_have_run: Vec::new() })
-    }
-
-    async fn resume(&self, namespace: &str, job: JobId, wanted: Rerun) -> Result<JobStateDoc, Refusal> {
-        let verb = if wanted.failed_only { "retry" } else { "resume" };
-        self.called(format!("{verb} {namespace} {job} {}", wanted.rerun_once))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Pending, note: None, may_have_run: Vec::new() })
-    }
-
-    async fn confirm(
-        &self,
-        namespace: &str,
-        job: JobId,
-        phase: Option<u32>,
-        held: bool,
-        rerun_once: bool,
-    ) -> Result<JobStateDoc, Refusal> {
-        let held = if held { " held" } else { "" };
-        let rerun = if rerun_once { " rerun" } else { "" };
-        self.called(format!("confirm {namespace} {job} {phase:?}{held}{rerun}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None, may_have_run: Vec::new() })
-    }
-
-    async fn resolve(
-        &self,
-        namespace: &str,
-        job: JobId,
-        step: StepIndex,
-        node: NodeId,
-        verdict: Resolution,
-    ) -> Result<JobStateDoc, Refusal> {
-        self.called(format!("resolve {namespace} {job} {step} {node} {verdict:?}"))?;
-        Ok(JobStateDoc { id: job.to_string(), status: JobStatus::Running, note: None, may_have_run: Vec::new() })
-    }
-
-    async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Refusal> {
-        self.called(format!("why {namespace} {job}"))?;
-        let why = "phase 1 waits for a person".to_owned();
-        Ok(WhyDoc { id: job.to_string(), status: JobStatus::Running, why, may_have_run: Vec::new() })
-    }
-
-    async fn job(&self, namespace: &str, id: JobId, run: Option<u32>) -> Result<JobDoc, Refusal> {
-        let of_run = run.map(|run| format!(" run {run}")).unwrap_or_default();
-        self.called(format!("job {namespace} {id}{of_run}"))?;
-        if id.to_string() == JOB {
-            return Ok(job(JOB));
-        }
-        Err(Refusal::new(Code::NotFound, format!("no job {id}")))
-    }
-
-    async fn jobs(&self, namespace: &str, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
-        self.called(format!("jobs {namespace} {query:?}"))?;
-        Ok(ListDoc { items: vec![job(JOB)], next: Some(JOB.to_owned()) })
-    }
-
-    async fn results(&self, namespace: &str, job: JobId, query: ResultQuery) -> Result<ListDoc<ResultRowDoc>, Refusal> {
-        self.called(format!("results {namespace} {job} {query:?}"))?;
-        let row = json!({"step": 0, "node": "web-01", "status": "timed_out", "attempts": 2, "duration": "2.3s"});
-        Ok(ListDoc { items: vec![serde_json::from_value(row).unwrap()], next: Some("0:web-01".to_owned()) })
-    }
-
-    async fn output(
-        &self,
-        namespace: &str,
-        job: JobId,
-        step: StepIndex,
-        node: NodeId,
-        query: OutputQuery,
-    ) -> Result<Output, Refusal> {
-        self.called(format!("output {namespace} {job} {step} {node} {query:?}"))?;
-        if node.as_str() == "silent" {
-            return Err(Refusal::new(Code::NotFound, "no output of step 0 on silent"));
-        }
-        let (sender, pieces) = mpsc::channel(4);
-        sender.send(Ok(Bytes::from_static(b"<b>\xff\x00"))).await.unwrap();
-        sender.send(Ok(Bytes::from_static(b"tail"))).await.unwrap();
-        if node.as_str() == "broken" {
-            sender.send(Err(BrokenOff("its worker is gone".to_owned()))).await.unwrap();
-        }
-        Ok(Output { attempt: Attempt(2), total_bytes: Some(70_000), offset: 69_991, pieces })
-    }
-
-    async fn logs(&self, namespace: &str, job: JobId, query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
-        self.called(format!("logs {namespace} {job} {query:?}"))?;
-        let (sender, records) = mpsc::channel(4);
-        let note = LogNote { step: 0, node: "web-01".into(), word: "away".into(), text: "web-01 is away".into() };
-        sender.send(LogDoc::Note(note)).await.unwrap();
-        sender.send(LogDoc::End { status: JobStatus::Completed }).await.unwrap();
-        Ok(records)
-    }
-
-    async fn runs(
-        &self,
-        namespace: &str,
-        job: JobId,
-        before: Option<u32>,
-        limit: u32,
-    ) -> Result<ListDoc<RunDoc>, Refusal> {
-        self.called(format!("runs {namespace} {job} {before:?} {limit}"))?;
-        let run = json!({"run": 1, "kind": "submit", "status": "failed", "reason": null, "counts": {}});
-        Ok(ListDoc { items: vec![serde_json::from_value(run).unwrap()], next: None })
-    }
-
-    async fn outputs(
-        &self,
-        namespace: &str,
-        job: JobId,
-        step: StepIndex,
-        run: Option<u32>,
-    ) -> Result<Vec<OutputGroupDoc>, Refusal> {
-        let of_run = run.map(|run| format!(" run {run}")).unwrap_or_default();
-        self.called(format!("outputs {namespace} {job} {step}{of_run}"))?;
-        let nodes = vec!["web-01".to_owned(), "web-02".to_owned()];
-        Ok(vec![OutputGroupDoc { count: 2, nodes, output: "ok\n".to_owned(), total_bytes: 3 }])
-    }
-
-    async fn backup(&self, stale: bool) -> Result<Backup, Refusal> {
-        self.called(format!("backup {stale}"))?;
-        let (pieces, taken) = mpsc::channel(4);
-        for piece in [&b"GRID"[..], b"BKUP"] {
-            pieces.send(piece.into()).await.unwrap();
-        }
-        let (blake3, taken_at) = ("ab".repeat(32), "2026-02-12T10:30:00.000Z".to_owned());
-        Ok(Backup { bytes: 8, blake3, index: 812, leader_epoch: 4, jobs: 3, taken_at, stale, pieces: taken })
-    }
-
-    async fn listen(&self, filter: EventFilter, after: Option<u64>) -> Result<mpsc::Receiver<EventDoc>, Refusal> {
-        self.called(format!("listen {filter:?} {after:?}"))?;
-        let (events, listener) = mpsc::channel(4);
-        for id in [8, 9] {
-            events.send(event(id)).await.unwrap();
-        }
-        Ok(listener)
-    }
-
-    async fn events(&self, filter: EventFilter, query: EventQuery) -> Result<ListDoc<EventDoc>, Refusal> {
-        self.called(format!("events {filter:?} {query:?}"))?;
-        Ok(ListDoc { items: vec![event(9), event(8)], next: Some("8".to_owned()) })
-    }
-
-    async fn nodes(&self, limit: u32, after: Option<NodeId>) -> Result<ListDoc<NodeDoc>, Refusal> {
-        self.called(format!("nodes {limit} {after:?}"))?;
-        Ok(ListDoc { items: self.inner().nodes.clone(), next: Some("node-left".to_owned()) })
-    }
-
-    async fn node(&self, id: NodeId) -> Result<NodeDoc, Refusal> {
-        self.called(format!("node {id}"))?;
-        let found = self.inner().nodes.iter().find(|n| n.id == id.as_str()).cloned();
-        found.ok_or_else(|| Refusal::new(Code::NotFound, format!("no node {id}")))
-    }
-
-    async fn poll_agent(&self, poll: AgentPoll, _stop: impl Future<Output = ()> + Send) -> Result<LeasesDoc, Refusal> {
-        self.called(format!("poll_agent {poll:?}"))?;
-        Ok(LeasesDoc { leader_epoch: EPOCH, ..LeasesDoc::default() })
-    }
-
-    async fn agent_result(&self, result: AgentResult) -> Result<RecordedDoc, Refusal> {
-        self.called(format!("agent_result {result:?}"))?;
-        Ok(RecordedDoc { lease_id: result.lease.to_string(), status: result.outcome, leader_epoch: EPOCH })
-    }
-
-    async fn order_drain(&self, id: NodeId, drain: bool) -> Result<NodeDoc, Refusal> {
-        self.called(format!("order_drain {id} {drain}"))?;
-        self.node(id).await
-    }
-
-    async fn remove_node(&self, id: NodeId, force: bool) -> Result<NodeStateDoc, Refusal> {
-        self.called(format!("remove_node {id} {force}"))?;
-        Ok(NodeStateDoc { id: id.into(), status: "removed".to_owned() })
-    }
-
-    async fn status(&self, hash: bool) -> Result<StatusDoc, Refusal> {
-        self.called(format!("status {hash}"))?;
+    async fn status(&self, _caller: &Caller, hash: StateHash) -> Result<StatusDoc, Refusal> {
+        self.called(format!("status {hash:?}"))?;
         Ok(StatusDoc {
             cluster_id: "c".to_owned(),
             version: "0.1.0".to_owned(),
@@ -473,10 +242,120 @@ impl Control for Fake {
             jobs: BTreeMap::new(),
             applied_index: 9,
             superseded: None,
-            state_hash: hash.then(|| "ab".to_owned()),
+            state_hash: (hash == StateHash::Compute).then(|| "ab".to_owned()),
             snapshot_problem: None,
             dispatch_problem: None,
             refused: BTreeMap::new(),
         })
+    }
+}
+
+impl Cluster for Fake {
+    async fn cluster(&self, _caller: &Caller) -> Result<ClusterDoc, Refusal> {
+        self.called("cluster".to_owned())?;
+        Ok(cluster())
+    }
+
+    async fn join(&self, caller: &Caller, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        self.changed(caller, format!("join {} {} {}", body.node_id, body.raft_id, body.replace))?;
+        Ok(JoinedDoc { cluster_id: "c".to_owned() })
+    }
+
+    async fn change_member(&self, caller: &Caller, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        self.changed(caller, format!("{change:?} {id}"))?;
+        Ok(cluster())
+    }
+
+    async fn lift_superseded(&self, caller: &Caller) -> Result<ClusterDoc, Refusal> {
+        self.changed(caller, "lift_superseded".to_owned())?;
+        Ok(cluster())
+    }
+
+    async fn step_down(&self, caller: &Caller, to: Option<String>) -> Result<RoleDoc, Refusal> {
+        self.changed(caller, format!("step_down {to:?}"))?;
+        Ok(self.role())
+    }
+
+    async fn backup(&self, _caller: &Caller, scope: BackupScope) -> Result<Backup, Refusal> {
+        let stale = scope == BackupScope::AppliedHere;
+        self.called(format!("backup {scope:?}"))?;
+        let (pieces, taken) = mpsc::channel(4);
+        for piece in [&b"GRID"[..], b"BKUP"] {
+            pieces.send(piece.into()).await.unwrap();
+        }
+        let (blake3, taken_at) = ("ab".repeat(32), "2026-02-12T10:30:00.000Z".to_owned());
+        Ok(Backup { bytes: 8, blake3, index: 812, leader_epoch: 4, jobs: 3, taken_at, stale, pieces: taken })
+    }
+}
+
+impl Events for Fake {
+    async fn listen(
+        &self,
+        _caller: &Caller,
+        filter: EventFilter,
+        after: Option<u64>,
+    ) -> Result<mpsc::Receiver<EventDoc>, Refusal> {
+        self.called(format!("listen {filter:?} {after:?}"))?;
+        let (events, listener) = mpsc::channel(4);
+        for id in [8, 9] {
+            events.send(event(id)).await.unwrap();
+        }
+        Ok(listener)
+    }
+
+    async fn events(
+        &self,
+        _caller: &Caller,
+        filter: EventFilter,
+        query: EventQuery,
+    ) -> Result<ListDoc<EventDoc>, Refusal> {
+        self.called(format!("events {filter:?} {query:?}"))?;
+        Ok(ListDoc { items: vec![event(9), event(8)], next: Some("8".to_owned()) })
+    }
+}
+
+impl Nodes for Fake {
+    async fn nodes(&self, _caller: &Caller, query: NodeQuery) -> Result<ListDoc<NodeDoc>, Refusal> {
+        let NodeQuery { limit, after } = query;
+        self.called(format!("nodes {limit} {after:?}"))?;
+        Ok(ListDoc { items: self.inner().nodes.clone(), next: Some("node-left".to_owned()) })
+    }
+
+    async fn node(&self, _caller: &Caller, id: &NodeId) -> Result<NodeDoc, Refusal> {
+        self.called(format!("node {id}"))?;
+        let found = self.inner().nodes.iter().find(|n| n.id == id.as_str()).cloned();
+        found.ok_or_else(|| Refusal::new(Code::NotFound, format!("no node {id}")))
+    }
+
+    async fn drain(&self, caller: &Caller, id: &NodeId) -> Result<NodeDoc, Refusal> {
+        self.changed(caller, format!("drain {id}"))?;
+        self.node(caller, id).await
+    }
+
+    async fn undrain(&self, caller: &Caller, id: &NodeId) -> Result<NodeDoc, Refusal> {
+        self.changed(caller, format!("undrain {id}"))?;
+        self.node(caller, id).await
+    }
+
+    async fn remove(&self, caller: &Caller, id: &NodeId, removal: Removal) -> Result<NodeStateDoc, Refusal> {
+        self.changed(caller, format!("remove {id} {removal:?}"))?;
+        Ok(NodeStateDoc { id: id.to_string(), status: "removed".to_owned() })
+    }
+}
+
+impl Agents for Fake {
+    async fn poll_agent(
+        &self,
+        caller: &Caller,
+        poll: AgentPoll,
+        _stop: impl Future<Output = ()> + Send,
+    ) -> Result<LeasesDoc, Refusal> {
+        self.changed(caller, format!("poll_agent {poll:?}"))?;
+        Ok(LeasesDoc { leader_epoch: EPOCH, ..LeasesDoc::default() })
+    }
+
+    async fn agent_result(&self, caller: &Caller, result: AgentResult) -> Result<RecordedDoc, Refusal> {
+        self.changed(caller, format!("agent_result {result:?}"))?;
+        Ok(RecordedDoc { lease_id: result.lease.to_string(), status: result.outcome, leader_epoch: EPOCH })
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use grid_controller::Refusal;
+use grid_controller::{Refusal, Stale};
 use grid_types::api::{HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, Role};
 use grid_types::{Code, Faults};
 use serde_json::{Value, json};
@@ -256,7 +256,7 @@ fn all_codes() -> Vec<Code> {
 async fn the_table_of_codes_gives_each_its_status_and_body() {
     for code in all_codes() {
         let mut refusal = Refusal::new(code, "what to do next");
-        refusal.stale = (code == Code::StaleEpoch).then_some("job");
+        refusal.stale = (code == Code::StaleEpoch).then_some(Stale::Job);
         let fake = Fake::leader();
         fake.inner().refusal = Some(refusal);
         let cancel = format!("/job/{JOB}/cancel");

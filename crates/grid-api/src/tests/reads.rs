@@ -166,7 +166,12 @@ async fn an_output_is_its_raw_bytes_with_the_total() {
         assert_eq!(groups, json!({"items": [group], "next": null}));
         assert_eq!(fake.get(&format!("{base}/outputs/x")).await.error(), refused(404, "NOT_FOUND"));
     }
-    assert!(fake.calls()[0].starts_with(&format!("output default {JOB} 2 web-01 ")), "{:?}", fake.calls());
+    assert!(
+        fake.calls()[0]
+            .starts_with(&format!("output default {JOB} OutputQuery {{ step: StepIndex(2), node: Name(\"web-01\")")),
+        "{:?}",
+        fake.calls()
+    );
 }
 
 #[tokio::test]

@@ -12,8 +12,7 @@ use grid_types::node::{Capacity, NodeFacts, NodeStatus};
 use grid_types::{Code, Faults};
 
 use super::Admitted;
-use crate::control::refused;
-use crate::control::{AgentFacts, AgentPoll, Refusal};
+use crate::control::{AgentFacts, AgentPoll, Permit, Refusal, refused};
 use crate::controller::Controller;
 use crate::reply::NoReply;
 
@@ -22,7 +21,7 @@ const IDENTITY: &[u8] = b"agent:";
 
 impl Controller {
     /// Registers it if that is needed.
-    pub(super) async fn admit_agent(&self, poll: &AgentPoll) -> Result<Admitted, Refusal> {
+    pub(super) async fn admit_agent(&self, permit: Permit, poll: &AgentPoll) -> Result<Admitted, Refusal> {
         if let Some(known) = known(&self.shared.state(), poll)? {
             return Ok(known);
         }
@@ -58,7 +57,7 @@ impl Controller {
         if let Some(rejection) = rejection {
             return Err(refused(NoReply::Rejected(rejection)));
         }
-        self.propose(&Command::RegisterNode(command)).await.map_err(refused)?;
+        self.propose(permit, &Command::RegisterNode(command)).await.map_err(refused)?;
         self.shared.look(|leader, now| {
             if let Some(node) = now.state.node_by_id(&poll.agent) {
                 leader.on_agent_registered(now, node.ord);

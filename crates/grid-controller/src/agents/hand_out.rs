@@ -11,16 +11,20 @@ use grid_types::api::{AgentLeaseDoc, LeasesDoc};
 use grid_types::{Code, LeaderEpoch, LeaseId, LeaseKey, Span};
 
 use super::Admitted;
-use crate::control::Refusal;
-use crate::control::refused;
-use crate::controller::Controller;
+use crate::control::{Permit, Refusal, refused};
+use crate::controller::{Controller, fenced};
 use crate::leader::{AgentAsks, Due, moved_on};
 use crate::reply::NoReply;
 use crate::shared::Place;
 
 impl Controller {
     /// Puts what is due into the log and makes the answer.
-    pub(super) async fn hand_out(&self, asks: AgentAsks<'_>, place: &Place) -> Result<LeasesDoc, Refusal> {
+    pub(super) async fn hand_out(
+        &self,
+        permit: Permit,
+        asks: AgentAsks<'_>,
+        place: &Place,
+    ) -> Result<LeasesDoc, Refusal> {
         let AgentAsks { node, session, .. } = asks;
         let _one = place.answering.lock().await;
         let due = self.shared.look(|leader, now| leader.on_agent_poll(now, asks)).unwrap_or_default();
@@ -30,7 +34,7 @@ impl Controller {
         if !offers.is_empty() {
             let leases = offers.iter().map(|offer| offer.lease).collect();
             let command = Command::HandOut(HandOut { node, session, leases, returned: false });
-            let given = Parcel::send(self, Admitted { node, session }, self.fence_in(command)).await?;
+            let given = Parcel::send(self, Admitted { node, session }, fenced(permit, command)).await?;
             answer.leader_epoch = given.epoch.wire();
             offers.retain(|offer| given.leases.contains(&offer.lease));
             answer.leases.extend(offers.iter().filter_map(|offer| lease_doc(offer, given.epoch)));

@@ -9,8 +9,7 @@ use grid_types::node::NodeStatus;
 use grid_types::{Code, Faults, Outcome};
 
 use super::Admitted;
-use crate::control::{AgentResult, Refusal};
-use crate::control::{no_node, refused};
+use crate::control::{AgentResult, Permit, Refusal, no_node, refused};
 use crate::controller::Controller;
 use crate::leader::{end_of, error_of};
 use crate::reply::NoReply;
@@ -19,22 +18,23 @@ use crate::reply::NoReply;
 const TRIES: u32 = 5;
 
 impl Controller {
-    pub(crate) async fn record_agent(&self, result: AgentResult) -> Result<RecordedDoc, Refusal> {
+    pub(crate) async fn record_agent(&self, permit: Permit, result: AgentResult) -> Result<RecordedDoc, Refusal> {
         let agent = self.known_agent(&result)?;
         self.hear_agent(agent);
         let mut outcome = result.outcome;
         if outcome == Outcome::Cancelled {
-            if self.confirm(&result, outcome).await? == Answer::Committed {
+            if self.confirm_revoke(permit, &result, outcome).await? == Answer::Committed {
                 return Ok(self.recorded(&result, outcome));
             }
             outcome = Outcome::Failed;
         }
-        let answer = self.tell(&result, |agent| Command::RecordResult(self.record(&result, agent, outcome))).await?;
+        let answer =
+            self.report(permit, &result, |agent| Command::RecordResult(self.record(&result, agent, outcome))).await?;
         match answer {
             Answer::Committed => Ok(self.recorded(&result, outcome)),
             Answer::Superseded(stale) => {
                 if self.is_revoked(&result) {
-                    self.confirm(&result, outcome).await?;
+                    self.confirm_revoke(permit, &result, outcome).await?;
                 }
                 Err(superseded(&result, stale))
             }
@@ -63,14 +63,19 @@ impl Controller {
         out.is_some_and(|(lease, revoked)| lease == result.lease.lease && revoked.is_some())
     }
 
-    async fn confirm(&self, result: &AgentResult, outcome: Outcome) -> Result<Answer, Refusal> {
-        self.tell(result, |agent| Command::ConfirmRevoke(self.confirmation(result, agent, outcome))).await
+    async fn confirm_revoke(&self, permit: Permit, result: &AgentResult, outcome: Outcome) -> Result<Answer, Refusal> {
+        self.report(permit, result, |agent| Command::ConfirmRevoke(self.confirmation(result, agent, outcome))).await
     }
 
-    async fn tell(&self, result: &AgentResult, command: impl Fn(Admitted) -> Command) -> Result<Answer, Refusal> {
+    async fn report(
+        &self,
+        permit: Permit,
+        result: &AgentResult,
+        command: impl Fn(Admitted) -> Command,
+    ) -> Result<Answer, Refusal> {
         for _ in 0..TRIES {
             let agent = self.known_agent(result)?;
-            match self.propose(&command(agent)).await {
+            match self.propose(permit, &command(agent)).await {
                 Ok(Reply::Answered(answer)) => {
                     self.shared.look(|leader, _| leader.on_agent_result(agent.node, result.lease.lease));
                     return Ok(answer);
@@ -131,11 +136,10 @@ impl Controller {
 }
 
 fn superseded(result: &AgentResult, stale: Stale) -> Refusal {
-    let (stale, why) = match stale {
-        Stale::Job => ("job", "its job was cancelled, timed out or run anew since"),
-        Stale::Attempt => ("attempt", "another attempt of its step is out"),
-        Stale::Settled => ("settled", "how it ended is already recorded"),
+    let why = match stale {
+        Stale::Job => "its job was cancelled, timed out or resumed since",
+        Stale::Attempt => "another attempt of its step is outstanding",
+        Stale::Settled => "its outcome is already recorded",
     };
-    let message = format!("{}: {why}; drop this result", result.lease);
-    Refusal { stale: Some(stale), ..Refusal::new(Code::StaleEpoch, message) }
+    Refusal::stale(stale.into(), format!("{}: {why}; drop this result", result.lease))
 }

@@ -1,11 +1,15 @@
-//! What plain HTTP agents ask and tell.
+//! Plain HTTP agents: what they send, and how they are answered (W10).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::time::Duration;
 
+use grid_types::api::{LeasesDoc, RecordedDoc};
 use grid_types::{LeaseId, Name, NodeId, Outcome};
 
-/// What an agent says of itself. What it leaves out stays as it was said last.
+use super::{Caller, Introspect, Refusal};
+
+/// What an agent says of itself. A field that it leaves out keeps its last value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentFacts {
     pub hostname: Option<String>,
@@ -20,15 +24,15 @@ pub struct AgentFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentPoll {
     pub agent: NodeId,
-    /// Tells one process of an agent from another; all that name none count as one.
+    /// Distinguishes processes of an agent; all that send none count as one.
     pub instance: Option<String>,
     pub facts: AgentFacts,
-    /// What it works on, or has the result of.
-    pub held: BTreeSet<LeaseId>,
+    /// The leases that it works on, or has the result of.
+    pub outstanding: BTreeSet<LeaseId>,
     pub wait: Duration,
 }
 
-/// An agent tells how a lease ended.
+/// An agent reports how a lease ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentResult {
     pub agent: NodeId,
@@ -37,4 +41,20 @@ pub struct AgentResult {
     pub output: String,
     pub error: Option<String>,
     pub duration_ms: u64,
+}
+
+pub trait Agents: Introspect {
+    /// Answers when there is work, when the agent's wait is over, or when `stop` resolves.
+    fn poll_agent(
+        &self,
+        caller: &Caller,
+        poll: AgentPoll,
+        stop: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<LeasesDoc, Refusal>> + Send;
+    /// Records how a lease ended (W4).
+    fn agent_result(
+        &self,
+        caller: &Caller,
+        result: AgentResult,
+    ) -> impl Future<Output = Result<RecordedDoc, Refusal>> + Send;
 }

@@ -6,8 +6,9 @@ use grid_proto::v1;
 use grid_types::{Code, LeaderEpoch};
 
 use super::FabricHub;
+use crate::control::{Caller, Cluster};
 use crate::controller::Controller;
-use crate::leadership::superseded::{is_believed, lift};
+use crate::leadership::superseded::is_believed;
 use crate::life::{opening, started};
 
 pub(super) struct Bench {
@@ -50,7 +51,7 @@ async fn e2_a_worker_that_shows_a_lifted_generation_again_is_refused_and_superse
     let refused = bench.register("web-01", 2).await;
     assert_eq!((refused.code, bench.superseded()), (Code::Superseded, Some(2)));
     assert!(!refused.message.contains("--reset-journal"), "{}", refused.message);
-    assert!(lift(&bench.controller.shared).await.is_ok());
+    assert!(bench.controller.lift_superseded(&Caller::local()).await.is_ok());
     // Its leaders change, and their epochs rise.
     let refused = bench.register_from("web-01", LeaderEpoch { generation: 2, n: 9 }).await;
     assert_eq!((refused.code, bench.superseded()), (Code::Superseded, None));

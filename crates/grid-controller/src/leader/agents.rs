@@ -42,9 +42,10 @@ pub struct Received {
 pub struct AgentAsks<'a> {
     pub node: NodeOrd,
     pub session: SessionId,
-    /// When it asked: what it holds is true of that moment.
+    /// When it asked: `outstanding` is true of that moment.
     pub asked_mono_ms: u64,
-    pub held: &'a BTreeSet<LeaseId>,
+    /// The leases that it says it has.
+    pub outstanding: &'a BTreeSet<LeaseId>,
 }
 
 /// What an agent should receive now.
@@ -107,7 +108,7 @@ impl Leader {
         let Some(node) = now.state.nodes.get(&asks.node) else { return Due::default() };
         let agent = self.agents.by_node.entry(asks.node).or_default();
         let times = Times { now: now.mono_ms, asked: asks.asked_mono_ms };
-        let mut due = due(now.state, node, asks.held, &mut agent.received, times);
+        let mut due = due(now.state, node, asks.outstanding, &mut agent.received, times);
         // E8: it stays in the state, and an open poll looks again with every heartbeat.
         if !now.mandate.offers() {
             due.offers.clear();
@@ -140,7 +141,7 @@ struct Times {
 }
 
 impl Times {
-    /// `held` is true of the moment of the poll: what was sent after it is not in there.
+    /// `outstanding` is true of the moment of the poll: what was sent after it is not in there.
     fn again(self, last: Option<&u64>) -> bool {
         last.is_none_or(|last| *last < self.asked && self.now.saturating_sub(*last) >= GIVE_AGAIN_MS)
     }
@@ -151,7 +152,7 @@ impl Times {
     }
 }
 
-fn due(state: &State, node: &Node, held: &BTreeSet<LeaseId>, received: &mut Received, times: Times) -> Due {
+fn due(state: &State, node: &Node, outstanding: &BTreeSet<LeaseId>, received: &mut Received, times: Times) -> Due {
     let mut due = Due::default();
     let mut size = 0;
     let mut current = BTreeSet::new();
@@ -159,7 +160,7 @@ fn due(state: &State, node: &Node, held: &BTreeSet<LeaseId>, received: &mut Rece
         match effect {
             Effect::Offer(offer) => {
                 current.insert(offer.lease);
-                let holds = held.contains(&LeaseId { node: node.ord, lease: offer.lease });
+                let holds = outstanding.contains(&LeaseId { node: node.ord, lease: offer.lease });
                 let again = !holds && is_due_again(state, node, received, times, &offer);
                 if size < MOST_BYTES && (again || !is_handed_out(state, node, offer.lease)) {
                     size += size_of(&offer);
@@ -176,7 +177,7 @@ fn due(state: &State, node: &Node, held: &BTreeSet<LeaseId>, received: &mut Rece
         }
     }
     // W5: what it holds and nobody knows. What is settled it will hear when it reports.
-    for LeaseId { node: of, lease } in held {
+    for LeaseId { node: of, lease } in outstanding {
         let unknown = *of == node.ord && !current.contains(lease) && !is_wanted(state, node, lease);
         if unknown && times.once_more(received.revoked_mono_ms.get(lease)) {
             due.revoked.push(*lease);
@@ -186,7 +187,7 @@ fn due(state: &State, node: &Node, held: &BTreeSet<LeaseId>, received: &mut Rece
     received.given_mono_ms.retain(|lease, _| current.contains(lease));
     received
         .revoked_mono_ms
-        .retain(|lease, _| current.contains(lease) || held.contains(&LeaseId { node: node.ord, lease: *lease }));
+        .retain(|lease, _| current.contains(lease) || outstanding.contains(&LeaseId { node: node.ord, lease: *lease }));
     due
 }
 

@@ -19,7 +19,7 @@ pub async fn follow(shared: Arc<Shared>) {
         let wish = wishes.borrow_and_update().clone();
         let leads = terms.borrow_and_update().is_some();
         match wish {
-            Wish::Held(_) if leads => info!("{}", shared.held_reason()),
+            Wish::Held(_) if leads => info!("{}", shared.pause_reason()),
             Wish::Held(_) => {}
             Wish::Open(gone) => {
                 if let Some(gone) = gone.filter(|_| leads) {

@@ -52,7 +52,7 @@ pub async fn hand_over_leadership(shared: Arc<Shared>) {
             continue;
         };
         since = None;
-        let why = shared.held_reason();
+        let why = shared.pause_reason();
         match hand_over(&shared, Some(to)).await {
             Ok(()) => {
                 handed_over += 1;

@@ -18,7 +18,6 @@ use grid_types::{Code, LeaderEpoch};
 use tracing::{error, warn};
 
 use crate::control::Refusal;
-use crate::control::refused;
 use crate::shared::Shared;
 
 const CLAIMS_EVERY_MS: u64 = 60_000;
@@ -91,11 +90,6 @@ pub fn refuse_change(shared: &Shared) -> Result<(), Refusal> {
     let state = shared.state();
     let Some(Superseded { generation, by, .. }) = state.meta.superseded.clone() else { return Ok(()) };
     Err(Refusal::new(Code::Superseded, Rejection::Superseded { generation, by }.to_string()))
-}
-
-pub async fn lift(shared: &Arc<Shared>) -> Result<(), Refusal> {
-    let command = Command::Supersede(Supersede { shown: None });
-    shared.log.proposer.propose(&command).await.map(drop).map_err(refused)
 }
 
 /// A client sent an epoch that is not the current one.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use grid_store::LogFilter;
-use grid_types::{Code, JobId, NodeId, StepIndex};
+use grid_types::{Code, JobRef};
 use tokio::sync::mpsc;
 
 use super::source::{Outputs, Piece, Shape, Source, Turn};
@@ -17,17 +17,11 @@ use super::{AHEAD, LONG_WAIT, begin};
 use crate::control::{BrokenOff, Output, OutputQuery, Refusal};
 use crate::shared::Shared;
 
-pub async fn output(
-    shared: &Arc<Shared>,
-    namespace: &str,
-    job: JobId,
-    step: StepIndex,
-    node: NodeId,
-    query: OutputQuery,
-) -> Result<Output, Refusal> {
+pub async fn output(shared: &Arc<Shared>, job: &JobRef, query: OutputQuery) -> Result<Output, Refusal> {
     let place = shared.reading.log_readers.enter()?;
-    let filter = LogFilter { step: Some(step), nodes: vec![node.to_string()], attempt: query.attempt, run: query.run };
-    let (_, mut rows) = begin(shared, namespace, job, filter, false).await?;
+    let OutputQuery { step, node, .. } = &query;
+    let filter = LogFilter { step: Some(*step), nodes: vec![node.to_string()], attempt: query.attempt, run: query.run };
+    let (_, mut rows) = begin(shared, job, filter, false).await?;
     let none = || Refusal::new(Code::NotFound, format!("{job} has no output of step {step} on {node}"));
     // One that runs is the newest.
     let row = rows.pop_back().ok_or_else(none)?;

@@ -7,7 +7,7 @@ use std::collections::{HashSet, VecDeque};
 
 use grid_core::State;
 use grid_store::{LogFilter, LogPlace, LogRow, Reader};
-use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, StepIndex};
+use grid_types::{JobId, JobRef, JobStatus, LeaseKey, Namespace, NodeOrd, StepIndex};
 
 use crate::shared::Shared;
 
@@ -15,7 +15,7 @@ use crate::shared::Shared;
 const PAGE: usize = 256;
 
 pub struct Roll {
-    namespace: String,
+    namespace: Namespace,
     job: JobId,
     filter: LogFilter,
     follow: bool,
@@ -38,14 +38,13 @@ impl Roll {
     /// None: no such job.
     pub async fn begin(
         shared: &Shared,
-        namespace: &str,
-        job: JobId,
+        job: &JobRef,
         filter: LogFilter,
         follow: bool,
     ) -> Result<Option<(Self, VecDeque<LogRow>)>, String> {
         let mut roll = Self {
-            namespace: namespace.to_owned(),
-            job,
+            namespace: job.namespace.clone(),
+            job: job.id,
             filter,
             follow,
             history: History::After(None),
@@ -75,7 +74,7 @@ impl Roll {
     /// How the job stands.
     pub async fn status(&self, shared: &Shared) -> Result<JobStatus, String> {
         let (namespace, job, run) = (self.namespace.clone(), self.job, self.filter.run);
-        let doc = shared.reading.read(move |reader| reader.job_status(&namespace, job, run)).await?;
+        let doc = shared.reading.read(move |reader| reader.job_status(namespace.as_str(), job, run)).await?;
         Ok(doc.unwrap_or(JobStatus::Cancelled))
     }
 
@@ -108,7 +107,8 @@ impl Roll {
     async fn page(&mut self, shared: &Shared) -> Result<Option<VecDeque<LogRow>>, String> {
         let History::After(after) = &mut self.history else { return Ok(Some(VecDeque::new())) };
         let (namespace, job, filter, after) = (self.namespace.clone(), self.job, self.filter.clone(), after.take());
-        let page = shared.reading.read(move |reader| reader.log_page(&namespace, job, &filter, after, PAGE)).await?;
+        let page =
+            shared.reading.read(move |reader| reader.log_page(namespace.as_str(), job, &filter, after, PAGE)).await?;
         let Some((rows, next)) = page else { return Ok(None) };
         self.history = next.map_or(History::Read, |next| History::After(Some(next)));
         let shown = rows.into_iter().filter(|row| !self.running.contains(&(row.node, row.lease.step)));

@@ -57,8 +57,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::Reads;
-    use crate::control::{Control, JobQuery};
-    use crate::life::{opening, propose, register, started, submit};
+    use crate::control::{Caller, JobQuery, Jobs};
+    use crate::life::{job_ref, opening, propose, register, started, submit};
 
     #[tokio::test]
     async fn issue13_20_a_state_is_hashed_once_however_many_ask() {
@@ -120,7 +120,10 @@ mod tests {
                     let (controller, answered) = (controller.clone(), Arc::clone(&answered));
                     tokio::spawn(async move {
                         let query = JobQuery { limit: 1_000, ..JobQuery::default() };
-                        assert_eq!(controller.jobs("default", query).await.unwrap().items.len(), 40);
+                        assert_eq!(
+                            controller.jobs(&Caller::local(), &job_ref(1).namespace, query).await.unwrap().items.len(),
+                            40
+                        );
                         answered.fetch_add(1, Ordering::Relaxed);
                     })
                 })

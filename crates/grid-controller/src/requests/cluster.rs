@@ -5,16 +5,61 @@
 //! changes no data.
 //! Not here: the rules of membership (`grid_raft`), roles (`shared`).
 
+use grid_core::{Command, Supersede};
 use grid_raft::{ChangeError, HandOverError, Listed, Member, PeerState};
 use grid_types::Code;
 use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, RoleDoc};
 
-use crate::control::{MemberChange, Refusal};
+use crate::control::{Backup, BackupScope, Caller, Cluster, MemberChange, Permit, Refusal, Right, Scope, refused};
 use crate::controller::Controller;
 use crate::leadership::{About, hand_over, superseded};
 
+impl Cluster for Controller {
+    async fn cluster(&self, caller: &Caller) -> Result<ClusterDoc, Refusal> {
+        caller.permit(Right::View, Scope::Cluster)?;
+        Ok(self.cluster_doc().await)
+    }
+
+    async fn join(&self, caller: &Caller, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        let permit = caller.permit(Right::Administer, Scope::Cluster)?;
+        self.admit(permit, body).await
+    }
+
+    async fn change_member(&self, caller: &Caller, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        let permit = caller.permit(Right::Administer, Scope::Cluster)?;
+        self.change(permit, id, change).await
+    }
+
+    async fn lift_superseded(&self, caller: &Caller) -> Result<ClusterDoc, Refusal> {
+        let permit = caller.permit(Right::Administer, Scope::Cluster)?;
+        self.propose(permit, &Command::Supersede(Supersede { shown: None })).await.map_err(refused)?;
+        Ok(self.cluster_doc().await)
+    }
+
+    async fn step_down(&self, caller: &Caller, to: Option<String>) -> Result<RoleDoc, Refusal> {
+        let permit = caller.permit(Right::Administer, Scope::Cluster)?;
+        self.give_up_leadership(permit, to.as_deref()).await
+    }
+
+    async fn backup(&self, caller: &Caller, scope: BackupScope) -> Result<Backup, Refusal> {
+        caller.permit(Right::Administer, Scope::Cluster)?;
+        let mut current_wall_ms = None;
+        if scope == BackupScope::Acknowledged {
+            // Everything acknowledged before now is in it, so this is the time of its state.
+            current_wall_ms = Some(self.shared.clock.wall_ms());
+            self.shared.log.raft.read_barrier().await.map_err(|e| {
+                let why = format!(
+                    "{e}; a backup taken here may lack acknowledged changes: --stale (?stale=true) allows that"
+                );
+                Refusal::new(Code::NoQuorum, why)
+            })?;
+        }
+        self.shared.reading.backups.take(self.shared.reading.reader.clone(), current_wall_ms).await
+    }
+}
+
 impl Controller {
-    pub(crate) async fn cluster_doc(&self) -> ClusterDoc {
+    async fn cluster_doc(&self) -> ClusterDoc {
         let states = self.shared.log.raft.states().await;
         let role = self.shared.role();
         let roster = self.shared.log.raft.roster();
@@ -66,7 +111,8 @@ impl Controller {
         }
     }
 
-    pub(crate) async fn admit(&self, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+    async fn admit(&self, permit: Permit, body: JoinBody) -> Result<JoinedDoc, Refusal> {
+        self.check_epoch(permit)?;
         superseded::refuse_change(&self.shared)?;
         let level = self.shared.state().meta.feature_level;
         if body.feature_level < level {
@@ -88,7 +134,8 @@ impl Controller {
         Ok(JoinedDoc { cluster_id: self.shared.log.raft.local_member().cluster_id.clone() })
     }
 
-    pub(crate) async fn change(&self, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+    async fn change(&self, permit: Permit, id: &str, change: MemberChange) -> Result<ClusterDoc, Refusal> {
+        self.check_epoch(permit)?;
         superseded::refuse_change(&self.shared)?;
         let raft_id = self.raft_id_of(id)?;
         let changed = match change {
@@ -100,7 +147,8 @@ impl Controller {
         Ok(self.cluster_doc().await)
     }
 
-    pub(crate) async fn give_up_leadership(&self, to: Option<&str>) -> Result<RoleDoc, Refusal> {
+    async fn give_up_leadership(&self, permit: Permit, to: Option<&str>) -> Result<RoleDoc, Refusal> {
+        self.check_epoch(permit)?;
         let to = to.map(|id| self.raft_id_of(id)).transpose()?;
         hand_over(&self.shared, to).await.map_err(|e| match e {
             HandOverError::NotLeader => Refusal::new(Code::NotLeader, ""),

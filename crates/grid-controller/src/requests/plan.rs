@@ -4,61 +4,56 @@
 
 use std::collections::BTreeMap;
 
-use grid_core::Rejection;
+use grid_core::{Rejection, State};
 use grid_types::api::{PlanDoc, target_doc, tasks_doc};
 use grid_types::job::JobSpec;
 
-use crate::control::refused;
-use crate::control::{PlanHash, Refusal};
-use crate::controller::Controller;
+use crate::control::{PlanHash, Refusal, refused};
 use crate::reply::NoReply;
 
-impl Controller {
-    pub(crate) fn plan_doc(&self, spec: &JobSpec) -> Result<PlanDoc, Refusal> {
-        let state = self.shared.state();
-        let (nodes, hash) = grid_core::plan(&state, spec, &declarations(spec));
-        if nodes.is_empty() {
-            let reason = format!("no known node matches {}", spec.target);
-            return Err(refused(NoReply::Rejected(Rejection::NoTarget(reason))));
-        }
-        let mut expected = Vec::with_capacity(nodes.len());
-        let (mut offline, mut lacking) = (BTreeMap::new(), BTreeMap::<String, Vec<String>>::new());
-        // A job may use one action in a thousand steps.
-        let actions: BTreeMap<_, _> = spec
-            .steps()
-            .map(|(_, task)| ((&task.backend, &task.action), format!("{}/{}", task.backend, task.action)))
-            .collect();
-        for node in nodes.iter().filter_map(|node| state.nodes.get(node)) {
-            expected.push(node.id.to_string());
-            if !node.status.is_online() {
-                // Nobody knows what it will offer when it is back.
-                offline.insert(node.id.to_string(), node.status.to_string());
-                continue;
-            }
-            for (_, name) in actions.iter().filter(|((backend, action), _)| !node.runs(backend, action)) {
-                lacking.entry(name.clone()).or_default().push(node.id.to_string());
-            }
-        }
-        expected.sort_unstable();
-        lacking.values_mut().for_each(|nodes| nodes.sort_unstable());
-        let rows = spec.step_count().saturating_mul(expected.len());
-        Ok(PlanDoc {
-            hash: PlanHash(hash).to_string(),
-            target: target_doc(&spec.target),
-            expected,
-            offline,
-            lacking,
-            tasks: tasks_doc(&spec.phases),
-            strategy: spec.strategy.word().to_owned(),
-            failure_tolerate: spec.tolerance().to_string(),
-            concurrency: spec.concurrency.as_ref().map(ToString::to_string),
-            rows: u64::try_from(rows).unwrap_or(u64::MAX),
-        })
+pub(super) fn plan_doc(state: &State, spec: &JobSpec) -> Result<PlanDoc, Refusal> {
+    let (nodes, hash) = grid_core::plan(state, spec, &declarations(spec));
+    if nodes.is_empty() {
+        let reason = format!("no known node matches {}", spec.target);
+        return Err(refused(NoReply::Rejected(Rejection::NoTarget(reason))));
     }
+    let mut expected = Vec::with_capacity(nodes.len());
+    let (mut offline, mut lacking) = (BTreeMap::new(), BTreeMap::<String, Vec<String>>::new());
+    // A job may use one action in a thousand steps.
+    let actions: BTreeMap<_, _> = spec
+        .steps()
+        .map(|(_, task)| ((&task.backend, &task.action), format!("{}/{}", task.backend, task.action)))
+        .collect();
+    for node in nodes.iter().filter_map(|node| state.nodes.get(node)) {
+        expected.push(node.id.to_string());
+        if !node.status.is_online() {
+            // Nobody knows what it will offer when it is back.
+            offline.insert(node.id.to_string(), node.status.to_string());
+            continue;
+        }
+        for (_, name) in actions.iter().filter(|((backend, action), _)| !node.runs(backend, action)) {
+            lacking.entry(name.clone()).or_default().push(node.id.to_string());
+        }
+    }
+    expected.sort_unstable();
+    lacking.values_mut().for_each(|nodes| nodes.sort_unstable());
+    let rows = spec.step_count().saturating_mul(expected.len());
+    Ok(PlanDoc {
+        hash: PlanHash(hash).to_string(),
+        target: target_doc(&spec.target),
+        expected,
+        offline,
+        lacking,
+        tasks: tasks_doc(&spec.phases),
+        strategy: spec.strategy.word().to_owned(),
+        failure_tolerate: spec.tolerance().to_string(),
+        concurrency: spec.concurrency.as_ref().map(ToString::to_string),
+        rows: u64::try_from(rows).unwrap_or(u64::MAX),
+    })
 }
 
 /// Of the actions that a job uses, as this controller declares them.
-pub(crate) fn declarations(spec: &JobSpec) -> [u8; 32] {
+pub(super) fn declarations(spec: &JobSpec) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for (_, task) in spec.steps() {
         let declared = grid_types::decl::backend(&task.backend).and_then(|backend| backend.action(&task.action));

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use grid_controller::{Control, Controller, Opening, Pace, Quotas, Settings, Start, Thresholds};
+use grid_controller::{Caller, Controller, Jobs, Opening, Pace, Quotas, Settings, Start, Thresholds};
 use grid_fabric::GrpcDialer;
 use grid_testkit::spec::{fail, job, record_slowly, sleep, with};
 use grid_testkit::{Api, Cluster, LIMIT, Record, ensure, wait_until};
 use grid_types::clock::{Clock, SystemClock};
-use grid_types::{Code, JobId};
+use grid_types::{Code, JobId, JobRef};
 use grid_worker::process::SystemProcesses;
 use grid_worker::{HttpDirectory, Seams, Shutdown, WorkerConfig};
 use serde_json::json;
@@ -138,7 +138,10 @@ fn w6_a_wall_clock_that_jumps_by_years_ends_no_lease_no_job_and_no_node() {
 
     // Here, because only here another namespace can be named: whoever asks in it learns nothing of this job.
     let id: JobId = long.parse().expect("an id");
-    let refused = |namespace| runtime.block_on(controller.cancel(namespace, id)).expect_err("it has ended").code;
+    let refused = |namespace: &str| {
+        let job = JobRef { namespace: namespace.parse().expect("a name"), id };
+        runtime.block_on(controller.cancel(&Caller::local(), &job)).expect_err("it has ended").code
+    };
     assert_eq!((refused("default"), refused("other")), (Code::Conflict, Code::NotFound));
     runtime.shutdown_background();
 }

@@ -16,12 +16,12 @@ const AGENT: NodeOrd = NodeOrd(1);
 struct World {
     state: State,
     received: Received,
-    held: BTreeSet<LeaseId>,
+    outstanding: BTreeSet<LeaseId>,
 }
 
 impl World {
     fn new() -> Self {
-        let mut world = Self { state: State::default(), received: Received::default(), held: BTreeSet::new() };
+        let mut world = Self { state: State::default(), received: Received::default(), outstanding: BTreeSet::new() };
         world.begin_term(1);
         let actions = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         world.apply(Command::RegisterNode(RegisterNode {
@@ -88,7 +88,7 @@ impl World {
     /// A question asked at one time and looked at at another: what is given and what is revoked.
     fn ask(&mut self, asked: u64, now: u64) -> (Vec<LeaseKey>, Vec<LeaseKey>) {
         let node = &self.state.nodes[&AGENT];
-        let due = due(&self.state, node, &self.held, &mut self.received, Times { now, asked });
+        let due = due(&self.state, node, &self.outstanding, &mut self.received, Times { now, asked });
         let leases: Vec<LeaseKey> = due.offers.iter().map(|offer| offer.lease).collect();
         for lease in &due.revoked {
             self.received.revoked_mono_ms.insert(*lease, now);
@@ -103,7 +103,7 @@ impl World {
 }
 
 #[test]
-fn w5_what_may_run_again_is_given_again_after_3_s_unless_it_is_held() {
+fn w5_what_may_run_again_is_given_again_after_3_s_unless_it_is_outstanding() {
     let mut world = World::new();
     world.submit(7, "ping", "echo");
     world.submit(8, "test", "record");
@@ -112,9 +112,9 @@ fn w5_what_may_run_again_is_given_again_after_3_s_unless_it_is_held() {
     let soon = 1_000 + GIVE_AGAIN_MS;
     assert!(world.ask(1_001, soon - 1).0.is_empty(), "the answer may be on its way");
     assert!(world.ask(1_000, soon).0.is_empty(), "it was given after this question was asked");
-    world.held = given.iter().map(|lease| LeaseId { node: AGENT, lease: *lease }).collect();
+    world.outstanding = given.iter().map(|lease| LeaseId { node: AGENT, lease: *lease }).collect();
     assert!(world.ask(soon, soon).0.is_empty(), "it says that it has it");
-    world.held.clear();
+    world.outstanding.clear();
     let (again, _) = world.ask(soon, soon);
     assert_eq!(again, given[..1], "W10: the once lease is never given again");
     assert!(world.ask(soon + 1, soon + 1).0.is_empty());
@@ -128,9 +128,9 @@ fn w10_a_new_leader_gives_again_at_once_what_may_run_again() {
     let (given, _) = world.ask(1_000, 1_000);
     world.begin_term(2);
     world.received = Received::default();
-    world.held = BTreeSet::from([LeaseId { node: AGENT, lease: given[0] }]);
+    world.outstanding = BTreeSet::from([LeaseId { node: AGENT, lease: given[0] }]);
     assert!(world.ask(1_001, 1_001).0.is_empty());
-    world.held.clear();
+    world.outstanding.clear();
     assert_eq!(world.ask(1_002, 1_002).0, given[..1]);
 }
 
@@ -157,6 +157,6 @@ fn w9_a_revoke_is_said_from_time_to_time_and_what_is_over_is_forgotten() {
     world.apply(Command::ConfirmRevoke(command));
     assert_eq!(world.ask(90_000, 90_000), (Vec::new(), Vec::new()));
     assert!(world.received.given_mono_ms.is_empty() && world.received.revoked_mono_ms.is_empty());
-    world.held = BTreeSet::from([LeaseId { node: AGENT, lease: given[0] }]);
+    world.outstanding = BTreeSet::from([LeaseId { node: AGENT, lease: given[0] }]);
     assert_eq!(world.ask(90_001, 90_001).1, given, "W5: what it holds and nobody knows");
 }

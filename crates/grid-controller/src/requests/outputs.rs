@@ -1,0 +1,61 @@
+//! Results and outputs of jobs.
+
+use grid_store::ResultFilter;
+use grid_types::api::{ListDoc, LogDoc, OutputGroupDoc, ResultRowDoc};
+use grid_types::{JobRef, StepIndex};
+use tokio::sync::mpsc;
+
+use crate::control::{Caller, LogQuery, Output, OutputQuery, Outputs, Refusal, ResultQuery, Right, Scope, no_job};
+use crate::controller::Controller;
+use crate::outputs;
+
+impl Outputs for Controller {
+    async fn results(
+        &self,
+        caller: &Caller,
+        job: &JobRef,
+        query: ResultQuery,
+    ) -> Result<ListDoc<ResultRowDoc>, Refusal> {
+        let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
+        let ResultQuery { limit, after, step, status, run } = query;
+        self.check_run(permit, job, run).await?;
+        let (asked, filter) = (job.clone(), ResultFilter { step, status, run });
+        let read = move |reader: &grid_store::Reader| {
+            reader.results_in(asked.namespace.as_str(), asked.id, limit, after, filter)
+        };
+        self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
+    }
+
+    async fn output(&self, caller: &Caller, job: &JobRef, query: OutputQuery) -> Result<Output, Refusal> {
+        let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
+        self.check_run(permit, job, query.run).await?;
+        outputs::output(&self.shared, job, query).await
+    }
+
+    async fn logs(
+        &self,
+        caller: &Caller,
+        job: &JobRef,
+        mut query: LogQuery,
+    ) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+        let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
+        let newest = self.check_run(permit, job, query.filter.run).await?;
+        // Nothing more comes of a run that another one followed.
+        query.follow &= newest;
+        outputs::logs(&self.shared, job, query).await
+    }
+
+    async fn outputs(
+        &self,
+        caller: &Caller,
+        job: &JobRef,
+        step: StepIndex,
+        run: Option<u32>,
+    ) -> Result<Vec<OutputGroupDoc>, Refusal> {
+        let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
+        self.check_run(permit, job, run).await?;
+        let asked = job.clone();
+        let read = move |reader: &grid_store::Reader| reader.outputs_in(asked.namespace.as_str(), asked.id, step, run);
+        self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
+    }
+}
