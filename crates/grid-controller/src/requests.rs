@@ -16,3 +16,4 @@ mod plan;
 mod resume;
 #[cfg(test)]
 mod tests;
+mod waiting;

@@ -32,4 +32,4 @@ mod window;
 pub use plan::{Planned, plan};
 pub use recall::Doubt;
 pub(crate) use report::{Facts, Report, cut};
-pub use why::why;
+pub use why::{operator_wait, why};

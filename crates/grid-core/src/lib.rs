@@ -46,7 +46,7 @@ pub use entry::{
     BadEntry, Entry, EntryHead, command_number, decode_entry, decode_entry_at, encode_command, encode_entry,
 };
 pub use invariants::{Starts, violations};
-pub use jobs::{Doubt, Planned, plan, why};
+pub use jobs::{Doubt, Planned, operator_wait, plan, why};
 pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
 pub use state::{
     Ahead, Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past,

@@ -100,7 +100,7 @@ impl Reader {
         step: Option<u32>,
         status: Option<Outcome>,
     ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
-        self.results_in(namespace, id, limit, after, ResultFilter { step, status, run: None })
+        self.results_in(namespace, id, limit, after, ResultFilter { step, status, ..ResultFilter::default() })
     }
 
     /// Of one of its runs. None: no such job or run.

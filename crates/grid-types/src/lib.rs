@@ -37,4 +37,4 @@ pub use namespace::{JobRef, Namespace};
 pub use outcome::{JobStatus, Outcome, RunKind};
 pub use reason::{Reason, Revoked};
 pub use span::Span;
-pub use wait::Wait;
+pub use wait::{Wait, WaitingFor};

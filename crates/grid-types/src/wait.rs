@@ -1,5 +1,7 @@
 //! What a paused job is waiting for: an operator, or nodes that are away. Stored in events, worded when read.
 
+use serde::{Deserialize, Serialize};
+
 use crate::coded::coded;
 use crate::ids::{JobId, StepIndex};
 use crate::name::NodeId;
@@ -21,6 +23,32 @@ coded! {
         3 Node { 0 step: StepIndex, 1 node: NodeId, 2 status: NodeStatus, 3 for_ms: u64, 4 more: u32 } => format!(
             "step {step} waits for {node}, {status} for {}{}", Span::from_ms(for_ms / 1_000 * 1_000), and_more(*more)
         );
+    }
+}
+
+/// The decision of an operator that a job waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum WaitingFor {
+    /// A phase begins only when it is confirmed.
+    Confirmation,
+    /// An outcome is unknown and has to be resolved.
+    Resolution,
+    /// The job was restored from a backup and is held until it is confirmed.
+    Release,
+}
+
+impl Wait {
+    /// What an operator has to decide; none if it waits for nodes.
+    #[must_use]
+    pub fn waiting_for(&self) -> Option<WaitingFor> {
+        match self {
+            Self::Held { .. } => Some(WaitingFor::Release),
+            Self::Confirmation { .. } => Some(WaitingFor::Confirmation),
+            Self::Resolution { .. } => Some(WaitingFor::Resolution),
+            Self::Node { .. } => None,
+        }
     }
 }
 

@@ -233,6 +233,7 @@ pub async fn why<C: Jobs>(
         ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
         ("name" = Option<String>, Query, description = "only jobs of this name", min_length = 1, max_length = 128),
         ("label" = Option<String>, Query, description = "only jobs with these labels: KEY=VALUE, several separated by commas"),
+        ("waiting" = Option<bool>, Query, description = "true: only jobs that wait for an operator"),
     ),
     responses(
         (status = 200, description = "newest first", body = ListDoc<JobDoc>),
@@ -259,6 +260,7 @@ pub async fn list<C: Jobs>(
         ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
         ("name" = Option<String>, Query, description = "only jobs of this name", min_length = 1, max_length = 128),
         ("label" = Option<String>, Query, description = "only jobs with these labels: KEY=VALUE, several separated by commas"),
+        ("waiting" = Option<bool>, Query, description = "true: only jobs that wait for an operator"),
     ),
     responses(
         (status = 200, description = "the first of them, newest first", body = Vec<JobDoc>),
@@ -327,7 +329,9 @@ fn job_query(mut params: Params, default_limit: u32) -> Result<JobQuery, Refused
         [JobStatus::Pending, JobStatus::Running, JobStatus::Completed, JobStatus::Failed, JobStatus::Cancelled];
     let query = JobQuery {
         limit: params.limit(default_limit),
+        waiting: params.word("waiting", &[("true", true), ("false", false)]).unwrap_or(false),
         filter: JobFilter {
+            among: None,
             before: params.parsed("after"),
             status: params.word("status", &STATUSES.map(|s| (s.word(), s))),
             name: params.read("name", "must be a name of 1 to 128 characters", name),

@@ -14,7 +14,7 @@ use crate::http::path::{OfJob, OfStep};
 use crate::http::query::{DEFAULT_LIMIT, Params};
 use crate::http::refused::Refused;
 
-/// `GET …/results?step=&status=&run=&after=&limit=`.
+/// `GET …/results?step=&status=&node=&run=&after=&limit=`.
 #[utoipa::path(
     get,
     path = "/api/v1/namespaces/{ns}/jobs/{id}/results",
@@ -25,6 +25,7 @@ use crate::http::refused::Refused;
         ("after" = Option<String>, Query, description = "the `next` of the page before", pattern = "^(0|[1-9][0-9]{0,8}):[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
         ("step" = Option<u32>, Query, description = "only this step"),
         ("status" = Option<Outcome>, Query, description = "only results that stand so"),
+        ("node" = Option<String>, Query, description = "only this node", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
         ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
     ),
     responses(
@@ -70,6 +71,7 @@ fn result_query(mut params: Params) -> Result<ResultQuery, Refused> {
         after: params.read("after", "must be the next of the page before", cursor),
         step: params.read("step", "must be the number of a step, from 0", |text| text.parse().ok()),
         status: params.word("status", &Outcome::ALL.map(|o| (o.word(), o))),
+        node: params.parsed("node"),
         run: params.run(),
     };
     params.finish()?;

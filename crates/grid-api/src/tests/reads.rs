@@ -52,7 +52,7 @@ async fn canonical_lists_have_items_and_next_and_100_rows() {
     assert_eq!(
         calls,
         [
-            "jobs default JobQuery { limit: 100, filter: JobFilter { before: None, status: None, name: None, labels: {} } }",
+            "jobs default JobQuery { limit: 100, waiting: false, filter: JobFilter { before: None, status: None, name: None, labels: {}, among: None } }",
             "nodes 100 None"
         ]
     );
@@ -67,7 +67,7 @@ async fn alias_lists_are_bare_arrays_of_the_first_1000() {
     for path in ["/nodes", "/v1/agents"] {
         assert_eq!(fake.get(path).await.json().as_array().unwrap().len(), 6, "{path}");
     }
-    let asked = "jobs default JobQuery { limit: 1000, filter: JobFilter { before: None, status: None, name: None, labels: {} } }";
+    let asked = "jobs default JobQuery { limit: 1000, waiting: false, filter: JobFilter { before: None, status: None, name: None, labels: {}, among: None } }";
     assert_eq!(fake.calls(), [asked, asked, "nodes 1000 None", "nodes 1000 None"]);
 }
 
@@ -93,22 +93,23 @@ async fn node_status_in_aliases_is_online_or_offline() {
 #[tokio::test]
 async fn lists_page_and_filter() {
     let fake = Fake::leader();
-    assert_eq!(fake.get(&format!("{JOBS}?limit=1000&after={JOB}&status=running")).await.status, 200);
-    let results = fake.get(&format!("/job/{JOB}/results?step=3&status=timed_out&after=3:web-01&limit=1&run=2")).await;
+    assert_eq!(fake.get(&format!("{JOBS}?limit=1000&after={JOB}&status=running&waiting=true")).await.status, 200);
+    let results =
+        fake.get(&format!("/job/{JOB}/results?step=3&status=timed_out&node=web-02&after=3:web-01&limit=1&run=2")).await;
     assert_eq!(results.json()["next"], "0:web-01");
     assert_eq!(results.json()["items"][0]["status"], "timed_out");
     assert_eq!(fake.get(&format!("{JOBS}/{JOB}/results")).await.status, 200);
     assert_eq!(fake.get("/api/v1/nodes?limit=1&after=web-01").await.status, 200);
     let calls = fake.calls();
     assert!(
-        calls[0].contains("limit: 1000, filter: JobFilter { before: Some(JobId(") && calls[0].contains("Some(Running)"),
+        calls[0].contains("limit: 1000, waiting: true, filter: JobFilter { before: Some(JobId(")
+            && calls[0].contains("Some(Running)"),
         "{calls:?}"
     );
-    let row =
-        "ResultQuery { limit: 1, after: Some((3, \"web-01\")), step: Some(3), status: Some(TimedOut), run: Some(2) }";
+    let row = "ResultQuery { limit: 1, after: Some((3, \"web-01\")), step: Some(3), status: Some(TimedOut), node: Some(Name(\"web-02\")), run: Some(2) }";
     assert!(calls[1].ends_with(row), "{calls:?}");
     assert!(
-        calls[2].ends_with("ResultQuery { limit: 100, after: None, step: None, status: None, run: None }"),
+        calls[2].ends_with("ResultQuery { limit: 100, after: None, step: None, status: None, node: None, run: None }"),
         "{calls:?}"
     );
     assert!(calls[3].starts_with("nodes 1 Some("), "{calls:?}");

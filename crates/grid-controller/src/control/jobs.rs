@@ -67,6 +67,8 @@ pub struct Rerun {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobQuery {
     pub limit: u32,
+    /// Only jobs that wait for an operator.
+    pub waiting: bool,
     pub filter: JobFilter,
 }
 

@@ -17,6 +17,7 @@ pub struct ResultQuery {
     pub after: Option<(u32, String)>,
     pub step: Option<u32>,
     pub status: Option<Outcome>,
+    pub node: Option<NodeId>,
     /// Of this run; without it, the newest.
     pub run: Option<u32>,
 }

@@ -131,8 +131,16 @@ impl Jobs for Controller {
 
     async fn jobs(&self, caller: &Caller, namespace: &Namespace, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
         let permit = caller.permit(Right::View, Scope::Namespace(namespace))?;
+        let JobQuery { limit, waiting, mut filter } = query;
+        if waiting {
+            filter.among = Some(self.waiting_jobs().await);
+        }
         let namespace = namespace.clone();
-        self.read(permit, move |reader| reader.jobs(namespace.as_str(), query.limit, &query.filter)).await
+        let mut page = self.read(permit, move |reader| reader.jobs(namespace.as_str(), limit, &filter)).await?;
+        self.mark_waiting(&mut page.items);
+        // One may have been decided since.
+        page.items.retain(|doc| !waiting || doc.waiting_for.is_some());
+        Ok(page)
     }
 }
 
@@ -141,7 +149,9 @@ impl Controller {
         self.check_run(permit, job, run).await?;
         let asked = job.clone();
         let found = self.read(permit, move |reader| reader.job_in(asked.namespace.as_str(), asked.id, run)).await?;
-        found.ok_or_else(|| no_job(job.id))
+        let mut doc = found.ok_or_else(|| no_job(job.id))?;
+        self.mark_waiting(std::slice::from_mut(&mut doc));
+        Ok(doc)
     }
 
     /// Refuses a run that the job does not have (J8). Returns whether it is the newest one.

@@ -17,9 +17,9 @@ impl Outputs for Controller {
         query: ResultQuery,
     ) -> Result<ListDoc<ResultRowDoc>, Refusal> {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
-        let ResultQuery { limit, after, step, status, run } = query;
+        let ResultQuery { limit, after, step, status, node, run } = query;
         self.check_run(permit, job, run).await?;
-        let (asked, filter) = (job.clone(), ResultFilter { step, status, run });
+        let (asked, filter) = (job.clone(), ResultFilter { step, status, node, run });
         let read = move |reader: &grid_store::Reader| {
             reader.results_in(asked.namespace.as_str(), asked.id, limit, after, filter)
         };

@@ -3,7 +3,7 @@
 //! A document is made from the job's own row, its spec and its expected nodes: its counts are kept by the state
 //! machine, so that no result is read for them. Only a small job shows its rows inline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grid_core::{JobHead, Scope, Tally};
 use grid_types::api::{Counts, JobDoc, ListDoc, ResultDoc, RunDoc, StepDoc, target_doc, tasks_doc};
@@ -123,6 +123,9 @@ impl JobRow {
             status: head.status,
             reason: head.reason.as_ref().map(|reason| reason.text(head.id)),
             held: head.held.clone(),
+            // Only the state knows (`grid-controller`).
+            waiting_for: None,
+            why: None,
             step: spec.first_step(phase).0,
             expected,
             expected_count: u64::try_from(self.expected.len()).unwrap_or(u64::MAX),
@@ -184,6 +187,8 @@ pub struct JobFilter {
     pub name: Option<String>,
     /// All of them.
     pub labels: BTreeMap<Name, Name>,
+    /// Only these.
+    pub among: Option<BTreeSet<JobId>>,
 }
 
 pub(super) fn jobs(
@@ -211,6 +216,14 @@ pub(super) fn jobs(
     for line in &lines {
         values.push(line);
         wanted.push_str(&format!(" AND instr(s.labels, ?{}) > 0", values.len()));
+    }
+    let among = filter.among.as_ref().map(|ids| {
+        let ids: Vec<_> = ids.iter().map(|id| key(*id).to_string()).collect();
+        format!("[{}]", ids.join(","))
+    });
+    if let Some(among) = &among {
+        values.push(among);
+        wanted.push_str(&format!(" AND j.id IN (SELECT value FROM json_each(?{}))", values.len()));
     }
     let sql = format!("{COLUMNS} WHERE j.namespace = ?1 AND j.id < ?2{wanted} ORDER BY j.id DESC LIMIT ?3");
     let mut list = conn.prepare_cached(&sql)?;

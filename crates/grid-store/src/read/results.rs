@@ -4,8 +4,8 @@
 //! is looked up. A status that a step's counts do not have skips that step.
 
 use grid_types::api::{ListDoc, ResultRowDoc};
-use grid_types::{JobId, Outcome};
-use rusqlite::Connection;
+use grid_types::{JobId, NodeId, NodeOrd, Outcome};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::budget::Budget;
 use super::job::JobRow;
@@ -17,10 +17,11 @@ use crate::error::Fault;
 const CHUNK: usize = 1_000;
 
 /// Which rows; what is left out is any, of the newest run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResultFilter {
     pub step: Option<u32>,
     pub status: Option<Outcome>,
+    pub node: Option<NodeId>,
     pub run: Option<u32>,
 }
 
@@ -32,14 +33,15 @@ pub(super) fn page(
     after: Option<(u32, String)>,
     filter: ResultFilter,
 ) -> Result<Option<ListDoc<ResultRowDoc>>, Fault> {
-    let ResultFilter { step, status, run } = filter;
+    let ResultFilter { step, status, node, run } = filter;
     let Some(job) = JobRow::of_run(conn, namespace, id, run)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (from, mut name) = after.unwrap_or_default();
     // One more than asked for tells whether there is a next page.
     let most = limit.saturating_add(1);
     let mut search = Search { job: &job, status, most, found: Vec::new(), budget: Budget::default() };
-    let roster = Roster::new(conn, &job.expected)?;
+    let only = node.map(|node| find(conn, &node, &job.expected)).transpose()?;
+    let roster = Roster::new(conn, only.as_deref().unwrap_or(&job.expected))?;
     let mut view = View::new(conn, &job)?;
     let steps = u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX);
     for at in (from..steps).filter(|at| step.is_none_or(|only| only == *at)) {
@@ -56,6 +58,13 @@ pub(super) fn page(
     }
     let next = items.last().filter(|_| more).map(|row| format!("{}:{}", row.step, row.node));
     Ok(Some(ListDoc { items, next }))
+}
+
+/// The node of a name, if it is expected.
+fn find(conn: &Connection, node: &NodeId, expected: &[NodeOrd]) -> Result<Vec<NodeOrd>, Fault> {
+    let mut by_name = conn.prepare_cached("SELECT ord FROM nodes WHERE id = ?1")?;
+    let ord = by_name.query_row([node.as_str()], |row| row.get(0).map(NodeOrd)).optional()?;
+    Ok(ord.filter(|ord| expected.binary_search(ord).is_ok()).into_iter().collect())
 }
 
 struct Search<'a> {

@@ -109,6 +109,15 @@ fn jobs_are_listed_newest_first_without_results() {
     let completed = of(JobStatus::Completed);
     assert_eq!((completed.items.len(), completed.next), (3, Some(ids[3].to_string())));
     assert_eq!(of(JobStatus::Failed).items, []);
+    let among = |wanted: &[usize], limit| {
+        let among = Some(wanted.iter().map(|n| ids[*n]).collect());
+        let page = reader.jobs("default", limit, &grid_store::JobFilter { among, ..Default::default() }).unwrap();
+        (page.items.into_iter().map(|doc| doc.id).collect::<Vec<_>>(), page.next)
+    };
+    let named = |n: usize| ids[n].to_string();
+    assert_eq!(among(&[4, 1], 9), (vec![named(1), named(4)], None), "newest first");
+    assert_eq!(among(&[4, 1], 1), (vec![named(1)], Some(named(1))));
+    assert_eq!(among(&[], 9), (Vec::new(), None));
 }
 
 #[test]

@@ -93,6 +93,14 @@ fn j8_each_run_stays_on_record_and_the_newest_is_shown() {
     let filter = ResultFilter { status: Some(Outcome::Failed), run: Some(1), ..ResultFilter::default() };
     let page = world.reader().results_in("default", job, 10, None, filter).unwrap().unwrap();
     assert_eq!(page.items.len(), 1);
+    let of_node = |name: &str, limit| {
+        let filter = ResultFilter { node: Some(name.parse().unwrap()), ..ResultFilter::default() };
+        let page = world.reader().results_in("default", job, limit, None, filter).unwrap().unwrap();
+        (page.items.into_iter().map(|row| format!("{} {}", row.step, row.node)).collect::<Vec<_>>(), page.next)
+    };
+    assert_eq!(of_node("node-2", 10), (vec!["0 node-2".to_owned(), "1 node-2".to_owned()], None));
+    assert_eq!(of_node("node-2", 1), (vec!["0 node-2".to_owned()], Some("0:node-2".to_owned())));
+    assert_eq!(of_node("nobody", 10), (Vec::new(), None));
     assert_eq!(world.reader().job_in("default", job, Some(3)).unwrap(), None);
 }
 

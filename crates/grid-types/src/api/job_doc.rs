@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::job::{Concurrency, Condition, Phase, Target, Task};
 use crate::outcome::{JobStatus, Outcome, RunKind};
+use crate::wait::WaitingFor;
 
 /// Rows per outcome. Every word is always present, so that a script can add them up.
 pub type Counts = BTreeMap<String, u64>;
@@ -65,6 +66,12 @@ pub struct JobDoc {
     /// It was restored from a backup of this time and waits for a person to confirm it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
+    /// What an operator has to decide before it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
+    /// What it waits for and how to let it go on, for a person; only of a job that waits for an operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The first step of the phase it is in.
     pub step: u32,
     /// Left out of lists above 1,000 names.
