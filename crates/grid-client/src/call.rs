@@ -15,6 +15,7 @@ use grid_types::Code;
 use grid_types::api::{ErrorDoc, HEADER_KEY, NotLeaderDoc};
 use reqwest::Method;
 
+use crate::clock::Clock;
 use crate::error::{Error, Refusal};
 use crate::key::IdempotencyKey;
 use crate::server::ServerUrl;
@@ -105,6 +106,7 @@ pub(crate) struct Transport {
     pub token: Option<Token>,
     /// Who answered last: asked first.
     preferred: Mutex<Option<ServerUrl>>,
+    pub clock: Clock,
 }
 
 enum Verdict {
@@ -137,7 +139,14 @@ impl Transport {
             .user_agent(concat!("grid-client/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| Error::Setup(root_cause(&e)))?;
-        Ok(Self { http, servers: Mutex::new(servers), patience, token: None, preferred: Mutex::new(None) })
+        Ok(Self {
+            http,
+            servers: Mutex::new(servers),
+            patience,
+            token: None,
+            preferred: Mutex::new(None),
+            clock: Clock::default(),
+        })
     }
 
     pub fn add_servers(&self, more: impl IntoIterator<Item = ServerUrl>) {
@@ -237,6 +246,9 @@ impl Transport {
         let read = async {
             let response = request.send().await?;
             let status = response.status();
+            if let Some(date) = response.headers().get("date").and_then(|date| date.to_str().ok()) {
+                self.clock.set(date);
+            }
             if call.streamed && status.is_success() {
                 return Ok(Read::Stream(response));
             }

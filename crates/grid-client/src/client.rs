@@ -1,15 +1,16 @@
 //! The calls, one method each, with the documents of `grid_types::api`.
 //!
-//! Not here: calls about the controllers (`cluster`).
+//! Not here: calls about the controllers (`cluster`), nodes and backends (`nodes`).
 //! Paths are the canonical ones; the aliases of the API are for people and older programs.
 
 use std::time::Duration;
 
 use grid_types::api::{
-    BackendDoc, ConfirmBody, JobDoc, JobStateDoc, ListDoc, NodeDoc, NodeStateDoc, OutputGroupDoc, PlanDoc, Resolution,
-    ResolveBody, ResultRowDoc, ResumeBody, RoleDoc, StatusDoc, WhyDoc,
+    ConfirmBody, JobDoc, JobStateDoc, ListDoc, OutputGroupDoc, PlanDoc, Resolution, ResolveBody, ResultRowDoc,
+    ResumeBody, RoleDoc, StatusDoc, WhyDoc,
 };
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -47,6 +48,8 @@ pub struct JobsQuery {
     pub name: Option<String>,
     /// KEY=VALUE, several separated by commas: jobs that have all of them.
     pub label: Option<String>,
+    /// Only jobs that wait for an operator.
+    pub waiting: bool,
     /// The `next` of the page before.
     pub after: Option<String>,
     /// Most jobs in the answer; the server decides if it is left out.
@@ -60,6 +63,8 @@ pub struct ResultsQuery {
     pub step: Option<StepIndex>,
     /// Only rows with this outcome.
     pub status: Option<Outcome>,
+    /// Only rows of this node.
+    pub node: Option<String>,
     /// The `next` of the page before.
     pub after: Option<String>,
     /// Most rows in the answer; the server decides if it is left out.
@@ -80,6 +85,12 @@ impl Client {
     pub fn with_token(mut self, token: Option<Token>) -> Self {
         self.transport.token = token;
         self
+    }
+
+    /// The time at the controller that answered last, to a second; before any answered, at this machine.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.transport.clock.now()
     }
 
     /// Submits a job under a key of its own: sent again as often as needed, it becomes one job.
@@ -141,6 +152,7 @@ impl Client {
         push(&mut pairs, "status", query.status);
         push(&mut pairs, "name", query.name.as_ref());
         push(&mut pairs, "label", query.label.as_ref());
+        push(&mut pairs, "waiting", query.waiting.then_some(true));
         push(&mut pairs, "after", query.after.as_ref());
         push(&mut pairs, "limit", query.limit);
         self.get(&["api", "v1", "namespaces", namespace, "jobs"], pairs).await
@@ -157,6 +169,7 @@ impl Client {
         let mut pairs = Vec::new();
         push(&mut pairs, "step", query.step);
         push(&mut pairs, "status", query.status);
+        push(&mut pairs, "node", query.node.as_ref());
         push(&mut pairs, "after", query.after.as_ref());
         push(&mut pairs, "limit", query.limit);
         push(&mut pairs, "run", query.run);
@@ -275,68 +288,6 @@ impl Client {
     /// `NOT_FOUND`, or nobody could answer.
     pub async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Error> {
         self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string(), "why"], Vec::new()).await
-    }
-
-    /// # Errors
-    /// When nobody could answer.
-    pub async fn nodes(&self, after: Option<&str>, limit: Option<u32>) -> Result<ListDoc<NodeDoc>, Error> {
-        let mut pairs = Vec::new();
-        push(&mut pairs, "after", after);
-        push(&mut pairs, "limit", limit);
-        self.get(&["api", "v1", "nodes"], pairs).await
-    }
-
-    /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
-    pub async fn node(&self, node: &str) -> Result<NodeDoc, Error> {
-        self.get(&["api", "v1", "nodes", node], Vec::new()).await
-    }
-
-    /// Every backend that the controller declares.
-    ///
-    /// # Errors
-    /// When nobody could answer.
-    pub async fn backends(&self) -> Result<ListDoc<BackendDoc>, Error> {
-        self.get(&["api", "v1", "backends"], Vec::new()).await
-    }
-
-    /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
-    pub async fn backend(&self, name: &str) -> Result<BackendDoc, Error> {
-        self.get(&["api", "v1", "backends", name], Vec::new()).await
-    }
-
-    /// No new work there, until it is taken back.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
-    pub async fn drain(&self, node: &str) -> Result<NodeDoc, Error> {
-        let path = ["api", "v1", "nodes", node, "drain"];
-        decode(&self.transport.carry(&Call::post(&path, b"{}".to_vec()), &mut Journey::default()).await?)
-    }
-
-    /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if its worker leaves by itself, or nobody could answer.
-    pub async fn undrain(&self, node: &str) -> Result<NodeDoc, Error> {
-        let path = ["api", "v1", "nodes", node, "undrain"];
-        decode(&self.transport.carry(&Call::post(&path, b"{}".to_vec()), &mut Journey::default()).await?)
-    }
-
-    /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` while work may run there and it is not forced, or nobody could answer.
-    pub async fn remove_node(&self, node: &str, force: bool) -> Result<NodeStateDoc, Error> {
-        let path = ["api", "v1", "nodes", node];
-        let mut query = Vec::new();
-        push(&mut query, "force", force.then_some(true));
-        let mut journey = Journey::default();
-        match self.transport.carry(&Call::delete(&path, query), &mut journey).await {
-            Ok(answer) => decode(&answer),
-            // After a lost answer, "it is not there" is what was asked for.
-            Err(error) if journey.maybe_done && error.code() == Some(Code::NotFound) => {
-                Ok(NodeStateDoc { id: node.to_owned(), status: "removed".to_owned() })
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// How the first controller that answers stands.

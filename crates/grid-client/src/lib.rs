@@ -19,12 +19,14 @@
 mod backup;
 mod call;
 mod client;
+mod clock;
 mod cluster;
 mod error;
 mod events;
 mod key;
 mod lines;
 mod logs;
+mod nodes;
 mod server;
 mod token;
 

@@ -7,6 +7,7 @@
 mod events;
 mod job;
 mod logs;
+mod look;
 mod node;
 
 use std::path::PathBuf;
@@ -16,9 +17,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use grid_client::{ServerUrl, Token};
 use grid_types::{Name, Span};
 
+use crate::paint::ColorWhen;
+
 pub use events::EventsArgs;
-pub use job::{JobVerb, RerunArgs, RunArgs, StatusWord, Verdict};
+pub use job::{JobVerb, RerunArgs, RunArgs, Verdict};
 pub use logs::LogsArgs;
+pub use look::{ListArgs, StatusArgs, StatusWord, WaitArgs};
 pub use node::{DrainArgs, NodeVerb};
 
 #[derive(Debug, Parser)]
@@ -70,6 +74,9 @@ pub struct Global {
     /// How to print the answer [default: table; for `job get`: json]
     #[arg(short, long, global = true, value_name = "FORMAT")]
     pub output: Option<Format>,
+    /// Whether to use colours; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorWhen,
     /// How long to look for a controller
     #[arg(long, global = true, env = "GRID_PATIENCE", default_value = "10s", hide = true)]
     pub patience: Span,

@@ -2,7 +2,7 @@
 
 use grid_client::JobsQuery;
 use grid_types::api::JobStateDoc;
-use grid_types::{Code, JobStatus, NodeId, StepIndex};
+use grid_types::{Code, JobId, JobStatus, NodeId, Span, StepIndex};
 
 use crate::cli::{Format, Global, RerunArgs, Verdict};
 use crate::connect::connect;
@@ -13,7 +13,7 @@ use crate::out::{self, tell};
 use crate::text::one_line;
 use crate::watch::Until;
 
-pub async fn confirm(global: &Global, id: &str, phase: Option<u32>, rerun_once: bool) -> Result<u8, Failure> {
+pub async fn confirm(global: &Global, id: &str, phase: Option<u32>, rerun_once: bool) -> Result<JobStateDoc, Failure> {
     let (client, namespace, job) = (connect(global)?, global.namespace.as_str(), job_id(id)?);
     let done = if rerun_once {
         client.release(namespace, job, true).await?
@@ -21,7 +21,22 @@ pub async fn confirm(global: &Global, id: &str, phase: Option<u32>, rerun_once: 
         client.confirm(namespace, job, phase).await?
     };
     tell_doubts(&done);
-    print_state(global, &done)
+    Ok(done)
+}
+
+/// Prints what a decision led to, or stays until the job has ended.
+pub async fn then(
+    global: &Global,
+    job: JobId,
+    done: &JobStateDoc,
+    wait: bool,
+    limit: Option<Span>,
+) -> Result<u8, Failure> {
+    if !wait {
+        return print_state(global, done);
+    }
+    tell(&format!("{job} {}", done.status));
+    crate::run::stay(&connect(global)?, global, job, Until::Ended, limit).await
 }
 
 /// E2: what may have run after the backup, a line for each, and what to do about it.
@@ -97,12 +112,7 @@ pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Res
     if let Some(note) = &done.note {
         tell(&format!("hint: {}", one_line(note)));
     }
-    if !args.wait {
-        return print_state(global, &done);
-    }
-    tell(&format!("{job} {}", done.status));
-    let doc = client.job(namespace, job).await?;
-    crate::run::stay(&client, global, doc, job, Until::Ended, args.wait_timeout).await
+    then(global, job, &done, args.wait, args.wait_timeout).await
 }
 
 pub async fn why(global: &Global, id: &str) -> Result<u8, Failure> {

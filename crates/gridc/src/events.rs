@@ -43,7 +43,7 @@ pub async fn events(global: &Global, args: &EventsArgs) -> Result<u8, Failure> {
     }
     page.items.reverse();
     if !args.follow {
-        out::print(format, &page, |_| page.items.iter().map(line).collect())?;
+        out::print(format, &page, |_| page.items.iter().map(line).collect::<String>())?;
         if format == Format::Table && page.items.is_empty() && limit > 0 {
             tell("hint: no such event yet; gridc events -f waits for one");
         } else if format == Format::Table && page.next.is_some() {

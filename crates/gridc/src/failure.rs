@@ -97,9 +97,10 @@ impl Failure {
                 vec![format!("gridc job why {job} says what it waits for")]
             }
             Self::WaitTimedOut { job, .. } | Self::Interrupted { job } => vec![
-                format!("see how it stands: gridc job status {job}"),
-                format!("see what it is at: gridc job why {job}"),
-                format!("stop it:           gridc job cancel {job}"),
+                format!("watch it again:   gridc job watch {job}"),
+                format!("see its results:  gridc job status {job}"),
+                format!("ask why it waits: gridc job why {job}"),
+                format!("stop it:          gridc job cancel {job}"),
             ],
             Self::StillBusy { node, .. } => vec![
                 "gridc job list --status running shows what may still run there".to_owned(),

@@ -32,12 +32,10 @@ pub fn named(verb: &Verb) -> Option<Named> {
     match verb {
         Verb::Job(JobVerb::Run(args)) => args.target.clone().map(Named::Target),
         Verb::Job(
-            JobVerb::Status { id, .. }
-            | JobVerb::Get { id, .. }
-            | JobVerb::Cancel { id, .. }
-            | JobVerb::Resolve { id, .. }
-            | JobVerb::Why { id },
+            JobVerb::Get { id, .. } | JobVerb::Cancel { id, .. } | JobVerb::Resolve { id, .. } | JobVerb::Why { id },
         ) => job(id),
+        Verb::Job(JobVerb::Wait(args)) => job(&args.id),
+        Verb::Job(JobVerb::Status(args)) => job(&args.id),
         Verb::Job(JobVerb::Confirm { id, .. }) => id.as_ref().and_then(job),
         Verb::Job(JobVerb::Resume(args) | JobVerb::Retry(args)) => job(&args.id),
         Verb::Node(NodeVerb::Info { id } | NodeVerb::Remove { id, .. }) => Some(Named::Node(id.clone())),

@@ -32,6 +32,7 @@ mod members;
 mod node;
 mod out;
 mod outage;
+mod paint;
 mod plan;
 mod run;
 mod safe;
@@ -44,6 +45,7 @@ mod table;
 mod task;
 mod text;
 mod watch;
+mod when;
 mod yaml;
 
 use std::ffi::OsString;
@@ -119,19 +121,19 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
     let global = &cli.global;
     match cli.verb {
         Verb::Job(JobVerb::Run(args)) => run::run(global, &args).await,
-        Verb::Job(JobVerb::Status { id, run }) => job::status(global, &id, run).await,
+        Verb::Job(JobVerb::Status(args)) => job::status(global, &args).await,
+        Verb::Job(JobVerb::Wait(args)) => run::wait_for(global, &args).await,
         Verb::Job(JobVerb::Get { id, run }) => job::get(global, &id, run).await,
         Verb::Job(JobVerb::Logs(args)) => logs::logs(global, &args).await,
-        Verb::Job(JobVerb::List { limit, status, name, labels }) => {
-            job::list(global, limit, status, name, &labels).await
-        }
+        Verb::Job(JobVerb::List(args)) => job::list(global, &args).await,
         Verb::Job(JobVerb::Cancel { id, wait: false, .. }) => job::cancel(global, &id).await,
         Verb::Job(JobVerb::Cancel { id, wait_timeout, .. }) => job::cancel_and_wait(global, &id, wait_timeout).await,
         Verb::Job(JobVerb::Plan { file }) => plan::plan(global, &file).await,
         Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args, false).await,
         Verb::Job(JobVerb::Retry(args)) => decide::resume(global, &args, true).await,
-        Verb::Job(JobVerb::Confirm { id: Some(id), phase, rerun_once, .. }) => {
-            decide::confirm(global, &id, phase, rerun_once).await
+        Verb::Job(JobVerb::Confirm { id: Some(id), phase, rerun_once, wait, wait_timeout, .. }) => {
+            let done = decide::confirm(global, &id, phase, rerun_once).await?;
+            decide::then(global, input::job_id(&id)?, &done, wait, wait_timeout).await
         }
         Verb::Job(JobVerb::Confirm { id: None, rerun_once, .. }) => decide::confirm_held(global, rerun_once).await,
         Verb::Job(JobVerb::Resolve { id, step, node, verdict }) => {

@@ -12,6 +12,7 @@ use grid_types::Outcome;
 use grid_types::api::JobDoc;
 
 use crate::out::{self, Sink};
+use crate::paint::ColorWhen;
 use crate::text::count;
 use lines::Lines;
 use screen::Screen;
@@ -27,6 +28,8 @@ pub struct Look<'a> {
     pub running: &'a [Running],
     /// Why it stands still, if it does.
     pub why: Option<&'a str>,
+    /// How long its run has taken so far, or took.
+    pub elapsed: Duration,
 }
 
 /// A node that is at a step.
@@ -64,9 +67,14 @@ pub fn plain_view() -> Box<dyn LiveView + Send> {
 /// The view that fits stderr.
 #[must_use]
 pub fn live_view() -> Box<dyn LiveView + Send> {
+    view_in(ColorWhen::Auto)
+}
+
+/// The same, in colours as asked for.
+pub fn view_in(color: ColorWhen) -> Box<dyn LiveView + Send> {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if out::stderr_is_terminal() && !dumb {
-        Box::new(Screen::on_stderr())
+        Box::new(Screen::on_stderr(color.paints(true)))
     } else {
         Box::new(Lines::new(Sink::stderr()))
     }

@@ -71,7 +71,7 @@ pub async fn follow(
 ) -> Result<usize, Failure> {
     let format = global.output.unwrap_or(Format::Table);
     let terminal = out::is_terminal();
-    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colour = global.color.paints(terminal);
     let many_steps = query.step.is_none() && doc.steps.len() > 1;
     let mut printer = Printer::new(doc.expected.as_deref().unwrap_or_default(), many_steps, terminal, colour);
     let follow = query.follow;

@@ -4,14 +4,17 @@ use std::time::{Duration, Instant};
 
 use grid_types::NodeId;
 use grid_types::api::{ListDoc, NodeDoc};
+use jiff::Timestamp;
 
 use crate::cli::{DrainArgs, Format, Global};
 use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out::{self, tell};
 use crate::outage::Outage;
-use crate::table::{Table, facts};
+use crate::paint::Tone;
+use crate::table::{Cell, Table, facts};
 use crate::text::{number, one_line};
+use crate::when::ago;
 
 const PAGE: u32 = 1_000;
 const POLL: Duration = Duration::from_millis(250);
@@ -30,7 +33,9 @@ pub async fn list(global: &Global) -> Result<u8, Failure> {
         }
     }
     let format = global.output.unwrap_or(Format::Table);
-    out::print(format, &nodes, |terminal| list_text(&nodes.items, terminal))?;
+    out::print(format, &nodes, |terminal| {
+        table(&nodes.items, client.now()).painted(terminal, global.color.paints(terminal))
+    })?;
     if format == Format::Table && nodes.items.is_empty() {
         tell("hint: no node has registered yet; `grid worker --server URL` starts one");
     }
@@ -39,8 +44,9 @@ pub async fn list(global: &Global) -> Result<u8, Failure> {
 
 pub async fn info(global: &Global, id: &str) -> Result<u8, Failure> {
     let id = node_id(id)?;
-    let node = connect(global)?.node(id.as_str()).await?;
-    out::print(global.output.unwrap_or(Format::Table), &node, |_| info_text(&node))?;
+    let client = connect(global)?;
+    let node = client.node(id.as_str()).await?;
+    out::print(global.output.unwrap_or(Format::Table), &node, |_| info_text(&node, client.now()))?;
     Ok(0)
 }
 
@@ -95,23 +101,24 @@ fn node_id(text: &str) -> Result<NodeId, Failure> {
     text.parse().map_err(|e| Failure::NotFound(format!("no such node: {e}")))
 }
 
-fn list_text(nodes: &[NodeDoc], terminal: bool) -> String {
+fn table(nodes: &[NodeDoc], now: Timestamp) -> Table {
     let mut table = Table::new(&["ID", "STATUS", "GROUPS", "BACKENDS", "LEASES", "VERSION", "LAST-SEEN"]);
     for node in nodes {
-        table.row([
-            one_line(&node.id),
-            one_line(&node.state),
-            one_line(&node.groups.join(",")),
-            one_line(&node.backends.keys().cloned().collect::<Vec<_>>().join(",")),
-            format!("{}/{}", node.leases, node.capacity.slots),
-            one_line(&node.version),
-            one_line(&node.last_seen),
+        table.row::<Cell>([
+            one_line(&node.id).into(),
+            Cell::toned(one_line(&node.state), Tone::of_node(&node.state)),
+            one_line(&node.groups.join(",")).into(),
+            one_line(&node.backends.keys().cloned().collect::<Vec<_>>().join(",")).into(),
+            format!("{}/{}", node.leases, node.capacity.slots).into(),
+            one_line(&node.version).into(),
+            ago(&node.last_seen, now).into(),
         ]);
     }
-    table.render(terminal)
+    table
 }
 
-fn info_text(node: &NodeDoc) -> String {
+fn info_text(node: &NodeDoc, now: Timestamp) -> String {
+    let time = |at: &str| format!("{} ({at})", ago(at, now));
     let labels = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",");
     let cpu = format!("{}.{:02} cores", node.capacity.cpu_milli / 1_000, node.capacity.cpu_milli % 1_000 / 10);
     let mut rows = vec![
@@ -127,8 +134,8 @@ fn info_text(node: &NodeDoc) -> String {
         ("memory", bytes(node.capacity.memory_bytes)),
         ("disk", bytes(node.capacity.disk_bytes)),
         ("leases", format!("{} of {} slots", node.leases, node.capacity.slots)),
-        ("last seen", node.last_seen.clone()),
-        ("registered", node.registered_at.clone()),
+        ("last seen", time(&node.last_seen)),
+        ("registered", time(&node.registered_at)),
         ("session", node.session.to_string()),
     ];
     rows.extend(node.backends.iter().map(|(name, actions)| ("backend", format!("{name}: {}", actions.join(", ")))));

@@ -15,11 +15,15 @@ use crate::failure::Failure;
 use crate::safe::Safe;
 
 /// Prints a document as JSON or YAML, or `table` of it.
-pub fn print(format: Format, document: &impl Serialize, table: impl FnOnce(bool) -> String) -> Result<(), Failure> {
+pub fn print<T: Into<Safe>>(
+    format: Format,
+    document: &impl Serialize,
+    table: impl FnOnce(bool) -> T,
+) -> Result<(), Failure> {
     let text = match format {
         Format::Json => Safe::json_pretty(document).map_err(Failure::Output)?,
         Format::Yaml => Safe::yaml(document).map_err(Failure::Output)?,
-        Format::Table => Safe::lines(&table(is_terminal())),
+        Format::Table => table(is_terminal()).into(),
     };
     write(&text).map(drop)
 }

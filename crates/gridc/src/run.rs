@@ -12,11 +12,11 @@ use grid_types::{JobId, JobStatus, Outcome, Span};
 
 use serde_json::{Value, json};
 
-use crate::cli::{Format, Global, RunArgs};
+use crate::cli::{Format, Global, RunArgs, WaitArgs};
 use crate::connect::connect;
 use crate::failure::Failure;
-use crate::input::each_once;
-use crate::live::{LiveView, Look, is_quiet, live_view, plain_view};
+use crate::input::{each_once, job_id};
+use crate::live::{LiveView, Look, is_quiet, plain_view, view_in};
 use crate::out::{self, tell, warn};
 use crate::safe::Safe;
 use crate::summary::summary;
@@ -83,15 +83,23 @@ fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
     })
 }
 
+/// `gridc job wait`: the live view of a job that is there already.
+pub async fn wait_for(global: &Global, args: &WaitArgs) -> Result<u8, Failure> {
+    let (client, job) = (connect(global)?, job_id(&args.id)?);
+    let doc = client.job(global.namespace.as_str(), job).await?;
+    let (end, written) = stay_for(&client, global, doc, job, Until::Ended, args.wait_timeout).await?;
+    Ok(worse(exit_code(&end, args.fail_on_skipped), written))
+}
+
 /// Shows how a job goes until it has ended, and prints its end.
 pub async fn stay(
     client: &Client,
     global: &Global,
-    doc: JobDoc,
     id: JobId,
     until: Until,
     limit: Option<Span>,
 ) -> Result<u8, Failure> {
+    let doc = client.job(global.namespace.as_str(), id).await?;
     let (end, written) = stay_for(client, global, doc, id, until, limit).await?;
     Ok(worse(exit_code(&end, false), written))
 }
@@ -169,7 +177,7 @@ async fn wait(
     until: Until,
     limit: Option<Span>,
 ) -> Result<JobDoc, Failure> {
-    let mut view = Keep { view: live_view(), last: doc };
+    let mut view = Keep { view: view_in(global.color), last: doc };
     let outage = until.outage();
     let after = tokio::select! {
         end = watch_until(until, client, global.namespace.as_str(), job, &mut view, &outage) => return Ok(end?),

@@ -64,6 +64,11 @@ impl Safe {
         if harmless { Ok(Self(text)) } else { Self::json_pretty(document) }
     }
 
+    /// Lines that were joined from lines.
+    pub fn joined<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self(parts.into_iter().map(Self::as_str).collect())
+    }
+
     pub fn push(&mut self, more: &Self) {
         self.0.push_str(&more.0);
     }
@@ -75,6 +80,13 @@ impl Safe {
     fn of_json(text: serde_json::Result<String>) -> io::Result<Self> {
         let text = text.map_err(io::Error::from)?;
         Ok(Self(format!("{}\n", visible_json(&text))))
+    }
+}
+
+/// As [`Safe::lines`].
+impl From<String> for Safe {
+    fn from(text: String) -> Self {
+        Self::lines(&text)
     }
 }
 

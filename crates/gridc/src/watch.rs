@@ -23,6 +23,7 @@ use crate::live::{LiveView, Look, MAX_TOLD, is_quiet};
 use crate::outage::Outage;
 use crate::stall::Stall;
 use crate::text::{count, failure_line};
+use crate::when;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
@@ -77,8 +78,7 @@ pub async fn watch_until(
     let mut stall = Stall::begin();
     let mut ended_at: Option<Instant> = None;
     let mut pause = FIRST_PAUSE;
-    let begun = Instant::now();
-    let mut connected_at = begun;
+    let mut connected_at = Instant::now();
     ticking(view, client.learn_controllers()).await;
     loop {
         let look = async {
@@ -108,8 +108,9 @@ pub async fn watch_until(
         // Only words more: without them the rest still holds.
         let why = if stall.is_still(&doc) { ticking(view, client.why(namespace, job)).await.ok() } else { None };
         let why = why.filter(|now| now.status.is_ended() == doc.status.is_ended()).map(|now| now.why);
-        let running = ticking(view, running::longest(client, namespace, job, &doc, begun)).await;
-        view.show(&Look { job: &doc, running: &running, why: why.as_deref() });
+        let running = ticking(view, running::longest(client, namespace, job, &doc)).await;
+        let elapsed = when::elapsed(&doc, client.now());
+        view.show(&Look { job: &doc, running: &running, why: why.as_deref(), elapsed });
         if doc.status.is_ended() {
             let since = *ended_at.get_or_insert_with(Instant::now);
             if is_quiet(&doc) || (until == Until::Ended && since.elapsed() >= SETTLE_LIMIT) {
@@ -157,9 +158,7 @@ impl Told {
                     result: result.clone(),
                 })
             });
-            let mut rows: Vec<_> = rows.collect();
-            rows.sort_by_key(|row| row.step);
-            return Ok(self.pick(rows));
+            return Ok(self.pick(rows.collect()));
         }
         let mut news = Vec::new();
         for step in &doc.steps {
@@ -168,9 +167,8 @@ impl Told {
                     let query = ResultsQuery {
                         step: Some(StepIndex(step.step)),
                         status: Some(outcome),
-                        after: None,
                         limit: Some(PAGE),
-                        run: None,
+                        ..ResultsQuery::default()
                     };
                     let page = client.results(namespace, job, &query).await?;
                     news.extend(self.pick(page.items));
@@ -184,7 +182,9 @@ impl Told {
         self.rows.iter().filter(|(s, _, o)| *s == step && *o == outcome).count() as u64
     }
 
-    fn pick(&mut self, rows: Vec<ResultRowDoc>) -> Vec<ResultRowDoc> {
+    fn pick(&mut self, mut rows: Vec<ResultRowDoc>) -> Vec<ResultRowDoc> {
+        // As they happened: a view that is opened again shows the same ones last.
+        rows.sort_by_key(|row| (when::ended(&row.result), row.step));
         let mut new = Vec::new();
         for row in rows.into_iter().filter(|row| row.result.status.is_failure()) {
             if self.rows.len() == MAX_TOLD {

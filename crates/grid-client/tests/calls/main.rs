@@ -313,6 +313,7 @@ async fn queries_go_out_as_the_contract_writes_them() {
     let query = ResultsQuery {
         step: Some(StepIndex(1)),
         status: Some(Outcome::TimedOut),
+        node: Some("web-02".to_owned()),
         after: Some("0/web-01".to_owned()),
         limit: Some(50),
         run: Some(2),
@@ -325,7 +326,7 @@ async fn queries_go_out_as_the_contract_writes_them() {
         paths,
         [
             format!(
-                "/api/v1/namespaces/team-a/jobs/{JOB}/results?step=1&status=timed_out&after=0%2Fweb-01&limit=50&run=2"
+                "/api/v1/namespaces/team-a/jobs/{JOB}/results?step=1&status=timed_out&node=web-02&after=0%2Fweb-01&limit=50&run=2"
             ),
             "/api/v1/nodes?limit=7".to_owned(),
         ]

@@ -43,6 +43,24 @@ fn assert_one_frame(screen: &[String], columns: usize) {
     assert!(head < columns && head > columns - 3, "the clock is at the right edge ({head}): {text}");
 }
 
+/// What a frame says that no longer changes: head without its clock, bars, how many failed.
+fn settled(screen: &[String]) -> Vec<String> {
+    let lines = screen.iter().filter(|line| {
+        line.contains(" running on ")
+            || line.starts_with("  all steps")
+            || line.starts_with("  step ")
+            || line.contains(" failed, among")
+    });
+    lines
+        .map(|line| {
+            line.rsplit_once("  ")
+                .filter(|_| line.contains(" running on "))
+                .map_or(line.as_str(), |(head, _)| head.trim_end())
+                .to_owned()
+        })
+        .collect()
+}
+
 #[test]
 fn a_job_over_500_nodes_stays_readable_narrow_wide_and_after_it_is_left() {
     let Some(terminal) = Terminal::start(80, 24, &[]) else { return };
@@ -72,6 +90,18 @@ fn a_job_over_500_nodes_stays_readable_narrow_wide_and_after_it_is_left() {
     assert!(text.contains(&format!("gridc job cancel {id}")), "{text}");
     assert!(!text.contains("^C") && !text.contains("Ctrl-C"), "{text}");
     assert_eq!(dev.api().job(&id).status(), "running", "the job was left alone");
+    assert!(text.contains(&format!("gridc job watch {id}")), "{text}");
+
+    // Whoever comes back sees what was left.
+    for (columns, rows, before) in [(200, 50, &wide), (80, 24, &narrow)] {
+        terminal.resize(columns, rows);
+        terminal.enter(&format!("clear; {gridc} job watch {id}; echo \"code $?\""));
+        let again = seen(&terminal, "the frame again", |text| text.contains("running longest: "));
+        assert_one_frame(&again, usize::try_from(columns).expect("small"));
+        assert_eq!(settled(&again), settled(before));
+        terminal.key("C-c");
+        seen(&terminal, "the prompt again", |text| text.contains("code 130"));
+    }
     terminal.enter("clear; stty -a");
     let sane = seen(&terminal, "the modes of the terminal", |text| text.contains("icanon")).join(" ");
     for mode in [" echo ", " icanon ", " isig ", " opost "] {

@@ -78,7 +78,7 @@ fn e2_a_restored_cluster_holds_its_jobs_and_runs_nothing_once_only_again() {
     for id in unfinished {
         assert!(is_held(&api.job(id)) || api.job(id).ended(), "{}", api.job(id));
         assert_eq!(
-            listed.lines().any(|line| line.contains(id.as_str()) && line.contains("(held)")),
+            listed.lines().any(|line| line.contains(id.as_str()) && line.contains(" waiting ")),
             is_held(&api.job(id))
         );
     }

@@ -18,13 +18,28 @@ fn j3_five_jobs_that_wait_for_a_person_do_not_block_the_sixth() {
     let waiting: Vec<_> = (0..5).map(|_| api.submit(&job("all", [held.clone()]))).collect();
     let sixth = api.submit(&job("all", [echo()]));
     assert_eq!(api.wait_ended(&sixth).status(), "completed");
+    let listed = cluster.gridc().run(&["job", "list", "--waiting", "-o", "json"]).exits(0).json();
+    let of =
+        |field: &str| listed["items"].as_array().expect("a list").iter().map(|j| j[field].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        of("id"),
+        waiting.iter().rev().map(|id| json!(id)).collect::<Vec<_>>(),
+        "newest first, without the sixth"
+    );
+    assert!(of("waiting_for").iter().all(|what| *what == "confirmation"), "{listed}");
+    assert!(of("status").iter().all(|status| *status == "running"), "{listed}");
+    let whys: Vec<_> = waiting.iter().rev().map(|id| json!(why(&cluster, id))).collect();
+    assert_eq!(of("why"), whys);
+    assert_eq!(api.job(&waiting[0]).0["why"], whys[4], "also in the job's own document");
     for id in &waiting {
         assert_eq!(why(&cluster, id), format!("phase 0 is waiting for confirmation: gridc job confirm {id}"));
         let confirmed = cluster.gridc().run(&["job", "confirm", id]);
         confirmed.exits(0);
-        assert_eq!(api.wait_ended(id).status(), "completed");
+        let ended = api.wait_ended(id);
+        assert_eq!((ended.status(), ended.0.get("waiting_for"), ended.0.get("why")), ("completed", None, None));
         cluster.gridc().run(&["job", "confirm", id]).exits(5);
     }
+    assert_eq!(api.get("/jobs?waiting=true").json(), json!([]));
 }
 
 #[test]

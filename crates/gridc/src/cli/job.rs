@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use super::logs::{self, LogsArgs};
+use super::look::{ListArgs, StatusArgs, WaitArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use grid_types::api::Resolution;
 use grid_types::job::Target;
 use grid_types::limits::MAX_RETRIES;
-use grid_types::{JobStatus, NodeId, Span, decl};
+use grid_types::{NodeId, Span, decl};
 
 #[derive(Debug, Subcommand)]
 pub enum JobVerb {
@@ -16,21 +17,31 @@ pub enum JobVerb {
     Run(Box<RunArgs>),
     /// Show how a job stands: its steps and what happened on each node
     #[command(after_help = "\
-Shows up to 50 nodes, failures first; `gridc job get` has all of them.
+Shows up to 50 nodes, failures first; with a filter up to 1,000 that match. `gridc job get` has all of them.
 A job that was resumed or retried has several runs; the newest is shown unless --run names another.
-Attempts are those of all runs up to the one that is shown.
+Attempts are those of all runs up to the one that is shown. With -o json a filter leaves only the
+results that match in the document.
 
 Examples:
   gridc job status job-0c5t9v3k2m7qa
+  gridc job status job-0c5t9v3k2m7qa --failed
+  gridc job status job-0c5t9v3k2m7qa --node web-01,web-02 --step 2
+  gridc job status job-0c5t9v3k2m7qa --status running,pending
   gridc job status job-0c5t9v3k2m7qa --run 1
   gridc job status job-0c5t9v3k2m7qa -o json | jq .counts")]
-    Status {
-        /// Id of the job
-        id: String,
-        /// Show this run instead of the newest
-        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
-        run: Option<u32>,
-    },
+    Status(StatusArgs),
+    /// Open the live view of a job again, until it has ended
+    #[command(
+        visible_alias = "watch",
+        after_help = "\
+Shows what `gridc job run --wait` shows, for any job, as often as wanted; at the end it prints and exits
+like it. Ctrl-C stops watching and leaves the job alone.
+
+Examples:
+  gridc job watch job-0c5t9v3k2m7qa
+  gridc job wait job-0c5t9v3k2m7qa --wait-timeout 10m -o json"
+    )]
+    Wait(WaitArgs),
     /// Print the whole document of a job, every result included, as JSON
     #[command(after_help = "\
 Prints JSON unless `-o yaml` is given. Jobs with more than 1,000 results are collected page by page.
@@ -51,25 +62,16 @@ Examples:
     Logs(LogsArgs),
     /// List jobs, newest first
     #[command(after_help = "\
+A job that waits for an operator is shown as `waiting`; its document (-o json) says in `why` what it waits for
+and how to let it go on, and keeps the status `running` or `pending`.
+
 Examples:
   gridc job list
+  gridc job list --waiting
   gridc job list --status failed --limit 10
   gridc job list --name deploy --label team=web
-  gridc job list -o json | jq -r '.items[].id'")]
-    List {
-        /// How many at most
-        #[arg(long, default_value_t = 100, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
-        limit: u32,
-        /// Only jobs that stand like this
-        #[arg(long, value_name = "STATUS")]
-        status: Option<StatusWord>,
-        /// Only jobs of this name
-        #[arg(long)]
-        name: Option<String>,
-        /// Only jobs with this label; may be given several times
-        #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
-        labels: Vec<(String, String)>,
-    },
+  gridc job list --waiting -o json | jq -r '.items[].why'")]
+    List(ListArgs),
     /// Cancel a job: no new work goes out, running work is ended
     #[command(after_help = "\
 It is answered when no new work can go out; what runs is ended by its workers, within seconds of their
@@ -139,7 +141,7 @@ worker's journal says that it did not run. Such steps are listed; --rerun-once r
 
 Examples:
   gridc job confirm job-0c5t9v3k2m7qa
-  gridc job confirm job-0c5t9v3k2m7qa --phase 1
+  gridc job confirm job-0c5t9v3k2m7qa --phase 1 --wait
   gridc job confirm job-0c5t9v3k2m7qa --rerun-once
   gridc job confirm --all-held")]
     Confirm {
@@ -155,6 +157,12 @@ Examples:
         /// Of a job that is held after a restore: run once-only steps again that may have run after the backup
         #[arg(long, conflicts_with = "phase")]
         rerun_once: bool,
+        /// Stay until the job has ended and show how it goes
+        #[arg(long, conflicts_with = "all_held")]
+        wait: bool,
+        /// Stop waiting after this long (exit 124); the job goes on
+        #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
+        wait_timeout: Option<Span>,
     },
     /// Say how a step ended on a node that nobody knows
     #[command(after_help = "\
@@ -274,7 +282,7 @@ pub struct RerunArgs {
     pub wait_timeout: Option<Span>,
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("a label is KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
@@ -306,27 +314,6 @@ impl From<Verdict> for Resolution {
             Verdict::Success => Self::Success,
             Verdict::Failed => Self::Failed,
             Verdict::Retry => Self::Retry,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StatusWord {
-    Pending,
-    Running,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-impl From<StatusWord> for JobStatus {
-    fn from(word: StatusWord) -> Self {
-        match word {
-            StatusWord::Pending => Self::Pending,
-            StatusWord::Running => Self::Running,
-            StatusWord::Completed => Self::Completed,
-            StatusWord::Failed => Self::Failed,
-            StatusWord::Cancelled => Self::Cancelled,
         }
     }
 }

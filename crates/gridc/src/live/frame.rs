@@ -19,6 +19,7 @@ use grid_types::api::{Counts, JobDoc, StepDoc};
 
 use super::{Look, Running};
 use crate::fit::{cut, cut_middle, pad, width, wrap};
+use crate::paint::Tone;
 use crate::text::{counts_line, failures, nodes, one_line, progress, seconds, step_name, target};
 
 const MAX_BARS: usize = 10;
@@ -32,15 +33,6 @@ pub struct Size {
     pub rows: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    Plain,
-    Bold,
-    Bad,
-    Waits,
-    Faint,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub text: String,
@@ -52,7 +44,6 @@ pub struct Frame<'a> {
     pub look: Look<'a>,
     /// Lines about nodes that failed, oldest first.
     pub failed: &'a [String],
-    pub elapsed: Duration,
     /// Since the controller answered last.
     pub silent: Duration,
     /// The last one: only what stays true.
@@ -100,7 +91,7 @@ impl Frame<'_> {
         if let Some(why) = &job.reason {
             text.push_str(&format!(": {}", one_line(why)));
         }
-        let elapsed = seconds(self.elapsed);
+        let elapsed = seconds(self.look.elapsed);
         let text = cut(&text, columns.saturating_sub(width(&elapsed) + 2));
         let gap = columns.saturating_sub(width(&text) + width(&elapsed));
         line(format!("{text}{}{elapsed}", " ".repeat(gap)), Tone::Bold)

@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn look(view: &mut Lines, status: &str, counts: &[(&str, u64)], why: Option<&str>) {
-        view.show(&Look { job: &job(status, counts), running: &[], why });
+        view.show(&Look { job: &job(status, counts), running: &[], why, elapsed: std::time::Duration::ZERO });
     }
 
     #[test]

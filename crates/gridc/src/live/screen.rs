@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use grid_types::api::JobDoc;
 
-use super::frame::{Frame, Line, Size, Tone};
+use super::frame::{Frame, Line, Size};
 use super::{LiveView, Look, MAX_TOLD, Running, is_quiet};
 use crate::fit::width;
 use crate::out::{self, Sink};
@@ -25,7 +25,6 @@ pub struct Screen {
     to: Sink,
     size: Box<dyn Fn() -> Size + Send>,
     colour: bool,
-    begun: Instant,
     heard: Instant,
     last: Option<Kept>,
     failed: Vec<String>,
@@ -39,11 +38,11 @@ struct Kept {
     job: JobDoc,
     running: Vec<Running>,
     why: Option<String>,
+    elapsed: Duration,
 }
 
 impl Screen {
-    pub fn on_stderr() -> Self {
-        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    pub fn on_stderr(colour: bool) -> Self {
         Self::new(Sink::stderr(), Box::new(stderr_size), colour)
     }
 
@@ -54,7 +53,6 @@ impl Screen {
             to,
             size,
             colour,
-            begun: now,
             heard: now,
             last: None,
             failed: Vec::new(),
@@ -66,10 +64,11 @@ impl Screen {
 
     fn lines(&self, size: Size) -> Vec<Line> {
         let Some(last) = &self.last else { return Vec::new() };
+        let since = if last.job.status.is_ended() { Duration::ZERO } else { self.heard.elapsed() };
+        let elapsed = last.elapsed + since;
         let frame = Frame {
-            look: Look { job: &last.job, running: &last.running, why: last.why.as_deref() },
+            look: Look { job: &last.job, running: &last.running, why: last.why.as_deref(), elapsed },
             failed: &self.failed,
-            elapsed: self.begun.elapsed(),
             silent: if is_quiet(&last.job) { Duration::ZERO } else { self.heard.elapsed() },
             closing: self.closed,
         };
@@ -95,17 +94,7 @@ impl Screen {
     }
 
     fn painted(&self, line: &Line) -> Safe {
-        let code = match line.tone {
-            Tone::Plain => None,
-            Tone::Bold => Some(1),
-            Tone::Bad => Some(31),
-            Tone::Waits => Some(33),
-            Tone::Faint => Some(2),
-        };
-        match code.filter(|_| self.colour) {
-            Some(code) => Safe::painted(&line.text, code),
-            None => Safe::part(&line.text),
-        }
+        line.tone.paint(&line.text, self.colour)
     }
 }
 
@@ -124,7 +113,7 @@ impl LiveView for Screen {
     fn show(&mut self, look: &Look<'_>) {
         self.heard = Instant::now();
         let why = look.why.map(str::to_owned);
-        self.last = Some(Kept { job: look.job.clone(), running: look.running.to_vec(), why });
+        self.last = Some(Kept { job: look.job.clone(), running: look.running.to_vec(), why, elapsed: look.elapsed });
         self.draw();
     }
 
@@ -162,9 +151,10 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::{Screen, Size, rows_of};
-    use crate::live::frame::{Line, Tone};
+    use crate::live::frame::Line;
     use crate::live::{LiveView, Look};
     use crate::out::Sink;
+    use crate::paint::Tone;
     use crate::safe::Safe;
     use crate::samples::job;
 
@@ -201,7 +191,7 @@ mod tests {
     }
 
     fn look(screen: &mut Screen, status: &str, counts: &[(&str, u64)]) {
-        screen.show(&Look { job: &job(status, counts), running: &[], why: None });
+        screen.show(&Look { job: &job(status, counts), running: &[], why: None, elapsed: std::time::Duration::ZERO });
     }
 
     #[test]

@@ -26,6 +26,27 @@ async fn confirm_prints_how_the_job_stands() {
 }
 
 #[tokio::test]
+async fn confirm_resume_and_retry_wait_for_the_end() {
+    for verb in ["confirm", "resume", "retry"] {
+        let server = Fake::start(move |before, seen| match seen.line.as_str() {
+            line if line.starts_with("POST") => (200, json!({"id": JOB, "status": "running"})),
+            line if line == job_line() && before < 2 => (200, job("running", &[("running", 2)], Some(json!({})))),
+            line if line == job_line() => (200, job("failed", &[("success", 1), ("failed", 1)], Some(json!({})))),
+            _ => refusal(404, "NOT_FOUND", "no such path"),
+        })
+        .await;
+        let ran = run(&server.url(), &format!("job {verb} {JOB} --wait")).await.exits(1);
+        assert_eq!(ran.stdout, format!("{JOB} failed\n"), "{verb}");
+        assert!(ran.stderr.starts_with(&format!("{JOB} running\n{JOB} running on 2 nodes\n")), "{verb}: {ran:?}");
+        let ran = run(&server.url(), &format!("job {verb} {JOB} --wait -o json")).await.exits(1);
+        assert_eq!(ran.json()["counts"]["failed"], 1, "{verb}");
+    }
+    let server = running().await;
+    run(&server.url(), "job confirm --all-held --wait").await.exits(2);
+    run(&server.url(), &format!("job confirm {JOB} --wait-timeout 3s")).await.exits(2);
+}
+
+#[tokio::test]
 async fn w8_resolve_says_exactly_what_the_person_said() {
     let server = running().await;
     for word in ["success", "failed", "retry"] {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 
@@ -51,6 +51,8 @@ impl Fake {
                 let (status, body) = script(before, &request);
                 let text = if let Value::String(plain) = body { plain } else { body.to_string() };
                 let mut response = Response::new(Body::from(text));
+                // Ages are reckoned against the controller's clock, so that they are the same in every run.
+                response.headers_mut().insert("date", HeaderValue::from_static("Thu, 12 Feb 2026 10:33:10 GMT"));
                 *response.status_mut() = StatusCode::from_u16(status).unwrap();
                 response
             }

@@ -122,10 +122,15 @@ async fn typed(server: &Fake, line: &str) -> Typed {
 fn lines() -> Vec<String> {
     let mut lines: Vec<String> = [
         "job status JOB",
+        "job status JOB --failed",
+        "job status JOB --status failed --step 0",
+        "job wait JOB",
         "job get JOB",
         "job list",
+        "job list --color always",
         "job why JOB",
         "job confirm JOB",
+        "job confirm JOB --wait",
         "job cancel JOB",
         "job cancel JOB --wait",
         "job resume JOB",

@@ -29,8 +29,8 @@ target     group:web
 nodes      2
 strategy   fail-fast
 tolerates  0
-created    2026-02-12T10:30:00Z
-updated    2026-02-12T10:30:01Z
+created    3m ago (2026-02-12T10:30:00Z)
+updated    3m ago (2026-02-12T10:30:01Z)
 
 STEP  PHASE  TASK       DONE  OUTCOMES
 0     0      test/fail  2/2   1 success, 1 failed
@@ -62,7 +62,119 @@ async fn job_status_of_a_large_job_is_bounded_and_says_where_the_rest_is() {
     let rows: Vec<_> = ran.stdout.lines().skip_while(|l| !l.contains("ATTEMPTS")).skip(1).collect();
     assert_eq!(rows.len(), 51, "{ran:?}");
     assert!(rows[2].contains("failed-02") && rows[3].contains("success-00"), "{ran:?}");
-    assert_eq!(rows[50], format!("… 2950 more; gridc job get {JOB} has all of them"));
+    assert_eq!(
+        rows[50],
+        format!("… 2950 more; --failed, --node, --step and --status choose, gridc job get {JOB} has all of them")
+    );
+}
+
+fn two_steps() -> Value {
+    let ok = json!({"status": "success", "duration": "0.1s", "attempts": 1});
+    let results = json!({"0": {"web-01": ok, "web-02": boom()}, "1": {"web-01": ok, "web-02": {"status": "unknown", "attempts": 1}}});
+    let mut doc = job("failed", &[("success", 2), ("failed", 1), ("unknown", 1)], Some(results));
+    let mut second = doc["steps"][0].clone();
+    second["step"] = json!(1);
+    doc["steps"] = json!([doc["steps"][0], second]);
+    doc
+}
+
+/// STEP NODE STATUS of each row.
+fn shown(stdout: &str) -> Vec<String> {
+    let rows = stdout.lines().skip_while(|line| !line.contains("ATTEMPTS")).skip(1);
+    rows.map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[tokio::test]
+async fn job_status_shows_only_what_the_filters_choose() {
+    let server = Fake::job(vec![two_steps()]).await;
+    for (filter, rows) in [
+        ("", &["0 web-02 failed", "1 web-02 unknown", "0 web-01 success", "1 web-01 success"][..]),
+        ("--failed", &["0 web-02 failed", "1 web-02 unknown"]),
+        ("--status unknown,success", &["1 web-02 unknown", "0 web-01 success", "1 web-01 success"]),
+        ("--node web-01", &["0 web-01 success", "1 web-01 success"]),
+        ("--node web-01,web-02 --step 1 --failed", &["1 web-02 unknown"]),
+    ] {
+        let ran = run(&server.url(), &format!("job status {JOB} {filter}")).await.exits(0);
+        assert_eq!(shown(&ran.stdout), rows, "{filter}: {ran:?}");
+    }
+    let ran = run(&server.url(), &format!("job status {JOB} --status skipped")).await.exits(0);
+    assert!(ran.stdout.ends_with("\nno result matches\n"), "{ran:?}");
+    let doc = run(&server.url(), &format!("job status {JOB} --failed -o json")).await.exits(0).json();
+    assert_eq!(doc["results"], json!({"0": {"web-02": boom()}, "1": {"web-02": {"status": "unknown", "attempts": 1}}}));
+    for (filter, told) in [
+        ("--node web-09", format!("error: {JOB} does not run on web-09; gridc job status {JOB} shows where it does\n")),
+        ("--step 7", format!("error: {JOB} has no step 7: it has 2\n")),
+    ] {
+        let ran = run(&server.url(), &format!("job status {JOB} {filter}")).await.exits(4);
+        assert_eq!((ran.stdout, ran.stderr), (String::new(), told));
+    }
+    run(&server.url(), &format!("job status {JOB} --failed --status success")).await.exits(2);
+}
+
+#[tokio::test]
+async fn job_status_asks_a_large_job_only_for_what_the_filters_choose() {
+    let server = Fake::start(|_, seen| match seen.line.as_str() {
+        line if line == job_line() => {
+            let mut doc = job("failed", &[("success", 9_000), ("failed", 2)], None);
+            doc.as_object_mut().unwrap().remove("expected");
+            (200, doc)
+        }
+        _ => (200, json!({"items": [{"step": 0, "node": "web-02", "status": "failed", "attempts": 1}], "next": null})),
+    })
+    .await;
+    let ran = run(&server.url(), &format!("job status {JOB} --failed --node web-02 --step 0")).await.exits(0);
+    assert_eq!(shown(&ran.stdout), ["0 web-02 failed"]);
+    let asked: Vec<_> =
+        server.seen().into_iter().filter_map(|s| Some(s.line.split_once("results?")?.1.to_owned())).collect();
+    assert_eq!(
+        asked,
+        ["step=0&status=failed&node=web-02&limit=1000"],
+        "outcomes that it does not have are not asked for"
+    );
+}
+
+#[tokio::test]
+async fn jobs_that_wait_for_an_operator_are_marked_and_filtered() {
+    let server = Fake::start(|_, seen| {
+        let mut waits = job("running", &[("pending", 2)], None);
+        waits["waiting_for"] = json!("confirmation");
+        waits["why"] = json!(format!("phase 0 is waiting for confirmation: gridc job confirm {JOB}"));
+        match seen.line.split('?').nth(1) {
+            Some("waiting=true&limit=100") => (200, json!({"items": [waits], "next": null})),
+            Some("limit=100") => {
+                (200, json!({"items": [waits, job("running", &[("running", 2)], None)], "next": null}))
+            }
+            Some("waiting=true&limit=7") => (200, json!({"items": [], "next": null})),
+            query => panic!("{query:?}"),
+        }
+    })
+    .await;
+    let words =
+        |text: &str| text.lines().skip(1).map(|l| l.split_whitespace().nth(1).unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(words(&run(&server.url(), "job list").await.exits(0).stdout), ["waiting", "running"]);
+    for line in ["job list --waiting", "job list --status waiting"] {
+        assert_eq!(words(&run(&server.url(), line).await.exits(0).stdout), ["waiting"]);
+    }
+    let doc = run(&server.url(), "job list --waiting -o json").await.exits(0).json();
+    assert_eq!(
+        (&doc["items"][0]["status"], &doc["items"][0]["waiting_for"]),
+        (&json!("running"), &json!("confirmation"))
+    );
+    assert!(doc["items"][0]["why"].as_str().is_some_and(|why| why.contains("gridc job confirm")), "{doc}");
+    let ran = run(&server.url(), "job list --waiting --limit 7").await.exits(0);
+    assert_eq!(ran.stderr, "hint: no job in namespace default waits for an operator\n");
+}
+
+#[tokio::test]
+async fn colours_are_used_on_demand_and_never_by_accident() {
+    let server =
+        Fake::start(|_, _| (200, json!({"items": [job("failed", &[("failed", 2)], None)], "next": null}))).await;
+    let ran = run(&server.url(), "job list --color always").await.exits(0);
+    assert!(ran.stdout.contains("\u{1b}[31mfailed\u{1b}[0m  group:web"), "{ran:?}");
+    for line in ["job list", "job list --color never", "job list --color auto", "job list -o json --color always"] {
+        assert!(!run(&server.url(), line).await.exits(0).stdout.contains('\u{1b}'), "{line}");
+    }
+    run(&server.url(), "job list --color sometimes").await.exits(2);
 }
 
 #[tokio::test]
@@ -105,8 +217,8 @@ async fn job_list_asks_for_pages_until_the_limit() {
     let ran = run(&server.url(), "job list --status failed --limit 1500").await.exits(0);
     let lines: Vec<_> = ran.stdout.lines().collect();
     assert_eq!(lines.len(), 1_501);
-    assert_eq!(lines[0], "ID                 STATUS  TARGET     NODES  STEPS  CREATED               OUTCOMES");
-    assert_eq!(lines[1], format!("{JOB}  failed  group:web  2      1      2026-02-12T10:30:00Z  2 failed"));
+    assert_eq!(lines[0], "ID                 STATUS  TARGET     NODES  FAILED  CREATED  OUTCOMES");
+    assert_eq!(lines[1], format!("{JOB}  failed  group:web  2      2       3m ago   2 failed"));
     assert_eq!(ran.stderr, "hint: only the newest 1500 are shown; --limit N shows more\n");
     let ran = run(&server.url(), "job list --status pending").await.exits(0);
     let hint = "hint: no job in namespace default matches; gridc job list without filters shows all of them\n";
@@ -129,8 +241,8 @@ async fn nodes_are_listed_and_described() {
     let ran = run(&server.url(), "node list").await.exits(0);
     let want = "\
 ID      STATUS  GROUPS    BACKENDS  LEASES  VERSION  LAST-SEEN
-web-01  ready   web,prod  ping      2/8     0.1.0    2026-02-12T10:30:00Z
-web-02  dead    web,prod  ping      2/8     0.1.0    2026-02-12T10:30:00Z
+web-01  ready   web,prod  ping      2/8     0.1.0    3m ago
+web-02  dead    web,prod  ping      2/8     0.1.0    3m ago
 ";
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (want, ""));
     let ran = run(&server.url(), "node info web-01").await.exits(0);
@@ -147,8 +259,8 @@ cpu         2.50 cores
 memory      8.0 GiB
 disk        1.5 KiB
 leases      2 of 8 slots
-last seen   2026-02-12T10:30:00Z
-registered  2026-02-12T10:00:00Z
+last seen   3m ago (2026-02-12T10:30:00Z)
+registered  33m ago (2026-02-12T10:00:00Z)
 session     7
 backend     ping: echo, sleep
 ";

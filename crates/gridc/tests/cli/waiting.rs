@@ -241,8 +241,56 @@ async fn ctrl_c_leaves_the_job_alone_and_says_how_to_stop_it() {
     assert_eq!(code, Some(130), "{stderr:?}");
     let text = stderr.join("\n");
     assert!(text.contains(&format!("interrupted; {JOB} goes on")), "{text}");
+    assert!(text.contains(&format!("hint: watch it again:   gridc job watch {JOB}")), "{text}");
     assert!(text.contains(&format!("gridc job cancel {JOB}")), "{text}");
     assert!(server.seen().iter().all(|s| !s.line.contains("cancel")));
+}
+
+#[tokio::test]
+async fn a_wait_for_a_job_that_is_there_shows_and_exits_like_a_run_that_waits() {
+    let docs = || {
+        vec![
+            job("running", &[("running", 1), ("failed", 1)], Some(json!({"0": {"web-02": boom()}}))),
+            job(
+                "failed",
+                &[("success", 1), ("failed", 1)],
+                Some(json!({"0": {"web-01": success(), "web-02": boom()}})),
+            ),
+        ]
+    };
+    // The first document of a wait is only the one that a timeout would print.
+    let mut twice = docs();
+    twice.insert(0, twice[0].clone());
+    let ran = run(&Fake::job(docs()).await.url(), RUN).await.exits(1);
+    let (submitted, shown) = ran.stderr.split_once('\n').unwrap();
+    assert_eq!(submitted, format!("{JOB} submitted"));
+    for verb in ["wait", "watch"] {
+        let again = run(&Fake::job(twice.clone()).await.url(), &format!("job {verb} {JOB}")).await.exits(1);
+        assert_eq!((again.stdout.as_str(), again.stderr.as_str()), (ran.stdout.as_str(), shown), "{verb}");
+    }
+    let ran = run(&Fake::job(twice).await.url(), &format!("job wait {JOB} -o json")).await.exits(1);
+    assert_eq!(ran.json(), docs()[1]);
+}
+
+#[tokio::test]
+async fn a_wait_for_an_ended_job_ends_at_once_and_one_for_no_job_is_not_found() {
+    let server = Fake::job(vec![job("completed", &[("success", 2)], Some(json!({})))]).await;
+    assert_eq!(run(&server.url(), &format!("job wait {JOB}")).await.exits(0).stdout, format!("{JOB} completed\n"));
+    let none = Fake::start(|_, _| crate::fake::refusal(404, "NOT_FOUND", "no such job")).await;
+    run(&none.url(), &format!("job wait {JOB}")).await.exits(4);
+    run(&none.url(), "job watch nope").await.exits(4);
+    let runs = Fake::job(vec![job("running", &[("running", 2)], Some(json!({})))]).await;
+    let ran = run(&runs.url(), &format!("job wait {JOB} --wait-timeout 100ms -o json")).await.exits(124);
+    assert_eq!(ran.json()["status"], "running");
+}
+
+#[tokio::test]
+async fn a_wait_may_count_skipped_nodes_as_failures() {
+    let mut end = job("completed", &[("success", 1), ("skipped", 1)], Some(json!({})));
+    end["skipped_offline"] = json!(1);
+    let server = Fake::job(vec![end]).await;
+    run(&server.url(), &format!("job wait {JOB}")).await.exits(0);
+    run(&server.url(), &format!("job wait {JOB} --fail-on-skipped")).await.exits(1);
 }
 
 #[tokio::test]

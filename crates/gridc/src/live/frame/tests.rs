@@ -9,6 +9,7 @@ use crate::samples::{golden, job};
 use grid_types::api::JobDoc;
 
 const NARROW: Size = Size { columns: 80, rows: 24 };
+const ELAPSED: Duration = Duration::from_secs(72);
 const WIDE: Size = Size { columns: 200, rows: 50 };
 
 /// Four steps in three phases on 500 nodes; the second is under way, with failures.
@@ -61,9 +62,8 @@ fn check(name: &str, frame: &Frame<'_>, size: Size) {
 fn a_job_under_way_with_failures_narrow_and_wide() {
     let (job, failed, running) = (rollout(), failed(11), running(8));
     let frame = Frame {
-        look: Look { job: &job, running: &running, why: None },
+        look: Look { job: &job, running: &running, why: None, elapsed: ELAPSED },
         failed: &failed,
-        elapsed: Duration::from_secs(72),
         silent: Duration::ZERO,
         closing: false,
     };
@@ -80,9 +80,8 @@ fn a_job_that_waits_says_why_with_the_command_whole() {
     let why = "phase 1 waits for a person since 12 minutes: somebody has to agree before it begins; \
                gridc job confirm job-0c5t9v3k2m7qa";
     let frame = Frame {
-        look: Look { job: &job, running: &[], why: Some(why) },
+        look: Look { job: &job, running: &[], why: Some(why), elapsed: Duration::from_secs(3_700) },
         failed: &[],
-        elapsed: Duration::from_secs(3_700),
         silent: Duration::ZERO,
         closing: false,
     };
@@ -96,9 +95,8 @@ fn a_frame_fits_whatever_the_size() {
     let (job, failed, running) = (rollout(), failed(50), running(70));
     let why = Some("step 1 waits for node-017, unhealthy for 41s; gridc node info node-017");
     let frame = Frame {
-        look: Look { job: &job, running: &running, why },
+        look: Look { job: &job, running: &running, why, elapsed: ELAPSED },
         failed: &failed,
-        elapsed: Duration::from_secs(72),
         silent: Duration::ZERO,
         closing: false,
     };
