@@ -78,6 +78,9 @@ fn value_of(value: &ParamValue) -> v1::Value {
         ParamValue::Integer(n) => Kind::Integer(*n),
         ParamValue::Boolean(b) => Kind::Boolean(*b),
         ParamValue::Duration(span) => Kind::DurationMs(span.ms()),
+        ParamValue::Texts(items) => Kind::Texts(v1::Texts { items: items.clone() }),
+        ParamValue::Integers(items) => Kind::Integers(v1::Integers { items: items.clone() }),
+        ParamValue::TextMap(items) => Kind::TextMap(v1::TextMap { items: items.clone() }),
     };
     v1::Value { kind: Some(kind) }
 }
@@ -98,6 +101,9 @@ impl v1::Offer {
                 Some(Kind::Integer(n)) => ParamValue::Integer(*n),
                 Some(Kind::Boolean(b)) => ParamValue::Boolean(*b),
                 Some(Kind::DurationMs(ms)) => ParamValue::Duration(Span::from_ms(*ms)),
+                Some(Kind::Texts(texts)) => ParamValue::Texts(texts.items.clone()),
+                Some(Kind::Integers(integers)) => ParamValue::Integers(integers.items.clone()),
+                Some(Kind::TextMap(map)) => ParamValue::TextMap(map.items.clone()),
                 None => return bad(format!("parameter {name} has no value")),
             };
             params.insert(name.clone(), value);

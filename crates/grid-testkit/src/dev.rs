@@ -16,15 +16,20 @@ pub struct Dev {
 impl Dev {
     /// Starts it with `workers` workers on a free port and waits until it serves.
     pub fn start(workers: usize) -> Self {
-        Self::start_in(workers, None)
+        Self::start_in(workers, None, &[])
+    }
+
+    /// The same with further flags.
+    pub fn start_with(workers: usize, flags: &[&str]) -> Self {
+        Self::start_in(workers, None, flags)
     }
 
     /// The same with another `PATH`, such as that of [`crate::Stubs`]; its tasks have it, too.
     pub fn start_with_path(workers: usize, path: &std::ffi::OsStr) -> Self {
-        Self::start_in(workers, Some(path))
+        Self::start_in(workers, Some(path), &[])
     }
 
-    fn start_in(workers: usize, path: Option<&std::ffi::OsStr>) -> Self {
+    fn start_in(workers: usize, path: Option<&std::ffi::OsStr>, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
         let mut command = command("grid");
         command
@@ -32,6 +37,7 @@ impl Dev {
             .arg("--data-dir")
             .arg(dir.path().join("data"))
             .args(["--api", "127.0.0.1:0"])
+            .args(flags)
             .current_dir(dir.path())
             .envs(path.map(|path| ("PATH", path)));
         if path.is_some() {

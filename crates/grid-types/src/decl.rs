@@ -6,6 +6,8 @@
 
 mod apt;
 mod check;
+mod collection;
+mod command;
 mod ping;
 mod rke2;
 mod systemd;
@@ -63,6 +65,17 @@ pub enum ParamType {
         /// The words.
         of: &'static [&'static str],
     },
+    /// A list of texts, each of which becomes one argument of a program as it is.
+    Texts,
+    /// A list of whole numbers.
+    Integers {
+        /// The smallest.
+        min: i64,
+        /// The largest.
+        max: i64,
+    },
+    /// Texts by name; a name is one of an environment variable or of a header: letters, digits, `_` and `-`.
+    TextMap,
 }
 
 impl ParamType {
@@ -76,6 +89,9 @@ impl ParamType {
             Self::Duration => "duration",
             Self::Word { .. } => "word",
             Self::Choice { .. } => "choice",
+            Self::Texts => "texts",
+            Self::Integers { .. } => "integers",
+            Self::TextMap => "text map",
         }
     }
 }
@@ -104,6 +120,8 @@ pub struct ActionDecl {
     pub help: &'static str,
     /// What running it a second time means.
     pub effect: EffectClass,
+    /// The caller knows it better: a task may say otherwise (`effect`).
+    pub effect_choice: bool,
     /// J7: beats 5 m, is beaten by the task's own.
     pub timeout: Option<Span>,
     /// What it takes.
@@ -121,6 +139,8 @@ pub struct BackendDecl {
     pub on_by_default: bool,
     /// Programs without which a worker does not offer it, unless it was asked for it by name.
     pub needs: &'static [&'static str],
+    /// Options of a worker without which it refuses every call, as they are written.
+    pub settings: &'static [&'static str],
     /// What it can do.
     pub actions: &'static [ActionDecl],
 }
@@ -128,7 +148,7 @@ pub struct BackendDecl {
 /// Every built-in backend.
 #[must_use]
 pub fn builtin() -> &'static [BackendDecl] {
-    &[ping::PING, apt::APT, systemd::SYSTEMD, rke2::RKE2, test::TEST]
+    &[ping::PING, apt::APT, systemd::SYSTEMD, rke2::RKE2, command::COMMAND, test::TEST]
 }
 
 /// The built-in backend of this name.
@@ -143,11 +163,18 @@ impl BackendDecl {
     pub fn missing(&self) -> String {
         match self.needs {
             [] if self.on_by_default => format!("it was started with --disable-backend {}", self.name),
-            [] => format!("start it with --enable-backend {}", self.name),
+            [] => format!("start it with {}", self.enabled_by()),
             needs => {
                 format!("{} needs {} there, and no --disable-backend {}", self.name, needs.join(" and "), self.name)
             }
         }
+    }
+
+    /// The options that let a worker run it.
+    #[must_use]
+    pub fn enabled_by(&self) -> String {
+        let enable = format!("--enable-backend {}", self.name);
+        self.settings.iter().fold(enable, |text, setting| format!("{text} {setting}"))
     }
 
     /// The action of this name.
@@ -158,6 +185,9 @@ impl BackendDecl {
 }
 
 impl EffectClass {
+    /// Every class.
+    pub const ALL: [Self; 3] = [Self::Pure, Self::Idempotent, Self::Once];
+
     /// The name in documents.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -193,6 +223,15 @@ pub enum ParamValue {
     /// Of [`ParamType::Duration`].
     #[n(3)]
     Duration(#[n(0)] Span),
+    /// Of [`ParamType::Texts`].
+    #[n(4)]
+    Texts(#[n(0)] Vec<String>),
+    /// Of [`ParamType::Integers`].
+    #[n(5)]
+    Integers(#[n(0)] Vec<i64>),
+    /// Of [`ParamType::TextMap`].
+    #[n(6)]
+    TextMap(#[n(0)] BTreeMap<String, String>),
 }
 
 /// Parameters of one task, checked and with defaults filled in.

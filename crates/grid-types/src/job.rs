@@ -179,7 +179,7 @@ pub struct Task {
     /// J7, resolved when the job was accepted.
     #[n(6)]
     pub timeout_ms: u64,
-    /// Of the declaration when the job was accepted.
+    /// Of the declaration when the job was accepted, or the task's own where that leaves it to the caller.
     #[n(7)]
     pub effect: EffectClass,
 }

@@ -16,6 +16,10 @@ pub const MAX_RETRIES: u32 = 100;
 pub const MAX_SPAN_MS: u64 = 365 * 24 * 3600 * 1000;
 /// Longest text parameter.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+/// Items of one list or map among the parameters, and their bytes in sum.
+pub const MAX_ITEMS: usize = 1_000;
+/// Bytes of all items of one list or map among the parameters: a program takes 2 MiB of arguments and variables, mostly.
+pub const MAX_ITEMS_BYTES: usize = 128 * 1024;
 /// Longest parameter that becomes an argument of a program.
 pub const MAX_WORD_BYTES: usize = 255;
 /// Longest `Idempotency-Key`.

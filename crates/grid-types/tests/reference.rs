@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use grid_types::api::{ActionDoc, BackendDoc, ParamDoc};
 use grid_types::decl::builtin;
-use grid_types::limits::MAX_WORD_BYTES;
+use grid_types::limits::{MAX_ITEMS, MAX_WORD_BYTES};
 
 const HEAD: &str = "\
 # Backends
@@ -23,9 +23,11 @@ $ gridc job run --target group:web systemd restart unit=nginx --wait
 
 - **Parameters** are strings, numbers or booleans; strings are converted as declared. A `word` becomes one argument of a
   program: the whole of it must match the pattern, it is at most MAX_WORD bytes long, never begins with `-` and holds no
-  control character. No value ever passes through a shell.
+  control character. No value ever passes through a shell. A list or a map (`texts`, `integers`, `text map`) is written as such in a job
+  file; on a command line it is repeated (`--args a --args=-b`) or JSON (`args='[\"a\", \"-b\"]'`), with at most MAX_ITEMS items.
 - **Effect** is what a second run means. `pure` changes nothing; `idempotent` has the same end, so that it is run again when a
   worker was restarted in the middle of it; `once` is never run twice, and is `unknown` if nobody can know whether it ran.
+  Where an action leaves it to the caller, a task may have its own: `effect: idempotent`, `--effect idempotent`.
 - **Timeout** holds for a task that names none itself.
 - A worker offers the backends that are on by default and whose programs it finds in its `PATH`. `grid worker --enable-backend NAME`
   adds one, `--disable-backend NAME` leaves one out. A step on a node that does not run its backend fails and says so.
@@ -34,7 +36,7 @@ $ gridc job run --target group:web systemd restart unit=nginx --wait
 ";
 
 fn page() -> String {
-    let mut page = HEAD.replace("MAX_WORD", &MAX_WORD_BYTES.to_string());
+    let mut page = HEAD.replace("MAX_WORD", &MAX_WORD_BYTES.to_string()).replace("MAX_ITEMS", &MAX_ITEMS.to_string());
     for backend in builtin() {
         page.push_str(&section(&BackendDoc::from(backend)));
     }
@@ -45,12 +47,16 @@ fn section(backend: &BackendDoc) -> String {
     let runs = match (backend.on_by_default, backend.needs.is_empty()) {
         (true, true) => "Runs on every worker.".to_owned(),
         (true, false) => format!("Runs where these are installed: `{}`.", backend.needs.join("`, `")),
-        (false, _) => format!("Runs on workers that are told to: `--enable-backend {}`.", backend.name),
+        (false, _) => {
+            let words = std::iter::once(format!("--enable-backend {}", backend.name)).chain(backend.settings.clone());
+            format!("Runs on workers that are told to: `{}`.", words.collect::<Vec<_>>().join(" "))
+        }
     };
     let mut text = format!("\n## {}\n\n{}. {runs}\n\n", backend.name, capital(&backend.help));
     text.push_str("| action | effect | timeout | what it does |\n|---|---|---|---|\n");
-    for ActionDoc { name, effect, timeout, help, .. } in &backend.actions {
-        text.push_str(&format!("| `{name}` | {} | {timeout} | {help} |\n", effect.word()));
+    for ActionDoc { name, effect, effect_choice, timeout, help, .. } in &backend.actions {
+        let choice = if *effect_choice { ", or the task's own" } else { "" };
+        text.push_str(&format!("| `{name}` | {}{choice} | {timeout} | {help} |\n", effect.word()));
     }
     let mut params: Vec<(Vec<String>, &ParamDoc)> = Vec::new();
     for (action, param) in backend.actions.iter().flat_map(|action| action.params.iter().map(move |p| (action, p))) {

@@ -6,6 +6,8 @@
 //! somebody sent it.
 
 mod apt;
+mod command;
+mod invocation;
 mod params;
 mod ping;
 mod rke2;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use grid_proto::v1;
 use grid_types::decl::{self, ActionDecl, BackendDecl, Params};
 
+use crate::allow::Allow;
 use crate::environment::Environment;
 use crate::lease::LeaseContext;
 
@@ -66,7 +69,9 @@ impl Backends {
         disable: &[String],
         folder: &Path,
         environment: &Environment,
+        allow: &Allow,
     ) -> Result<Self, String> {
+        allow.check()?;
         let asked = |names: &[String], backend: &BackendDecl| names.iter().any(|name| name == backend.name);
         for name in enable.iter().chain(disable) {
             let Some(backend) = decl::backend(name) else {
@@ -81,8 +86,9 @@ impl Backends {
             asked(enable, backend)
                 || (backend.on_by_default && !asked(disable, backend) && can_run(backend, environment))
         });
-        let enabled =
-            wanted.filter_map(|backend| Some((backend.name, (backend, implementation(backend.name, folder)?))));
+        let enabled = wanted.filter_map(|backend| {
+            Some((backend.name, (backend, implementation(backend.name, folder, environment, allow)?)))
+        });
         Ok(Self { enabled: enabled.collect() })
     }
 
@@ -103,7 +109,8 @@ impl Backends {
     pub fn find(&self, backend: &str, action: &str) -> Result<Found<'_>, String> {
         let Some((declared, implementation)) = self.enabled.get(backend) else {
             return Err(format!(
-                "backend {backend} is not enabled on this node: start its worker with --enable-backend {backend}"
+                "backend {backend} is not enabled on this node: start its worker with {}",
+                decl::backend(backend).map_or_else(|| format!("--enable-backend {backend}"), BackendDecl::enabled_by)
             ));
         };
         match declared.action(action) {
@@ -123,12 +130,13 @@ fn can_run(backend: &BackendDecl, environment: &Environment) -> bool {
     missing.is_empty()
 }
 
-fn implementation(name: &str, folder: &Path) -> Option<Box<dyn Backend>> {
+fn implementation(name: &str, folder: &Path, environment: &Environment, allow: &Allow) -> Option<Box<dyn Backend>> {
     match name {
         "ping" => Some(Box::new(ping::Ping)),
         "apt" => Some(Box::new(apt::Apt)),
         "systemd" => Some(Box::new(systemd::Systemd)),
         "rke2" => Some(Box::new(rke2::Rke2::new(folder))),
+        "command" => Some(Box::new(command::Command::new(allow, environment))),
         "test" => Some(Box::new(test::Test)),
         _ => None,
     }
@@ -139,12 +147,19 @@ mod tests {
     use std::path::Path;
 
     use super::Backends;
+    use crate::allow::Allow;
     use crate::environment::Environment;
     use grid_types::decl;
 
     fn offered(enable: &[&str], disable: &[&str]) -> Result<Vec<String>, String> {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let backends = Backends::new(&owned(enable), &owned(disable), Path::new("/nowhere"), &Environment::new(&[])?)?;
+        let backends = Backends::new(
+            &owned(enable),
+            &owned(disable),
+            Path::new("/nowhere"),
+            &Environment::new(&[])?,
+            &Allow::default(),
+        )?;
         Ok(backends.facts().into_keys().collect())
     }
 

@@ -9,6 +9,7 @@ use grid_tasks::Failed;
 use grid_types::limits::DEFAULT_SLOTS;
 use grid_types::{Name, NodeId, SessionId, Span};
 
+use crate::allow::Allow;
 use crate::journal::JournalError;
 
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct WorkerConfig {
     pub disable_backends: Vec<String>,
     /// Variables of this process that programs of leases get, too.
     pub pass_env: Vec<String>,
+    /// What callers may do with the backends that run programs.
+    pub allow: Allow,
     /// Leases at once.
     pub slots: u32,
     /// What others reach this machine by; without one, the address from which it reaches the controller.
@@ -48,6 +51,7 @@ impl WorkerConfig {
             enable_backends: Vec::new(),
             disable_backends: Vec::new(),
             pass_env: Vec::new(),
+            allow: Allow::default(),
             slots: DEFAULT_SLOTS,
             address: None,
             heartbeat: None,

@@ -3,6 +3,7 @@
 //! [`run`] wires the real machine; [`run_with`] takes the seams (clock, processes, network) from a simulator or a test.
 //! Not here: anything of the controller. What travels between them is `grid_fabric`'s and `grid_proto`'s.
 
+pub mod allow;
 pub mod backends;
 pub mod book;
 mod config;

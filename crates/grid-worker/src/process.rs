@@ -2,7 +2,7 @@
 //!
 //! Every process carries a mark in its environment, which its descendants inherit: with it those are found that left
 //! the group (`setsid`), and those whose fork was not journalled before the worker was killed.
-//! A process gets nothing of the worker's but what is given to it: environment, folder and umask are its own, stdin is empty,
+//! A process gets nothing of the worker's but what is given to it: environment, folder, umask and input are its own,
 //! signals are as for any new process (`launch`), and every descriptor of the worker is closed by `exec`.
 //! Not here: when to stop (`exec`), the list of variables (`environment`). A parent-death signal would need `unsafe` code between fork and exec, and would end
 //! the first process only; the next start of the worker ends them all instead (`kill_left_over`).
@@ -37,6 +37,8 @@ pub struct Program {
     pub env: Vec<Variable>,
     /// Where it works.
     pub folder: PathBuf,
+    /// What it reads; without it, nothing.
+    pub stdin: Option<String>,
     pub mark: String,
 }
 

@@ -77,8 +77,9 @@ pub async fn run_with<D: Dialer, R: Directory>(
     ready: impl FnOnce(Ready) + Send + 'static,
 ) -> Result<(), WorkerError> {
     let environment = Environment::new(&config.pass_env).map_err(WorkerError::Config)?;
-    let backends = Backends::new(&config.enable_backends, &config.disable_backends, &config.data_dir, &environment)
-        .map_err(WorkerError::Config)?;
+    let (enable, disable) = (&config.enable_backends, &config.disable_backends);
+    let backends = Backends::new(enable, disable, &config.data_dir, &environment, &config.allow);
+    let backends = backends.map_err(WorkerError::Config)?;
     if config.servers.is_empty() {
         return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
     }

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use grid_types::limits::{DEFAULT_SLOTS, MAX_CONCURRENT, MAX_NODES, MAX_PENDING, MAX_SLOTS, MAX_WAITING};
 use grid_types::node::{LABEL_RULE, is_label};
 use grid_types::{Name, NodeId, Span};
+use grid_worker::allow::Allow;
 
 pub use children::{Given, WorkerLine, controller_line};
 
@@ -53,7 +54,8 @@ pub struct DemoArgs {}
 #[derive(Args)]
 #[command(
     after_help = "Workers are web-01 and web-02 (groups web, prod), db-01 (db, prod), then node-04 …, all with the \
-                        backend test and those whose programs are installed on this machine: jobs act on it for real.\nstdout says \"grid ready api=http://…\" when it serves."
+                        backend test and those whose programs are installed on this machine: jobs act on it for real.\nTo try the backends that run programs: \
+                        grid dev --enable-backend command --allow-command '*'\nstdout says \"grid ready api=http://…\" when it serves."
 )]
 pub struct DevArgs {
     /// How many workers
@@ -72,6 +74,11 @@ pub struct DevArgs {
     /// Variables of its own environment that tasks get, too, comma-separated, like http_proxy; may be repeated
     #[arg(long, env = "GRID_PASS_ENV", value_name = "NAME", value_delimiter = ',', value_parser = variable)]
     pub pass_env: Vec<String>,
+    /// Run a backend that is off by default on every worker, beside test; may be repeated
+    #[arg(long = "enable-backend", value_name = "NAME", value_parser = backend)]
+    pub enable_backends: Vec<String>,
+    #[command(flatten)]
+    pub allow: AllowArgs,
     #[command(flatten)]
     pub tuning: Tuning,
 }
@@ -220,12 +227,32 @@ pub struct WorkerTraits {
     /// Without it tasks get a fixed PATH, LANG, HOME and what their action declares
     #[arg(long, env = "GRID_PASS_ENV", value_name = "NAME", value_delimiter = ',', value_parser = variable)]
     pub pass_env: Vec<String>,
+    #[command(flatten)]
+    pub allow: AllowArgs,
     /// Leases at once
     #[arg(long, env = "GRID_SLOTS", default_value_t = DEFAULT_SLOTS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SLOTS)))]
     pub slots: u32,
     /// Address to report, if it is not the one that the controller sees
     #[arg(long, env = "GRID_ADDRESS")]
     pub address: Option<String>,
+}
+
+/// What callers may do with the backends that run programs of their choice. Every list is empty until somebody fills it.
+#[derive(Args, Clone, Default)]
+pub struct AllowArgs {
+    /// Programs that `command run` may run, comma-separated: names or paths from /; '*' allows every program; may be repeated
+    #[arg(long = "allow-command", env = "GRID_ALLOW_COMMAND", value_name = "PROGRAM", value_delimiter = ',', value_parser = allowed_program)]
+    pub allow_commands: Vec<String>,
+    /// Variables that callers may set for programs, comma-separated: names, or APP_* for all that begin so; '*' allows every
+    /// variable; may be repeated. Where --allow-command is '*', all are allowed
+    #[arg(long = "allow-env", env = "GRID_ALLOW_ENV", value_name = "NAME", value_delimiter = ',', value_parser = allowed_variable)]
+    pub allow_env: Vec<String>,
+}
+
+impl AllowArgs {
+    pub fn lists(self) -> Allow {
+        Allow { commands: self.allow_commands, env: self.allow_env }
+    }
 }
 
 #[derive(Args)]
@@ -297,6 +324,14 @@ pub fn variable(text: &str) -> Result<String, String> {
     grid_worker::check_variable_name(text).map(|()| text.to_owned())
 }
 
+pub fn allowed_program(text: &str) -> Result<String, String> {
+    grid_worker::allow::check_program(text).map(|()| text.to_owned())
+}
+
+pub fn allowed_variable(text: &str) -> Result<String, String> {
+    grid_worker::allow::check_variable(text).map(|()| text.to_owned())
+}
+
 pub fn backend(text: &str) -> Result<String, String> {
     if grid_types::decl::backend(text).is_some() {
         return Ok(text.to_owned());
@@ -326,6 +361,8 @@ mod tests {
             "grid server --node-id c2 --data-dir d --join http://a:1,http://b:2 --replace --raft-heartbeat 50ms --election-timeout 200ms",
             "grid node --node-id c1 --data-dir d --bootstrap --worker --groups web --enable-backend test --drain-timeout 5s",
             "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2 --pass-env http_proxy,no_proxy --pass-env TZ",
+            "grid worker --server http://a:1 --data-dir d --enable-backend command --allow-command uname,/usr/bin/id --allow-command * --allow-env APP_*,TZ",
+            "grid dev --enable-backend command --allow-command *",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
@@ -338,6 +375,8 @@ mod tests {
             "grid worker --data-dir d --pass-env GRID_TOKEN",
             "grid worker --data-dir d --pass-env A=B",
             "grid worker --data-dir d --enable-backend nope",
+            "grid worker --data-dir d --allow-command bin/uname",
+            "grid worker --data-dir d --allow-env A=B",
             "grid server --node-id c --data-dir d --advertise a/b",
             "grid server --node-id c --data-dir d --allow-host http://a",
             "grid server --node-id c --data-dir d --bootstrap --join http://a:1",

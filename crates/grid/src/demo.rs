@@ -9,14 +9,16 @@ use grid_types::{JobId, JobStatus};
 use serde_json::json;
 
 use crate::cli::DemoArgs;
-use crate::dev::Dev;
+use crate::dev::{Dev, WorkerOptions};
 use crate::say;
 use crate::tuning::Tuned;
 
 pub async fn run(_args: DemoArgs) -> anyhow::Result<ExitCode> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     say::err(format_args!("starting a controller and three workers: web-01, web-02, db-01"));
-    let dev = Dev::start(([127, 0, 0, 1], 0).into(), &[], scratch.path(), 3, &[], Tuned::default()).await?;
+    let dev =
+        Dev::start(([127, 0, 0, 1], 0).into(), &[], scratch.path(), 3, WorkerOptions::default(), Tuned::default())
+            .await?;
     let shown = show_job(&dev.api_url).await;
     dev.stop().await;
     shown

@@ -9,6 +9,7 @@ use anyhow::Context;
 use grid_controller::{Opening, Pace, Settings, Start};
 use grid_tasks::Tasks;
 use grid_types::clock::SystemClock;
+use grid_worker::allow::Allow;
 use grid_worker::{Shutdown, ShutdownHandle, WorkerConfig, WorkerError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,7 +38,9 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
     };
     grid_folder::enter(&data_dir, grid_folder::Kind::DEV)
         .with_context(|| format!("--data-dir {} cannot be used", data_dir.display()))?;
-    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, &args.pass_env, tuned).await?;
+    let options =
+        WorkerOptions { pass_env: args.pass_env, enable_backends: args.enable_backends, allow: args.allow.lists() };
+    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, options, tuned).await?;
     say::out(format_args!("grid ready api={}", dev.api_url));
     say::err(format_args!("hint: try it in another terminal:"));
     say::err(format_args!("  gridc --server {} node list", dev.api_url));
@@ -67,6 +70,14 @@ fn worker_error(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>) 
     }
 }
 
+/// What every worker of an embedded cluster may do.
+#[derive(Default)]
+pub struct WorkerOptions {
+    pub pass_env: Vec<String>,
+    pub enable_backends: Vec<String>,
+    pub allow: Allow,
+}
+
 /// An embedded cluster.
 pub struct Dev {
     pub api_url: String,
@@ -82,7 +93,7 @@ impl Dev {
         allow_hosts: &[String],
         data_dir: &Path,
         workers: u32,
-        pass_env: &[String],
+        options: WorkerOptions,
         tuned: Tuned,
     ) -> anyhow::Result<Self> {
         let (api, api_addr) = net::bind(api, "the API").await?;
@@ -118,7 +129,7 @@ impl Dev {
         }
         let (stop_workers, stop) = Shutdown::new();
         let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers };
-        dev.start_workers(data_dir, workers, pass_env, &stop).await?;
+        dev.start_workers(data_dir, workers, options, &stop).await?;
         Ok(dev)
     }
 
@@ -126,7 +137,7 @@ impl Dev {
         &mut self,
         data_dir: &Path,
         count: u32,
-        pass_env: &[String],
+        options: WorkerOptions,
         stop: &Shutdown,
     ) -> anyhow::Result<()> {
         let (registered, mut registrations) = mpsc::unbounded_channel();
@@ -135,8 +146,9 @@ impl Dev {
             let mut config = WorkerConfig::new(vec![self.api_url.clone()], data_dir.join("workers").join(&id));
             config.node_id = Some(id.parse()?);
             config.groups = groups.iter().map(|group| group.parse()).collect::<Result<_, _>>()?;
-            config.enable_backends = vec!["test".to_owned()];
-            config.pass_env = pass_env.to_vec();
+            config.enable_backends = options.enable_backends.iter().cloned().chain(["test".to_owned()]).collect();
+            config.pass_env.clone_from(&options.pass_env);
+            config.allow.clone_from(&options.allow);
             let (stop, registered) = (stop.clone(), registered.clone());
             self.workers.spawn(async move {
                 grid_worker::run(config, stop, move |_| {

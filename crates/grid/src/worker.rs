@@ -24,6 +24,7 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
         enable_backends: args.traits.enable_backends,
         disable_backends: args.traits.disable_backends,
         pass_env: args.traits.pass_env,
+        allow: args.traits.allow.lists(),
         slots: args.traits.slots,
         address: args.traits.address,
         heartbeat: args.heartbeat_interval,

@@ -54,7 +54,7 @@ fn describe_text(backend: &BackendDoc) -> String {
         ("backend", one_line(&backend.name)),
         ("what", one_line(&backend.help)),
         ("runs", runs(backend).to_owned()),
-        ("needs", one_line(&backend.needs.join(", "))),
+        ("needs", one_line(&backend.needs.iter().chain(&backend.settings).cloned().collect::<Vec<_>>().join(", "))),
     ]);
     let actions = backend.actions.iter().map(|action| action_text(&backend.name, action));
     format!("{head}\n{}", actions.collect::<Vec<_>>().join("\n"))
@@ -64,7 +64,8 @@ fn describe_text(backend: &BackendDoc) -> String {
 fn action_text(backend: &str, action: &ActionDoc) -> String {
     let mut text = format!("{}\n", example(backend, action));
     text.push_str(&format!("    {}\n", one_line(&action.help)));
-    text.push_str(&format!("    {}, timeout {}\n", action.effect.word(), action.timeout));
+    let choice = if action.effect_choice { " unless the task has another effect" } else { "" };
+    text.push_str(&format!("    {}{choice}, timeout {}\n", action.effect.word(), action.timeout));
     for param in &action.params {
         let need = match (&param.default, param.required) {
             (_, true) => " (required)".to_owned(),

@@ -66,7 +66,13 @@ fn values_of(param: &ParamDecl) -> Option<&'static [&'static str]> {
     match param.kind {
         ParamType::Choice { of } => Some(of),
         ParamType::Boolean => Some(&["true", "false"]),
-        ParamType::Text | ParamType::Integer { .. } | ParamType::Duration | ParamType::Word { .. } => None,
+        ParamType::Text
+        | ParamType::Integer { .. }
+        | ParamType::Duration
+        | ParamType::Word { .. }
+        | ParamType::Texts
+        | ParamType::Integers { .. }
+        | ParamType::TextMap => None,
     }
 }
 

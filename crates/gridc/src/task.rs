@@ -24,6 +24,7 @@ const OPTIONS: &[&str] = &[
     "confirm",
     "timeout",
     "max-retries",
+    "effect",
     "name",
     "label",
     "plan",
@@ -46,6 +47,9 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
     }
     if let Some(retries) = args.max_retries {
         task.insert("max_retries".to_owned(), json!(retries));
+    }
+    if let Some(effect) = &args.effect {
+        task.insert("effect".to_owned(), json!(effect));
     }
     if let Some(concurrency) = &args.concurrency {
         task.insert("concurrency".to_owned(), number_or_share(concurrency));
@@ -117,7 +121,9 @@ fn params_of(action: &ActionDecl, words: &[String]) -> Result<Map<String, Value>
                 ));
             }
         };
-        let Some(decl) = action.params.iter().find(|p| p.name == name) else {
+        // Options are written with a dash.
+        let spelled = name.replace('-', "_");
+        let Some(decl) = action.params.iter().find(|p| p.name == spelled) else {
             return Err(unknown_param(action, word, name));
         };
         let value = match (value, decl.kind) {
@@ -130,11 +136,47 @@ fn params_of(action: &ActionDecl, words: &[String]) -> Result<Map<String, Value>
                 ));
             }
         };
-        if params.insert(name.to_owned(), json!(value)).is_some() {
-            return Err(Failure::usage(format!("the parameter {name:?} is given twice"), None));
+        match decl.kind {
+            ParamType::Texts | ParamType::Integers { .. } | ParamType::TextMap => {
+                collect(params.entry(decl.name).or_insert(Value::Null), decl.kind, value)
+                    .map_err(|problem| Failure::usage(format!("--{name} {problem}"), Some(decl.help.to_owned())))?;
+            }
+            _ if params.insert(decl.name.to_owned(), json!(value)).is_some() => {
+                return Err(Failure::usage(format!("the parameter {name:?} is given twice"), None));
+            }
+            _ => {}
         }
     }
     Ok(params)
+}
+
+/// Adds what one word says to a list or a map: JSON of the whole of it, or one item.
+fn collect(so_far: &mut Value, kind: ParamType, word: &str) -> Result<(), String> {
+    let opens = if matches!(kind, ParamType::TextMap) { '{' } else { '[' };
+    let given = if word.starts_with(opens) {
+        let wrong = |error| format!("begins with {opens} and is not valid JSON: {error}");
+        serde_json::from_str(word).map_err(wrong)?
+    } else if let ParamType::TextMap = kind {
+        let (name, value) = word.split_once('=').ok_or("is written NAME=VALUE, or as a JSON object")?;
+        json!({name: value})
+    } else if let ParamType::Integers { .. } = kind {
+        word.split(',').map(|item| json!(item.trim())).collect()
+    } else {
+        json!([word])
+    };
+    match (&mut *so_far, given) {
+        (Value::Null, given) => *so_far = given,
+        (Value::Array(all), Value::Array(more)) => all.extend(more),
+        (Value::Object(all), Value::Object(more)) => {
+            for (name, value) in more {
+                if all.insert(name.clone(), value).is_some() {
+                    return Err(format!("names {name} twice"));
+                }
+            }
+        }
+        _ => return Err("is given in two ways that do not fit together".to_owned()),
+    }
+    Ok(())
 }
 
 fn unknown_param(action: &ActionDecl, word: &str, name: &str) -> Failure {
@@ -219,6 +261,40 @@ mod tests {
     }
 
     #[test]
+    fn lists_and_maps_are_repeated_or_written_as_json() {
+        let params = |words: &str| {
+            read(&format!("job run -t all command run program=x {words}")).map(|job| job["tasks"][0]["params"].clone())
+        };
+        for words in ["--args -r --args=--x", "args=-r args=--x", r#"args=["-r","--x"]"#, r#"--args=["-r"] --args=--x"#]
+        {
+            let words = words.replace("--args -r", "--args=-r");
+            assert_eq!(params(&words).unwrap(), json!({"program": "x", "args": ["-r", "--x"]}), "{words}");
+        }
+        let want = json!({"program": "x", "env": {"A": "1=2", "B": ""}});
+        assert_eq!(params("--env A=1=2 --env=B=").unwrap(), want);
+        assert_eq!(params(r#"env={"A":"1=2","B":""}"#).unwrap(), want);
+        assert_eq!(params("--exit-codes 0,1 --exit_codes 3").unwrap()["exit_codes"], json!(["0", "1", "3"]));
+        assert_eq!(read("job run -t all command run program=x --effect pure").unwrap()["tasks"][0]["effect"], "pure");
+        for (words, want) in [
+            ("args=[x", "--args begins with [ and is not valid JSON"),
+            ("--env A", "--env is written NAME=VALUE"),
+            ("--env A=1 --env A=2", "--env names A twice"),
+            (
+                "exit_codes=256",
+                "the task command run is not valid: --exit-codes: must be a list of whole numbers from 0 to 255",
+            ),
+        ] {
+            let problem = params(words).unwrap_err();
+            assert!(problem.starts_with(want), "{words}: {problem}");
+        }
+        let fixed = read("job run -t all ping echo --effect once").unwrap_err();
+        assert_eq!(
+            fixed,
+            "the task ping echo is not valid: --effect: echo is always pure: this action does not let a task choose"
+        );
+    }
+
+    #[test]
     fn the_rules_of_a_job_and_of_its_phase_each_go_to_their_place() {
         let job = read(
             "job run ping echo --concurrency 2 --confirm -t labels:zone=a,role=web --failure-tolerate 10% \
@@ -260,7 +336,7 @@ mod tests {
         for (line, want) in [
             (
                 "job run -t all pong echo",
-                "unknown backend \"pong\": known: ping, apt, systemd, rke2, test (did you mean ping?)",
+                "unknown backend \"pong\": known: ping, apt, systemd, rke2, command, test (did you mean ping?)",
             ),
             (
                 "job run -t all ping ecko",

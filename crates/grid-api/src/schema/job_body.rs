@@ -4,7 +4,7 @@
 //! says less than `parse_job` checks (labels, the number of steps), so what fits it may still be 422.
 
 use grid_types::decl::{ActionDecl, BackendDecl, ParamDecl, ParamType, builtin};
-use grid_types::limits::{MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_RETRIES, MAX_STEPS, MAX_TEXT_BYTES};
+use grid_types::limits::{MAX_ITEMS, MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_RETRIES, MAX_STEPS, MAX_TEXT_BYTES};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -162,6 +162,9 @@ fn task(backend: &BackendDecl, action: &ActionDecl, is_phase: bool) -> Value {
     fields.insert("condition".to_owned(), condition());
     fields.insert("timeout".to_owned(), span("of one attempt"));
     fields.insert("max_retries".to_owned(), json!({"type": ["integer", "null"], "minimum": 0, "maximum": MAX_RETRIES}));
+    let effects: &[&str] = if action.effect_choice { &["pure", "idempotent", "once"] } else { &[action.effect.word()] };
+    let effects: Vec<Value> = effects.iter().map(|word| json!(word)).chain([Value::Null]).collect();
+    fields.insert("effect".to_owned(), json!({"type": ["string", "null"], "enum": effects}));
     let mut names = vec!["backend", "action"];
     if !required.is_empty() {
         names.push("params");
@@ -186,6 +189,17 @@ fn param(decl: &ParamDecl) -> Value {
         ParamType::Duration => json!({"type": "string", "pattern": SPAN}),
         ParamType::Word { pattern } => json!({"type": "string", "pattern": format!("^(?:{pattern})$")}),
         ParamType::Choice { of } => json!({"type": "string", "enum": of}),
+        ParamType::Texts => json!({
+            "type": "array", "maxItems": MAX_ITEMS,
+            "items": {"type": ["string", "number", "boolean"], "maxLength": MAX_TEXT_BYTES},
+        }),
+        ParamType::Integers { min, max } => {
+            json!({"type": "array", "maxItems": MAX_ITEMS, "items": {"type": "integer", "minimum": min, "maximum": max}})
+        }
+        ParamType::TextMap => json!({
+            "type": "object", "maxProperties": MAX_ITEMS,
+            "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": MAX_TEXT_BYTES},
+        }),
     };
     schema["description"] = json!(decl.help);
     schema

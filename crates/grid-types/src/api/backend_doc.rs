@@ -20,6 +20,9 @@ pub struct BackendDoc {
     pub on_by_default: bool,
     /// Programs it needs on the machine.
     pub needs: Vec<String>,
+    /// Options without which a worker refuses every call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     /// What it can do.
     pub actions: Vec<ActionDoc>,
 }
@@ -34,6 +37,9 @@ pub struct ActionDoc {
     pub help: String,
     /// What running it a second time means.
     pub effect: EffectClass,
+    /// A task may say otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub effect_choice: bool,
     /// How long a task may take that does not say so itself.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub timeout: Span,
@@ -49,7 +55,7 @@ pub struct ParamDoc {
     pub name: String,
     /// What it means, in one line.
     pub help: String,
-    /// `text`, `word`, `choice`, `integer`, `boolean` or `duration`.
+    /// `text`, `word`, `choice`, `integer`, `boolean`, `duration`, `texts`, `integers` or `text map`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether a task must have it.
@@ -63,10 +69,10 @@ pub struct ParamDoc {
     /// The values of a `choice`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// Smallest `integer`.
+    /// Smallest `integer`, also of `integers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<i64>,
-    /// Largest `integer`.
+    /// Largest `integer`, also of `integers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<i64>,
 }
@@ -78,6 +84,7 @@ impl From<&BackendDecl> for BackendDoc {
             help: decl.help.to_owned(),
             on_by_default: decl.on_by_default,
             needs: decl.needs.iter().map(ToString::to_string).collect(),
+            settings: decl.settings.iter().map(ToString::to_string).collect(),
             actions: decl.actions.iter().map(ActionDoc::from).collect(),
         }
     }
@@ -89,6 +96,7 @@ impl From<&ActionDecl> for ActionDoc {
             name: decl.name.to_owned(),
             help: decl.help.to_owned(),
             effect: decl.effect,
+            effect_choice: decl.effect_choice,
             timeout: Span::from_ms(decl.timeout_ms()),
             params: decl.params.iter().map(ParamDoc::from).collect(),
         }
@@ -111,8 +119,10 @@ impl From<&ParamDecl> for ParamDoc {
         match decl.kind {
             ParamType::Word { pattern } => doc.pattern = Some(pattern.to_owned()),
             ParamType::Choice { of } => doc.choices = of.iter().map(ToString::to_string).collect(),
-            ParamType::Integer { min, max } => (doc.min, doc.max) = (Some(min), Some(max)),
-            ParamType::Text | ParamType::Boolean | ParamType::Duration => {}
+            ParamType::Integer { min, max } | ParamType::Integers { min, max } => {
+                (doc.min, doc.max) = (Some(min), Some(max));
+            }
+            ParamType::Text | ParamType::Boolean | ParamType::Duration | ParamType::Texts | ParamType::TextMap => {}
         }
         doc
     }
@@ -124,7 +134,10 @@ impl ParamDoc {
     pub fn accepts(&self) -> String {
         match (self.kind.as_str(), &self.pattern, self.min.zip(self.max)) {
             (_, Some(pattern), _) => pattern.clone(),
+            ("integers", None, Some((min, max))) => format!("{min} to {max}, several with commas"),
             (_, None, Some((min, max))) => format!("{min} to {max}"),
+            ("texts", ..) => format!("any texts: repeat it, or {}=[\"a\", \"b\"]", self.name),
+            ("text map", ..) => format!("--{0} NAME=VALUE, repeated, or {0}={{\"NAME\": \"VALUE\"}}", self.name),
             ("choice", None, None) => self.choices.join(" or "),
             ("boolean", None, None) => "true or false".to_owned(),
             ("duration", None, None) => "300ms, 3s, 2m, 1h".to_owned(),

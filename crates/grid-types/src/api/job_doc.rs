@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::decl;
 use crate::job::{Concurrency, Condition, Phase, Target, Task};
 use crate::outcome::{JobStatus, Outcome, RunKind};
 use crate::wait::WaitingFor;
@@ -241,6 +242,10 @@ fn task_doc(task: &Task) -> Map<String, Value> {
     }
     if task.max_retries > 0 {
         map.insert("max_retries".to_owned(), json!(task.max_retries));
+    }
+    let declared = decl::backend(&task.backend).and_then(|backend| backend.action(&task.action));
+    if declared.is_some_and(|action| action.effect_choice && action.effect != task.effect) {
+        map.insert("effect".to_owned(), json!(task.effect));
     }
     put_condition(&mut map, task.condition);
     map

@@ -16,12 +16,14 @@ pub(super) const APT: BackendDecl = BackendDecl {
     help: "installs, removes and upgrades packages with apt-get",
     on_by_default: true,
     needs: &["apt-get"],
+    settings: &[],
     actions: &[
         ActionDecl {
             name: "install",
             help: "installs a package, or upgrades it to the newest (or the named) version; configuration files that \
                    were changed by hand stay",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: Some(Span::from_ms(15 * 60_000)),
             params: &[package(
                 "[a-z0-9][a-z0-9+.-]*[a-z0-9+](:[a-z0-9][a-z0-9-]*[a-z0-9])?(=[A-Za-z0-9.+:~-]*[A-Za-z0-9.+~]|\
@@ -33,6 +35,7 @@ pub(super) const APT: BackendDecl = BackendDecl {
             name: "remove",
             help: "removes a package and keeps its configuration files",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: Some(Span::from_ms(10 * 60_000)),
             params: &[package(
                 "[a-z0-9][a-z0-9+.-]*[a-z0-9+](:[a-z0-9][a-z0-9-]*[a-z0-9])?",
@@ -43,6 +46,7 @@ pub(super) const APT: BackendDecl = BackendDecl {
             name: "update",
             help: "fetches the lists of packages; a list that cannot be fetched is a failure",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: Some(Span::from_ms(10 * 60_000)),
             params: &[],
         },
@@ -50,6 +54,7 @@ pub(super) const APT: BackendDecl = BackendDecl {
             name: "upgrade",
             help: "upgrades every installed package that needs no other to be removed or added",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: Some(Span::from_ms(60 * 60_000)),
             params: &[],
         },

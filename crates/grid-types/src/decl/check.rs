@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 use serde_json::Value;
 
-use super::{ActionDecl, ParamDecl, ParamType, ParamValue, Params, builtin};
+use super::{ActionDecl, ParamDecl, ParamType, ParamValue, Params, builtin, collection};
 use crate::fault::Faults;
 use crate::limits::{MAX_TEXT_BYTES, MAX_WORD_BYTES};
 
@@ -99,6 +99,9 @@ impl ParamDecl {
                 let span = text.parse().map_err(|e: crate::span::BadSpan| e.to_string())?;
                 Some(ParamValue::Duration(span))
             }
+            (ParamType::Texts | ParamType::Integers { .. } | ParamType::TextMap, value) => {
+                collection::parse(self.kind, value)?
+            }
             (ParamType::Integer { .. } | ParamType::Boolean | ParamType::Duration, _) => None,
         };
         let parsed = parsed.ok_or_else(|| self.wanted())?;
@@ -113,6 +116,13 @@ impl ParamDecl {
             (ParamType::Choice { of }, ParamValue::Text(text)) if of.contains(&text.as_str()) => Ok(()),
             (ParamType::Integer { min, max }, ParamValue::Integer(n)) if (min..=max).contains(n) => Ok(()),
             (ParamType::Boolean, ParamValue::Boolean(_)) | (ParamType::Duration, ParamValue::Duration(_)) => Ok(()),
+            (ParamType::Texts, ParamValue::Texts(texts)) => collection::texts_fit(texts),
+            (ParamType::TextMap, ParamValue::TextMap(map)) => collection::map_fits(map),
+            (ParamType::Integers { min, max }, ParamValue::Integers(list))
+                if list.iter().all(|n| (min..=max).contains(n)) =>
+            {
+                collection::count_fits(list.len())
+            }
             _ => Err(self.wanted()),
         }
     }
@@ -145,20 +155,30 @@ impl ParamDecl {
             ParamType::Boolean => "must be true or false".to_owned(),
             ParamType::Duration => "must be a duration like 300ms, 3s, 2m or 1h".to_owned(),
             ParamType::Choice { of } => format!("must be {}", of.join(" or ")),
+            ParamType::Texts => "must be a list of texts, like [\"-r\", \"a file\"]".to_owned(),
+            ParamType::Integers { min, max } => {
+                format!("must be a list of whole numbers from {min} to {max}, like [0, 1]")
+            }
+            ParamType::TextMap => "must be an object of texts, like {\"NAME\": \"value\"}".to_owned(),
         }
     }
 }
 
 fn text_of(value: &Value) -> Option<ParamValue> {
+    scalar(value).map(ParamValue::Text)
+}
+
+/// A value that is no collection, as text.
+pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(ParamValue::Text(text.clone())),
-        Value::Number(number) => Some(ParamValue::Text(number.to_string())),
-        Value::Bool(b) => Some(ParamValue::Text(b.to_string())),
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(b) => Some(b.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
-fn text_fits(text: &str) -> Result<(), String> {
+pub(super) fn text_fits(text: &str) -> Result<(), String> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(format!("is longer than {MAX_TEXT_BYTES} bytes"));
     }
@@ -301,6 +321,56 @@ mod tests {
     }
 
     #[test]
+    fn lists_and_maps_are_read_and_bounded() {
+        let run = |given: serde_json::Value| check("command", "run", &given);
+        let given = json!({"program": "x", "args": ["-r", 1, true, ""], "env": {"A": 1}, "exit_codes": "0, 3"});
+        let params = run(given).unwrap();
+        assert_eq!(params["args"], ParamValue::Texts(["-r", "1", "true", ""].map(str::to_owned).to_vec()));
+        assert_eq!(params["env"], ParamValue::TextMap([("A".to_owned(), "1".to_owned())].into()));
+        assert_eq!(params["exit_codes"], ParamValue::Integers(vec![0, 3]));
+        let params = run(json!({"program": "x", "args": r#"["a b"]"#, "env": r#"{"A": ""}"#})).unwrap();
+        assert_eq!(params["args"], ParamValue::Texts(vec!["a b".to_owned()]));
+        assert_eq!(params["exit_codes"], ParamValue::Integers(vec![0]), "the default");
+        let many: Vec<String> = (0..1_001).map(|i| i.to_string()).collect();
+        let wide = vec!["x".repeat(60_000); 3];
+        for (field, bad) in [
+            ("args", json!("-r x")),
+            ("args", json!({"a": "b"})),
+            ("args", json!([["nested"]])),
+            ("args", json!([null])),
+            ("args", json!(["a\0b"])),
+            ("args", json!(["x".repeat(65_537)])),
+            ("args", json!(many)),
+            ("args", json!(wide)),
+            ("env", json!(["A=1"])),
+            ("env", json!({"A": {}})),
+            ("env", json!({"A=B": "1"})),
+            ("env", json!({"": "1"})),
+            ("env", json!({"\u{ff21}": "1"})),
+            ("env", json!({"A": "x\0"})),
+            ("exit_codes", json!([256])),
+            ("exit_codes", json!([-1])),
+            ("exit_codes", json!("")),
+            ("exit_codes", json!([0.5])),
+            ("program", json!("bin/x")),
+            ("program", json!("./x")),
+            ("program", json!("..")),
+            ("program", json!("/bin/")),
+            ("program", json!("-x")),
+            ("program", json!("a b")),
+            ("program", json!("\u{441}url")),
+            ("cwd", json!("srv")),
+        ] {
+            let mut given = json!({"program": "x"});
+            given[field] = bad.clone();
+            let faults = run(given).unwrap_err();
+            assert_eq!(faults.list()[0].field, format!("params.{field}"), "{bad}: {faults}");
+        }
+        let told = run(json!({"program": "x", "args": "-r x"})).unwrap_err().to_string();
+        assert_eq!(told, "params.args: must be a list of texts, like [\"-r\", \"a file\"]");
+    }
+
+    #[test]
     fn what_a_lease_carries_is_checked_again() {
         let install = backend("apt").unwrap().action("install").unwrap();
         let text = |text: &str| ParamValue::Text(text.to_owned());
@@ -316,6 +386,18 @@ mod tests {
             params(&[("package", text("curl")), ("purge", ParamValue::Boolean(true))]),
         ] {
             assert!(install.admit(&bad).is_err(), "{bad:?}");
+        }
+        let run = backend("command").unwrap().action("run").unwrap();
+        let program = ("program", text("x"));
+        run.admit(&params(&[program.clone(), ("args", ParamValue::Texts(vec!["-".to_owned()]))])).unwrap();
+        for bad in [
+            ("args", text("-r")),
+            ("args", ParamValue::Texts(vec![String::new(); 1_001])),
+            ("args", ParamValue::Texts(vec!["a\0".to_owned()])),
+            ("env", ParamValue::TextMap([("A B".to_owned(), String::new())].into())),
+            ("exit_codes", ParamValue::Integers(vec![256])),
+        ] {
+            assert!(run.admit(&params(&[program.clone(), bad.clone()])).is_err(), "{bad:?}");
         }
         let flaky = backend("test").unwrap().action("flaky").unwrap();
         assert!(flaky.admit(&params(&[("rate", ParamValue::Integer(101))])).is_err());

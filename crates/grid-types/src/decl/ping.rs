@@ -7,11 +7,13 @@ pub(super) const PING: BackendDecl = BackendDecl {
     help: "checks that a node answers",
     on_by_default: true,
     needs: &[],
+    settings: &[],
     actions: &[
         ActionDecl {
             name: "echo",
             help: "answers with a message",
             effect: EffectClass::Pure,
+            effect_choice: false,
             timeout: None,
             params: &[ParamDecl {
                 name: "message",
@@ -25,6 +27,7 @@ pub(super) const PING: BackendDecl = BackendDecl {
             name: "hostname",
             help: "answers with the node's host name",
             effect: EffectClass::Pure,
+            effect_choice: false,
             timeout: None,
             params: &[],
         },
@@ -32,6 +35,7 @@ pub(super) const PING: BackendDecl = BackendDecl {
             name: "sleep",
             help: "waits, then succeeds",
             effect: EffectClass::Pure,
+            effect_choice: false,
             timeout: None,
             params: &[ParamDecl {
                 name: "duration",

@@ -48,7 +48,7 @@ const CHANNEL: ParamDecl = ParamDecl {
 
 const fn action(name: &'static str, help: &'static str, timeout_min: u64, params: &'static [ParamDecl]) -> ActionDecl {
     let timeout = Some(Span::from_ms(timeout_min * 60_000));
-    ActionDecl { name, help, effect: EffectClass::Idempotent, timeout, params }
+    ActionDecl { name, help, effect: EffectClass::Idempotent, effect_choice: false, timeout, params }
 }
 
 pub(super) const RKE2: BackendDecl = BackendDecl {
@@ -56,6 +56,7 @@ pub(super) const RKE2: BackendDecl = BackendDecl {
     help: "installs and runs RKE2 (Kubernetes) by its own installer and scripts",
     on_by_default: true,
     needs: &["curl", "systemctl"],
+    settings: &[],
     actions: &[
         action(
             "download",

@@ -16,7 +16,8 @@ const UNIT: ParamDecl = ParamDecl {
 };
 
 const fn action(name: &'static str, help: &'static str, effect: EffectClass, timeout_min: u64) -> ActionDecl {
-    ActionDecl { name, help, effect, timeout: Some(Span::from_ms(timeout_min * 60_000)), params: &[UNIT] }
+    let timeout = Some(Span::from_ms(timeout_min * 60_000));
+    ActionDecl { name, help, effect, effect_choice: false, timeout, params: &[UNIT] }
 }
 
 pub(super) const SYSTEMD: BackendDecl = BackendDecl {
@@ -24,6 +25,7 @@ pub(super) const SYSTEMD: BackendDecl = BackendDecl {
     help: "starts, stops and looks at units with systemctl",
     on_by_default: true,
     needs: &["systemctl"],
+    settings: &[],
     actions: &[
         action("start", "starts a unit and waits until it is started", EffectClass::Idempotent, 5),
         action("stop", "stops a unit and waits until it is stopped", EffectClass::Idempotent, 5),

@@ -24,11 +24,13 @@ pub(super) const TEST: BackendDecl = BackendDecl {
     help: "actions that behave and misbehave on demand",
     on_by_default: false,
     needs: &[],
+    settings: &[],
     actions: &[
         ActionDecl {
             name: "succeed",
             help: "waits, prints the message and succeeds",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: None,
             params: &[MESSAGE, DELAY],
         },
@@ -36,6 +38,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
             name: "fail",
             help: "waits, then fails with the message as its error",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: None,
             params: &[MESSAGE, DELAY],
         },
@@ -43,6 +46,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
             name: "sleep",
             help: "runs a sleeping process",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: None,
             params: &[DURATION],
         },
@@ -50,6 +54,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
             name: "flaky",
             help: "fails in so many of a hundred runs",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: None,
             params: &[ParamDecl {
                 name: "rate",
@@ -63,6 +68,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
             name: "output",
             help: "prints numbered lines",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: None,
             params: &[
                 ParamDecl {
@@ -92,6 +98,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
             name: "record",
             help: "appends the line \"job step node attempt\" to a file, then waits",
             effect: EffectClass::Once,
+            effect_choice: false,
             timeout: None,
             params: &[
                 ParamDecl {
@@ -108,6 +115,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
             name: "tree",
             help: "runs a child and a grandchild that ignore SIGTERM",
             effect: EffectClass::Idempotent,
+            effect_choice: false,
             timeout: None,
             params: &[DURATION],
         },

@@ -79,7 +79,7 @@ pub const JOB: &[Field; 10] = &[
 ];
 
 /// What makes a phase one task.
-pub const LEAF: &[Field; 5] = &[
+pub const LEAF: &[Field; 6] = &[
     field("backend", "the name of a backend", "required", "who does it"),
     field("action", "the name of an action", "required", "what is done"),
     field("params", "an object", "`{}`", "the parameters of the action, as it declares them"),
@@ -94,6 +94,13 @@ pub const LEAF: &[Field; 5] = &[
         "a number from 0 to 100",
         "`0`",
         "further attempts on a node where it failed, after 1, 2, 4 … 30 s; a `once` step only after a definite failure",
+    ),
+    field(
+        "effect",
+        "`pure`, `idempotent`, `once`",
+        "the action's",
+        "only where the action lets the caller choose (`command run`, `script run`): what running it a second time means. `once` is never \
+         repeated automatically when nobody knows how it ended; the others are",
     ),
 ];
 

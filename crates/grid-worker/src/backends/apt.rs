@@ -83,7 +83,7 @@ fn configure() -> Call {
 
 /// Nobody is there to answer: the package's own questions, changed configuration files, lists of changes and bugs.
 /// Services are restarted when somebody asks for it, not because a library was upgraded.
-fn environment() -> Vec<(&'static str, String)> {
+fn environment() -> Vec<(String, String)> {
     let fixed = [
         ("DEBIAN_FRONTEND", "noninteractive"),
         ("DEBIAN_PRIORITY", "critical"),
@@ -94,7 +94,7 @@ fn environment() -> Vec<(&'static str, String)> {
         // What it says is looked at above.
         ("LC_ALL", "C.UTF-8"),
     ];
-    fixed.map(|(name, value)| (name, value.to_owned())).to_vec()
+    fixed.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
         }
         assert_eq!(configure().args, ["--force-confdef", "--force-confold", "--configure", "-a"]);
         for call in [configure(), apt_get("update", &Params::new()).unwrap()] {
-            assert!(call.env.contains(&("DEBIAN_FRONTEND", "noninteractive".to_owned())), "{call:?}");
+            assert!(call.env.contains(&("DEBIAN_FRONTEND".to_owned(), "noninteractive".to_owned())), "{call:?}");
         }
     }
 

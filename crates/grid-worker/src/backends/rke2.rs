@@ -135,9 +135,9 @@ fn download_call(part: &Path) -> Call {
 
 fn install_call(installer: &Path, given: &Params) -> Call {
     let mode = params::text(given, "mode").unwrap_or("server").to_owned();
-    let mut env = vec![("INSTALL_RKE2_TYPE", mode)];
+    let mut env = vec![("INSTALL_RKE2_TYPE".to_owned(), mode)];
     for (name, param) in [("INSTALL_RKE2_VERSION", "version"), ("INSTALL_RKE2_CHANNEL", "channel")] {
-        env.extend(params::text(given, param).map(|value| (name, value.to_owned())));
+        env.extend(params::text(given, param).map(|value| (name.to_owned(), value.to_owned())));
     }
     Call { env, ..Call::new(&installer.to_string_lossy(), [] as [&str; 0]) }
 }
@@ -218,7 +218,10 @@ mod tests {
             env,
             ["INSTALL_RKE2_TYPE=agent", "INSTALL_RKE2_VERSION=v1.33.1+rke2r1", "INSTALL_RKE2_CHANNEL=stable"]
         );
-        assert_eq!(install_call(Path::new("/d"), &Params::new()).env, [("INSTALL_RKE2_TYPE", "server".to_owned())]);
+        assert_eq!(
+            install_call(Path::new("/d"), &Params::new()).env,
+            [("INSTALL_RKE2_TYPE".to_owned(), "server".to_owned())]
+        );
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn systemctl(action: &str, unit: &str) -> Result<Call, String> {
         other => return Err(format!("systemd has no action {other}")),
     }
     args.extend(["--", unit]);
-    Ok(Call { env: vec![("LC_ALL", "C.UTF-8".to_owned())], ..Call::new("systemctl", args) })
+    Ok(Call { env: vec![("LC_ALL".to_owned(), "C.UTF-8".to_owned())], ..Call::new("systemctl", args) })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! outputs of a program are one stream here: nobody could order them otherwise.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::process::Exit;
@@ -19,13 +19,17 @@ pub struct Call {
     pub program: String,
     pub args: Vec<String>,
     /// On top of what every program of this worker gets; overrides it.
-    pub env: Vec<(&'static str, String)>,
+    pub env: Vec<(String, String)>,
+    /// Where it works; without one, in the lease's own folder.
+    pub folder: Option<PathBuf>,
+    /// What it reads; without it, nothing.
+    pub stdin: Option<String>,
 }
 
 impl Call {
     pub fn new<A: Into<String>>(program: &str, args: impl IntoIterator<Item = A>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { program: program.to_owned(), args, env: Vec::new() }
+        Self { program: program.to_owned(), args, env: Vec::new(), folder: None, stdin: None }
     }
 }
 
@@ -55,9 +59,17 @@ impl Finished {
     /// # Errors
     /// `verb` (may be empty), the exit code, and the last lines it printed.
     pub fn success(&self, verb: &str) -> Result<(), String> {
+        self.one_of(&[0], verb)
+    }
+
+    /// Any other exit code than these as an error.
+    ///
+    /// # Errors
+    /// As of [`Finished::success`].
+    pub fn one_of(&self, codes: &[i64], verb: &str) -> Result<(), String> {
         let what = if verb.is_empty() { self.program.clone() } else { format!("{} {verb}", self.program) };
         let end = match self.exit {
-            Exit::Code(0) => return Ok(()),
+            Exit::Code(code) if codes.contains(&code.into()) => return Ok(()),
             Exit::Code(code) => format!("{what}: exit {code}"),
             Exit::Signal(signal) => format!("{what}: killed by signal {signal}"),
         };

@@ -114,7 +114,7 @@ impl LeaseContext {
         let folder = folder.map_err(|error| format!("cannot make a working folder for {program}: {error}"))?;
         locked(&self.started).has_folder = true;
         let mut env = self.surroundings.environment.variables(&folder);
-        env.extend(call.env.iter().map(|(name, value)| ((*name).into(), value.into())));
+        env.extend(call.env.iter().map(|(name, value)| (name.into(), value.into())));
         let own = [
             ("GRID_JOB", job.to_string()),
             ("GRID_STEP", step.to_string()),
@@ -123,7 +123,9 @@ impl LeaseContext {
         ];
         env.extend(own.map(|(name, value)| (name.into(), value.into())));
         let mark = self.surroundings.mark(&self.lease);
-        let wanted = Program { program: program.clone(), args: call.args.clone(), env, folder, mark };
+        let folder = call.folder.clone().unwrap_or(folder);
+        let stdin = call.stdin.clone();
+        let wanted = Program { program: program.clone(), args: call.args.clone(), env, folder, stdin, mark };
         let spawned = self.surroundings.processes.spawn(&wanted);
         let mut spawned = spawned.map_err(|error| format!("cannot start {program}: {error}"))?;
         let output = std::mem::replace(&mut spawned.output, Box::pin(tokio::io::empty()));

@@ -1,10 +1,12 @@
 //! The machine's processes.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, kill_process, kill_process_group, test_kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::process::Command;
@@ -46,7 +48,7 @@ impl Processes for SystemProcesses {
             .envs(program.env.iter().map(|(name, value)| (name, value)))
             .env(MARK, &program.mark)
             .current_dir(&program.folder)
-            .stdin(Stdio::null())
+            .stdin(input(program.stdin.as_deref())?)
             .stdout(writer.try_clone()?)
             .stderr(writer)
             .process_group(0);
@@ -103,6 +105,15 @@ impl Processes for SystemProcesses {
         }
         left.len()
     }
+}
+
+/// In a file without a name: nothing has to write while the program reads, and nothing is left behind.
+fn input(text: Option<&str>) -> io::Result<Stdio> {
+    let Some(text) = text else { return Ok(Stdio::null()) };
+    let mut file = File::from(memfd_create("grid-stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// By its path: looked for in the `PATH` that it gets, not in the worker's.

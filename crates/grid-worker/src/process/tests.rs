@@ -7,7 +7,7 @@ use super::{Exit, MARK, Processes, Program, Signal, SystemProcesses};
 fn shell(script: &str, mark: &str) -> Program {
     let args = vec!["-c".to_owned(), script.to_owned()];
     let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
-    Program { program: "sh".to_owned(), args, env, mark: mark.to_owned(), folder: "/".into() }
+    Program { program: "sh".to_owned(), args, env, mark: mark.to_owned(), folder: "/".into(), stdin: None }
 }
 
 fn own_mark(name: &str) -> String {
@@ -42,6 +42,16 @@ async fn both_outputs_arrive_in_order_and_the_exit_is_told() {
     assert!(processes.spawn(&missing).is_err());
     let missing = Program { program: "grid-no-such-program".to_owned(), ..missing };
     assert!(processes.spawn(&missing).err().unwrap().to_string().contains("/usr/bin:/bin"));
+}
+
+#[tokio::test]
+async fn a_program_reads_what_it_is_given_and_then_the_end() {
+    let processes = SystemProcesses::new();
+    let stdin = "line\n".repeat(13_000);
+    let program = Program { stdin: Some(stdin.clone()), ..shell("cat", &own_mark("stdin")) };
+    let spawned = processes.spawn(&program).unwrap();
+    assert_eq!(text(spawned.output).await, stdin);
+    assert_eq!(spawned.exit.await.unwrap(), Exit::Code(0));
 }
 
 #[tokio::test]

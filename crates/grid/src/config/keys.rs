@@ -49,6 +49,10 @@ pub enum Kind {
     Backends,
     /// Names of environment variables.
     Variables,
+    /// As `--allow-command` takes them.
+    AllowedPrograms,
+    /// As `--allow-env` takes them.
+    AllowedVariables,
     Integer {
         min: u64,
         max: u64,
@@ -143,8 +147,22 @@ pub const SECTIONS: &[Section] = &[
             key("groups", Kind::Names, &[("worker", "groups"), ("node", "groups")]),
             key("labels", Kind::Labels, &[("worker", "labels"), ("node", "labels")]),
             key("data_dir", Kind::Text, &[("worker", "data_dir")]),
-            key("enable_backends", Kind::Backends, &[("worker", "enable_backends"), ("node", "enable_backends")]),
+            key(
+                "enable_backends",
+                Kind::Backends,
+                &[("worker", "enable_backends"), ("node", "enable_backends"), ("dev", "enable_backends")],
+            ),
             key("disable_backends", Kind::Backends, &[("worker", "disable_backends"), ("node", "disable_backends")]),
+            key(
+                "allow_commands",
+                Kind::AllowedPrograms,
+                &[("worker", "allow_commands"), ("node", "allow_commands"), ("dev", "allow_commands")],
+            ),
+            key(
+                "allow_env",
+                Kind::AllowedVariables,
+                &[("worker", "allow_env"), ("node", "allow_env"), ("dev", "allow_env")],
+            ),
             key("pass_env", Kind::Variables, &[("worker", "pass_env"), ("node", "pass_env"), ("dev", "pass_env")]),
             key("slots", Kind::Integer { min: 1, max: MAX_SLOTS as u64 }, &[("worker", "slots"), ("node", "slots")]),
             key("address", Kind::Text, &[("worker", "address"), ("node", "address")]),
@@ -221,6 +239,8 @@ impl Kind {
             Self::Labels => labels(value),
             Self::Variables => list(value)?.iter().map(|name| cli::variable(name)).collect(),
             Self::Backends => list(value)?.iter().map(|word| cli::backend(word)).collect(),
+            Self::AllowedPrograms => list(value)?.iter().map(|word| cli::allowed_program(word)).collect(),
+            Self::AllowedVariables => list(value)?.iter().map(|word| cli::allowed_variable(word)).collect(),
             Self::Integer { min, max } => {
                 let number = value.as_u64().filter(|number| (min..=max).contains(number));
                 one(number.map(|n| n.to_string()).ok_or_else(|| format!("must be a whole number from {min} to {max}")))

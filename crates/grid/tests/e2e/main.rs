@@ -16,6 +16,7 @@ mod chaos;
 mod children;
 mod clocks;
 mod command_line;
+mod commands;
 mod conditions;
 mod copies;
 mod crowd;

@@ -247,6 +247,9 @@ pub struct RunArgs {
         value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RETRIES))
     )]
     pub max_retries: Option<u32>,
+    /// What running the task a second time means, where its action leaves it to the caller [default: the action's]
+    #[arg(long, value_name = "CLASS", value_parser = ["pure", "idempotent", "once"])]
+    pub effect: Option<String>,
     /// Run exactly what `gridc job plan` showed under this hash, or nothing
     #[arg(long, value_name = "HASH")]
     pub plan: Option<String>,
@@ -288,7 +291,7 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// What a file says itself.
-const TASK_OPTIONS: [&str; 10] = [
+const TASK_OPTIONS: [&str; 11] = [
     "target",
     "strategy",
     "failure_tolerate",
@@ -298,6 +301,7 @@ const TASK_OPTIONS: [&str; 10] = [
     "confirm",
     "timeout",
     "max_retries",
+    "effect",
     "words",
 ];
 

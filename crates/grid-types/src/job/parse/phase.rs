@@ -10,8 +10,8 @@ use crate::limits::{DEFAULT_TASK_TIMEOUT_MS, MAX_RETRIES, MAX_STEPS};
 use crate::span::Span;
 
 const LEAF_FIELDS: &[&str] = &fields::names(fields::LEAF);
-const TASK_FIELDS: &[&str] = &fields::joined::<5, 1, 6>(fields::LEAF, fields::IN_PIPELINE);
-const PHASE_FIELDS: &[&str] = &fields::joined::<5, 6, 11>(fields::LEAF, fields::PHASE);
+const TASK_FIELDS: &[&str] = &fields::joined::<6, 1, 7>(fields::LEAF, fields::IN_PIPELINE);
+const PHASE_FIELDS: &[&str] = &fields::joined::<6, 6, 12>(fields::LEAF, fields::PHASE);
 
 pub(super) fn phases_field(value: Option<&Value>, faults: &mut Faults) -> Vec<Phase> {
     let Some(Value::Array(list)) = value else {
@@ -112,8 +112,25 @@ fn task_at(task: &Map<String, Value>, at: &str, faults: &mut Faults) -> Task {
         max_retries: retries_field(task.get("max_retries"), at, faults),
         timeout,
         timeout_ms: resolved_timeout_ms(timeout, action.and_then(|a| a.timeout)),
-        effect: action.map_or(EffectClass::Once, |a| a.effect),
+        effect: effect_field(task.get("effect"), action, at, faults),
     }
+}
+
+/// Only where the declaration leaves it to the caller.
+fn effect_field(value: Option<&Value>, action: Option<&ActionDecl>, at: &str, faults: &mut Faults) -> EffectClass {
+    let declared = action.map_or(EffectClass::Once, |action| action.effect);
+    let Some(value) = value.filter(|value| !value.is_null()) else { return declared };
+    let given = EffectClass::ALL.into_iter().find(|effect| value.as_str() == Some(effect.word()));
+    match (given, action) {
+        (None, _) => faults.add(format!("{at}.effect"), "must be pure, idempotent or once"),
+        (Some(given), Some(action)) if given != declared && !action.effect_choice => {
+            let problem =
+                format!("{} is always {}: this action does not let a task choose", action.name, declared.word());
+            faults.add(format!("{at}.effect"), problem);
+        }
+        _ => {}
+    }
+    given.unwrap_or(declared)
 }
 
 /// J7: the task's own beats the declared one, which beats 5 minutes.

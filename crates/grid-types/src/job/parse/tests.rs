@@ -49,6 +49,27 @@ fn j7_a_tasks_timeout_beats_the_declared_one_which_beats_5_minutes() {
 }
 
 #[test]
+fn a_task_chooses_its_effect_only_where_the_action_leaves_it_to_the_caller() {
+    let effect = |mut task: Value, effect: Value| {
+        task["effect"] = effect;
+        let job = parse_job(&json!({"target": "all", "tasks": [task]}));
+        job.map(|job| job.steps().next().unwrap().1.effect.word()).map_err(|faults| faults.to_string())
+    };
+    let command = || json!({"backend": "command", "action": "run", "params": {"program": "x"}});
+    for (given, want) in
+        [(json!(null), "once"), (json!("once"), "once"), (json!("pure"), "pure"), (json!("idempotent"), "idempotent")]
+    {
+        assert_eq!(effect(command(), given).as_deref(), Ok(want));
+    }
+    let fault = effect(command(), json!("twice")).unwrap_err();
+    assert_eq!(fault, "tasks[0].effect: must be pure, idempotent or once");
+    let echo = || json!({"backend": "ping", "action": "echo"});
+    assert_eq!(effect(echo(), json!("pure")).as_deref(), Ok("pure"));
+    let fault = effect(echo(), json!("once")).unwrap_err();
+    assert_eq!(fault, "tasks[0].effect: echo is always pure: this action does not let a task choose");
+}
+
+#[test]
 fn every_fault_is_named_at_once() {
     let got = fields(&json!({
         "target": {"scope": "everyone", "why": 1},

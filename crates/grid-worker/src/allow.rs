@@ -1,0 +1,139 @@
+//! What the operator of this node lets callers do with the backends that run programs: lists, empty until somebody fills them.
+//!
+//! A list holds what the operator wrote. `*` allows everything; it is only a word of these lists and no pattern.
+//! Not here: which backends are on (`backends`), how a program is matched (`allow::programs`).
+
+mod programs;
+
+use std::collections::BTreeMap;
+
+use crate::environment::check_name;
+pub use programs::Programs;
+
+/// Allows everything.
+const ALL: &str = "*";
+/// Entries of one list.
+const MAX_ENTRIES: usize = 1_000;
+
+/// The lists as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allow {
+    /// Programs of `command run`: paths from / or names.
+    pub commands: Vec<String>,
+    /// Variables that callers may set, by name; `APP_*` is every name that begins so.
+    pub env: Vec<String>,
+}
+
+impl Allow {
+    /// # Errors
+    /// An entry that could never match, or would match something else than it says.
+    pub fn check(&self) -> Result<(), String> {
+        if self.commands.len() > MAX_ENTRIES || self.env.len() > MAX_ENTRIES {
+            return Err(format!("an allow list has at most {MAX_ENTRIES} entries"));
+        }
+        self.commands.iter().try_for_each(|entry| check_program(entry))?;
+        self.env.iter().try_for_each(|entry| check_variable(entry))
+    }
+}
+
+/// Whether an entry of `--allow-command` can be one.
+///
+/// # Errors
+/// Why not.
+pub fn check_program(entry: &str) -> Result<(), String> {
+    if entry == ALL || programs::is_name(entry) || programs::is_path(entry) {
+        return Ok(());
+    }
+    Err(format!("{entry:?} is neither a path from /, nor the name of a program, nor {ALL}"))
+}
+
+/// Whether an entry of `--allow-env` can be one.
+///
+/// # Errors
+/// Why not.
+pub fn check_variable(entry: &str) -> Result<(), String> {
+    match entry.strip_suffix('*') {
+        Some("") => Ok(()),
+        Some(prefix) => check_name(prefix),
+        None => check_name(entry),
+    }
+}
+
+/// Which variables a caller may set.
+#[derive(Debug, Clone)]
+pub struct Variables {
+    allowed: Vec<String>,
+}
+
+impl Variables {
+    /// A caller who may run every program can set every variable anyway, with `env`.
+    #[must_use]
+    pub fn new(allowed: &[String], programs: &Programs) -> Self {
+        let allowed = if programs.allows_all() { vec![ALL.to_owned()] } else { allowed.to_vec() };
+        Self { allowed }
+    }
+
+    /// # Errors
+    /// The first variable that is not allowed, and what would allow it.
+    pub fn check(&self, given: &BTreeMap<String, String>) -> Result<(), String> {
+        for name in given.keys() {
+            check_name(name).map_err(|problem| format!("refused by this worker: env {name:?}: {problem}"))?;
+            if !self.allowed.iter().any(|entry| matches(entry, name)) {
+                return Err(format!(
+                    "refused by this worker: it does not let callers set the variable {name}: start it with --allow-env {name}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn matches(entry: &str, name: &str) -> bool {
+    entry.strip_suffix('*').map_or(entry == name, |prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Allow, Programs, Variables};
+
+    fn owned(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn entries_that_could_not_match_what_they_say_are_refused() {
+        let commands = |words: &[&str]| Allow { commands: owned(words), ..Allow::default() }.check();
+        commands(&["*", "uname", "/usr/bin/uname", "g++", "[", "python3.11"]).unwrap();
+        for bad in
+            ["", "bin/uname", "./uname", "../uname", ".", "..", "-x", "una me", "un*", "/bin/", "/", "un\nx", "ůname"]
+        {
+            assert!(commands(&[bad]).is_err(), "{bad:?}");
+        }
+        let env = |words: &[&str]| Allow { env: owned(words), ..Allow::default() }.check();
+        env(&["*", "APP_*", "LD_PRELOAD", "_x"]).unwrap();
+        for bad in ["", "A=B", "1A", "A*B", "GRID_LEASE", "GRID_*", "A-B"] {
+            assert!(env(&[bad]).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_variables_that_are_allowed_by_name_pass() {
+        let check = |allowed: &[&str], programs: &[&str], name: &str| {
+            let programs = Programs::new("--allow-command", &owned(programs), "/bin".as_ref());
+            Variables::new(&owned(allowed), &programs).check(&[(name.to_owned(), String::new())].into())
+        };
+        for bad in ["LD_PRELOAD", "PATH", "BASH_ENV", "GIT_SSH_COMMAND", "app_X", "APP", "XAPP_Y", "ＡＰＰ_X"] {
+            let refusal = check(&["APP_*", "FOO"], &["uname"], bad).unwrap_err();
+            assert!(refusal.starts_with("refused by this worker: "), "{refusal}");
+        }
+        let refusal = check(&[], &["uname"], "LD_PRELOAD").unwrap_err();
+        assert!(refusal.ends_with("the variable LD_PRELOAD: start it with --allow-env LD_PRELOAD"), "{refusal}");
+        check(&["APP_*", "FOO"], &["uname"], "APP_X").unwrap();
+        check(&["APP_*", "FOO"], &["uname"], "FOO").unwrap();
+        check(&["*"], &["uname"], "LD_PRELOAD").unwrap();
+        check(&[], &["*"], "LD_PRELOAD").unwrap();
+        for reserved in ["GRID_LEASE", "GRID_NODE"] {
+            assert!(check(&["*"], &["*"], reserved).is_err(), "{reserved}: Grid's own are not set by callers");
+        }
+    }
+}

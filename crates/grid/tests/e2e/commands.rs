@@ -1,0 +1,101 @@
+//! `command run` on real workers: what is allowed runs with its own words, what is not is refused by the setting that would allow it,
+//! and the effect class that the caller chose decides what a killed worker means.
+
+use grid_testkit::spec::{job, task, with};
+use grid_testkit::{Cluster, Dev, Job, LIMIT, ensure, wait_until};
+use serde_json::{Value, json};
+
+fn allowing(flags: &str) -> Cluster {
+    Cluster::start(&[("web-01", &format!("--enable-backend command {flags}"))])
+}
+
+fn command(params: &Value) -> Value {
+    task("command", "run", params)
+}
+
+fn run(cluster: &Cluster, params: &Value) -> Job {
+    let api = cluster.api();
+    api.wait_ended(&api.submit(&job("all", [command(params)])))
+}
+
+fn output(cluster: &Cluster, job: &Job) -> String {
+    cluster.api().get(&format!("/job/{}/output/0/web-01", job.id())).text
+}
+
+#[test]
+fn an_allowed_program_gets_its_words_and_its_exit_code_decides() {
+    let cluster = allowing("--allow-command printf,/bin/sh,cat --allow-env GREETING");
+    let hostile = ["%s|", "a b", "$(id)", ";id", "-x", "", "*", "é"];
+    let ended = run(&cluster, &json!({"program": "printf", "args": hostile}));
+    assert_eq!(ended.status(), "completed", "{ended}");
+    assert_eq!(output(&cluster, &ended), "a b|$(id)|;id|-x||*|é|");
+
+    let ended = run(&cluster, &json!({"program": "cat", "stdin": "one\ntwo\n"}));
+    assert_eq!((ended.status(), output(&cluster, &ended).as_str()), ("completed", "one\ntwo\n"), "{ended}");
+
+    let script = r#"echo "$GREETING from $PWD"; exit 3"#;
+    let given = json!({"program": "/bin/sh", "args": ["-c", script], "env": {"GREETING": "hi"}, "cwd": "/"});
+    let ended = run(&cluster, &given);
+    assert_eq!((ended.status(), ended.error(0, "web-01")), ("failed", "sh: exit 3: hi from /"), "{ended}");
+    let ended = run(&cluster, &json!({"program": "sh", "args": ["-c", "exit 3"], "exit_codes": [0, 3]}));
+    assert_eq!(ended.status(), "completed", "{ended}");
+    let ended = run(&cluster, &json!({"program": "sh", "cwd": "/no/such/folder"}));
+    assert!(ended.error(0, "web-01").starts_with("cwd /no/such/folder: "), "{ended}");
+}
+
+#[test]
+fn a_refusal_names_the_setting_that_would_allow_it() {
+    let cluster = allowing("--allow-command true");
+    let link = cluster.path("true");
+    std::os::unix::fs::symlink("/bin/sh", &link).expect("link");
+    for (params, want) in [
+        (json!({"program": "id"}), "start it with --allow-command id"),
+        (json!({"program": "/bin/sh"}), "start it with --allow-command /bin/sh"),
+        (json!({"program": link}), "is not on its list of allowed programs"),
+        (json!({"program": "true", "env": {"LD_PRELOAD": "/x.so"}}), "start it with --allow-env LD_PRELOAD"),
+        (json!({"program": "true", "env": {"PATH": "/x"}}), "start it with --allow-env PATH"),
+    ] {
+        let ended = run(&cluster, &params);
+        assert_eq!(ended.status(), "failed", "{params}: {ended}");
+        let error = ended.error(0, "web-01");
+        assert!(error.starts_with("refused by this worker: ") && error.contains(want), "{params}: {error}");
+    }
+    assert_eq!(run(&cluster, &json!({"program": "/bin/true"})).status(), "completed");
+
+    let empty = allowing("");
+    let error = run(&empty, &json!({"program": "true"})).error(0, "web-01").to_owned();
+    assert!(error.contains("--allow-command true"), "{error}");
+    let off = Cluster::start(&[("web-01", "")]);
+    let ended = run(&off, &json!({"program": "true"}));
+    let reason = ended.result_reason(0, "web-01");
+    assert!(reason.contains("--enable-backend command --allow-command PROGRAM"), "{ended}");
+}
+
+#[test]
+fn w3_the_effect_that_the_caller_chose_decides_what_a_killed_worker_means() {
+    let mut cluster = allowing("--allow-command sh");
+    let api = cluster.api();
+    // The first run leaves a file and stays; a second one finds it and ends.
+    let script = |file: &str| {
+        let file = cluster.path(file);
+        let script = r#"[ -e "$1" ] && exit 0; : >"$1"; sleep 250"#;
+        (json!({"program": "sh", "args": ["-c", script, "sh", file]}), file)
+    };
+    let ((once, once_ran), (again, again_ran)) = (script("once"), script("again"));
+    let once = api.submit(&job("all", [command(&once)]));
+    let again = api.submit(&job("all", [with(command(&again), json!({"effect": "idempotent"}))]));
+    assert_eq!(api.job(&again).0["tasks"][0]["effect"], "idempotent");
+    wait_until("both programs", LIMIT, || ensure(once_ran.exists() && again_ran.exists(), "not yet"));
+    cluster.worker("web-01").kill9_tree();
+    cluster.worker("web-01").restart();
+    assert_eq!(api.wait_ended(&once).outcome(0, "web-01"), "unknown");
+    assert_eq!(api.wait_ended(&again).outcome(0, "web-01"), "success");
+}
+
+#[test]
+fn grid_dev_runs_every_program_if_it_is_told_to() {
+    let dev = Dev::start_with(1, &["--enable-backend", "command", "--allow-command", "*"]);
+    let api = dev.api();
+    let ended = api.wait_ended(&api.submit(&job("all", [command(&json!({"program": "uname", "args": ["-s"]}))])));
+    assert_eq!(ended.status(), "completed", "{ended}");
+}
