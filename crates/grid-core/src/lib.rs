@@ -23,6 +23,7 @@ mod levels;
 mod nodes;
 mod relevance;
 mod state;
+mod targets;
 mod turn;
 
 #[cfg(test)]
@@ -53,3 +54,4 @@ pub use state::{
     Quotas, Ran, RanEnd, RanState, RequestHash, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State, Stub,
     Superseded, Tally, Trip,
 };
+pub use targets::{Unmatched, unmatched};

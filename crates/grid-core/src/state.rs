@@ -19,9 +19,7 @@ mod secret_hash;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_types::job::{JobSpec, Target};
 use grid_types::limits::{KEY_TTL_MS, MAX_CONCURRENT, MAX_NODES, MAX_PENDING, MAX_WAITING};
-use grid_types::node::NodeStatus;
 use grid_types::{JobEpoch, JobId, JobStatus, LeaderEpoch, Name, NodeId, NodeOrd};
 use minicbor::{Decode, Encode};
 
@@ -285,39 +283,5 @@ impl State {
             !job.head.status.is_ended() && !self.pending.contains(id) && !self.running.contains(id)
         };
         self.jobs.values().filter(waits).count()
-    }
-
-    /// Known nodes of a target, whatever their status: offline ones are never dropped in silence.
-    pub fn matching(&self, target: &Target) -> Vec<NodeOrd> {
-        let known = || self.nodes.values().filter(|node| node.status != NodeStatus::Removed);
-        match target {
-            Target::All | Target::Any => known().map(|node| node.ord).collect(),
-            Target::Node(id) => {
-                let node = self.node_by_id(id).filter(|node| node.status != NodeStatus::Removed);
-                node.map(|node| node.ord).into_iter().collect()
-            }
-            Target::Group(group) => {
-                known().filter(|node| node.facts.groups.contains(group)).map(|node| node.ord).collect()
-            }
-            Target::Labels(wanted) => {
-                let carries =
-                    |node: &&Node| wanted.iter().all(|(key, value)| node.facts.labels.get(key) == Some(value));
-                known().filter(carries).map(|node| node.ord).collect()
-            }
-        }
-    }
-
-    /// The nodes a job runs on, frozen when it starts (J6). Of `any`, the one with the fewest leases among those that are
-    /// online and run every task; failing that, whichever comes first, so that the job says why.
-    pub(crate) fn resolve(&self, spec: &JobSpec) -> Vec<NodeOrd> {
-        let matched = self.matching(&spec.target);
-        if spec.target != Target::Any {
-            return matched;
-        }
-        let fits = |node: &&Node| {
-            node.status.is_online() && spec.steps().all(|(_, task)| node.runs(&task.backend, &task.action))
-        };
-        let best = self.nodes.values().filter(fits).min_by_key(|node| (node.held.len() + node.waiting.len(), node.ord));
-        best.map(|node| node.ord).or(matched.first().copied()).into_iter().collect()
     }
 }

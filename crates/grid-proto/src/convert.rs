@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::decl::{self, EffectClass, ParamValue, Params};
-use grid_types::limits::{MAX_FACT_BYTES, MAX_GROUPS, MAX_LABELS, MAX_SLOTS};
-use grid_types::node::{Capacity, LABEL_RULE, NodeFacts, is_label};
+use grid_types::limits::{MAX_FACT_BYTES, MAX_FACTS, MAX_GROUPS, MAX_LABELS, MAX_SLOTS};
+use grid_types::node::{Capacity, FACT_KEY_RULE, LABEL_RULE, NodeFacts, is_fact, is_label};
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, Outcome, Span, StepIndex};
 
 use crate::v1;
@@ -133,6 +133,7 @@ impl From<&NodeFacts> for v1::NodeFacts {
                 slots: facts.capacity.slots,
             }),
             version: facts.version.clone(),
+            facts: facts.facts.clone().into_iter().collect(),
         }
     }
 }
@@ -147,6 +148,14 @@ impl TryFrom<v1::NodeFacts> for NodeFacts {
         if let Some((key, _)) = facts.labels.iter().find(|(key, value)| !is_label(key, value)) {
             let shown: String = key.chars().take(60).collect();
             return bad(format!("label {shown:?}: {LABEL_RULE}"));
+        }
+        if facts.facts.len() > MAX_FACTS {
+            return bad(format!("a node has at most {MAX_FACTS} facts"));
+        }
+        if let Some((key, _)) = facts.facts.iter().find(|(key, value)| !is_fact(key, value)) {
+            let shown: String = key.chars().take(60).collect();
+            let rule = format!("{FACT_KEY_RULE}, a value at most {MAX_FACT_BYTES} bytes, without control characters");
+            return bad(format!("fact {shown:?}: {rule}"));
         }
         let texts = [&facts.hostname, &facts.address, &facts.os, &facts.arch, &facts.version];
         if texts.into_iter().any(|text| text.len() > MAX_FACT_BYTES) {
@@ -182,6 +191,7 @@ impl TryFrom<v1::NodeFacts> for NodeFacts {
                 slots: capacity.slots,
             },
             version: facts.version,
+            facts: facts.facts.into_iter().collect(),
         };
         facts.check_size().map_err(BadMessage)?;
         Ok(facts)
@@ -200,6 +210,7 @@ mod tests {
             groups: ["web".parse().unwrap()].into(),
             backends: [("ping".to_owned(), ["echo".to_owned()].into())].into(),
             capacity: Capacity { slots: 2, ..Capacity::default() },
+            facts: [("os.id".to_owned(), "debian".to_owned())].into(),
             ..NodeFacts::default()
         };
         let wire = v1::NodeFacts::from(&facts);
@@ -212,6 +223,12 @@ mod tests {
         assert!(NodeFacts::try_from(long_name).is_err());
         let bad_label = v1::NodeFacts { labels: [("k".repeat(64), String::new())].into(), ..wire.clone() };
         assert!(NodeFacts::try_from(bad_label).is_err());
+        for (key, value) in [("OS", "x".to_owned()), ("os.id", "v".repeat(256)), ("os.id", "a\u{7}".to_owned())] {
+            let bad_fact = v1::NodeFacts { facts: [(key.to_owned(), value)].into(), ..wire.clone() };
+            assert!(NodeFacts::try_from(bad_fact).is_err(), "{key}");
+        }
+        let many = (0..129).map(|i| (format!("f{i}"), String::new())).collect();
+        assert!(NodeFacts::try_from(v1::NodeFacts { facts: many, ..wire.clone() }).is_err());
         let actions: Vec<String> = (0..5_000).map(|i| i.to_string()).collect();
         let invented = v1::BackendFacts { name: "b".into(), actions: actions.clone() };
         let mixed = v1::BackendFacts { name: "ping".into(), actions };

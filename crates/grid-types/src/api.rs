@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 
 pub use agent_doc::{
     AGENT_SLOTS, AgentLeaseDoc, DEFAULT_WAIT_MS, LeasesDoc, MAX_INSTANCE_BYTES, MAX_WAIT_MS, RecordedDoc,
@@ -154,6 +154,9 @@ pub struct NodeDoc {
     pub capacity: crate::node::Capacity,
     /// Version of its worker.
     pub version: String,
+    /// What its worker found out about the machine, such as `os.id`; left out of lists.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
     /// The state; `online` or `offline` in alias lists.
     pub status: String,
     /// The state: `ready`, `warning`, `unhealthy`, `dead`, `draining`, `left`.
@@ -220,14 +223,27 @@ pub struct FaultDoc {
     pub field: String,
     /// What is wrong with it.
     pub problem: String,
+    /// Of a field that is a text with a grammar, such as `target`: characters before the fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u32>,
+}
+
+impl From<&Fault> for FaultDoc {
+    fn from(fault: &Fault) -> Self {
+        let at = fault.at.and_then(|at| u32::try_from(at).ok());
+        Self { field: fault.field.clone(), problem: fault.problem.clone(), at }
+    }
 }
 
 /// Every fault that is kept by name, and how many more there are.
 #[must_use]
 pub fn fault_docs(faults: &Faults) -> Vec<FaultDoc> {
-    let named = faults.list().iter().map(|f| FaultDoc { field: f.field.clone(), problem: f.problem.clone() });
-    let more = (faults.more() > 0)
-        .then(|| FaultDoc { field: String::new(), problem: format!("{} more faults are not listed", faults.more()) });
+    let named = faults.list().iter().map(FaultDoc::from);
+    let more = (faults.more() > 0).then(|| FaultDoc {
+        field: String::new(),
+        problem: format!("{} more faults are not listed", faults.more()),
+        at: None,
+    });
     named.chain(more).collect()
 }
 

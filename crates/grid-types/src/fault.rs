@@ -9,6 +9,8 @@ pub struct Fault {
     pub field: String,
     /// What is wrong with it.
     pub problem: String,
+    /// Of a field that is a text with a grammar: characters before the fault.
+    pub at: Option<usize>,
 }
 
 /// Most faults that are kept by name: a body of 1 MiB can hold 100,000, and nobody reads them all.
@@ -25,8 +27,17 @@ pub struct Faults {
 impl Faults {
     /// Records a fault. Beyond a bound faults are only counted.
     pub fn add(&mut self, field: impl Into<String>, problem: impl Into<String>) {
+        self.push(Fault { field: field.into(), problem: problem.into(), at: None });
+    }
+
+    /// The same, of a field that is a text with a grammar; `at` counts the characters before the fault.
+    pub fn add_at(&mut self, field: impl Into<String>, problem: impl Into<String>, at: usize) {
+        self.push(Fault { field: field.into(), problem: problem.into(), at: Some(at) });
+    }
+
+    fn push(&mut self, fault: Fault) {
         if self.named.len() < MAX_FAULTS {
-            self.named.push(Fault { field: field.into(), problem: problem.into() });
+            self.named.push(fault);
         } else {
             self.more += 1;
         }
@@ -35,7 +46,7 @@ impl Faults {
     /// Adds what another has found.
     pub fn join(&mut self, other: Self) {
         for fault in other.named {
-            self.add(fault.field, fault.problem);
+            self.push(fault);
         }
         self.more += other.more;
     }

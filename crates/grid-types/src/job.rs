@@ -5,18 +5,20 @@
 
 mod concurrency;
 pub mod fields;
+mod limit;
 mod parse;
+mod target;
 mod tolerance;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use minicbor::{Decode, Encode};
 use serde::Serialize;
 
 pub use concurrency::Concurrency;
-pub use parse::{parse_job, parse_target};
+pub use limit::Limit;
+pub use parse::parse_job;
+pub use target::{Expr, FactTest, Glob, Names, Op, Pattern, Target, TargetError, Version};
 pub use tolerance::{Share, Tolerance};
 
 use crate::decl::{EffectClass, Params};
@@ -58,6 +60,12 @@ pub struct JobSpec {
     #[n(9)]
     #[cbor(default)]
     pub labels: BTreeMap<Name, Name>,
+    /// Nodes of the target that it does not run on.
+    #[n(10)]
+    pub exclude: Option<Target>,
+    /// The part of what is left that it runs on.
+    #[n(11)]
+    pub limit: Option<Limit>,
 }
 
 /// What becomes of a node that is offline when it would be offered a lease (J4).
@@ -89,26 +97,6 @@ pub enum OnUnknown {
     /// A person decides (`gridc job resolve`).
     #[n(1)]
     Wait,
-}
-
-/// Which nodes a job runs on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-pub enum Target {
-    /// Every node.
-    #[n(0)]
-    All,
-    /// Nodes of a group.
-    #[n(1)]
-    Group(#[n(0)] Name),
-    /// One node.
-    #[n(2)]
-    Node(#[n(0)] Name),
-    /// Nodes that carry every one of these.
-    #[n(3)]
-    Labels(#[n(0)] BTreeMap<String, String>),
-    /// One node, which the scheduler picks.
-    #[n(4)]
-    Any,
 }
 
 /// A leaf is one task on every active node; a pipeline is a list of them that each node walks alone.
@@ -230,7 +218,17 @@ impl JobSpec {
             concurrency: None,
             name: None,
             labels: BTreeMap::new(),
+            exclude: None,
+            limit: None,
         }
+    }
+
+    /// Its target with what narrows it, for messages: `group:web, without node:web-01, limited to 1`.
+    #[must_use]
+    pub fn aim(&self) -> String {
+        let without = self.exclude.as_ref().map(|exclude| format!(", without {exclude}")).unwrap_or_default();
+        let limit = self.limit.as_ref().map(|limit| format!(", limited to {limit}")).unwrap_or_default();
+        format!("{}{without}{limit}", self.target)
     }
 
     /// J1: none may fail, or, under `continue`, all may.
@@ -316,52 +314,6 @@ impl Phase {
             nodes: None,
             atomic: false,
         }
-    }
-}
-
-impl Target {
-    /// The word for the kind of target.
-    #[must_use]
-    pub fn scope(&self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Group(_) => "group",
-            Self::Node(_) => "node",
-            Self::Labels(_) => "labels",
-            Self::Any => "any",
-        }
-    }
-
-    /// The group, the node, or the labels, as text.
-    #[must_use]
-    pub fn value(&self) -> Option<String> {
-        match self {
-            Self::All | Self::Any => None,
-            Self::Group(name) | Self::Node(name) => Some(name.to_string()),
-            Self::Labels(labels) => {
-                let pairs: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                Some(pairs.join(","))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.value() {
-            None => f.write_str(self.scope()),
-            Some(value) => write!(f, "{}:{value}", self.scope()),
-        }
-    }
-}
-
-/// `all`, `group:NAME`, `node:ID`, `labels:k=v,…` or `any`; anything else is refused, never taken for `all`.
-impl FromStr for Target {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (scope, value) = text.split_once(':').map_or((text, None), |(scope, value)| (scope, Some(value)));
-        parse_target(scope, value)
     }
 }
 

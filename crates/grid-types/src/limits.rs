@@ -60,6 +60,14 @@ pub const MAX_ERROR_BYTES: usize = 4 * 1024;
 pub const MAX_GROUPS: usize = 64;
 /// Labels of one node.
 pub const MAX_LABELS: usize = 64;
+/// Bytes of a target as text: 64 labels of the greatest length fit.
+pub const MAX_TARGET_BYTES: usize = 24 * 1024;
+/// Levels of parentheses, `not` and shares in a target.
+pub const MAX_TARGET_DEPTH: usize = 16;
+/// Terms, patterns, labels and comparisons of a target: what may have to be tested on each node.
+pub const MAX_TARGET_TESTS: usize = 64;
+/// Facts of one node that targets can compare.
+pub const MAX_FACTS: usize = 128;
 /// Characters of a job's name, and its labels.
 pub const MAX_JOB_NAME_CHARS: usize = 128;
 /// Labels of one job.

@@ -6,7 +6,7 @@ use std::fmt;
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{FACTS_SHARE_BYTES, MAX_FACTS_BYTES};
+use crate::limits::{FACTS_SHARE_BYTES, MAX_FACT_BYTES, MAX_FACTS_BYTES};
 use crate::name::Name;
 
 /// What a worker says of its machine when it registers.
@@ -39,6 +39,11 @@ pub struct NodeFacts {
     /// Version of the worker.
     #[n(8)]
     pub version: String,
+    /// What the worker found out about its machine, such as `os.id` and `kernel.release`; see [`NodeFacts::fact`].
+    #[n(9)]
+    #[cbor(default)]
+    #[serde(default)]
+    pub facts: BTreeMap<String, String>,
 }
 
 impl NodeFacts {
@@ -57,6 +62,19 @@ impl NodeFacts {
             "what this node says of itself takes {bytes} bytes, at most {MAX_FACTS_BYTES} are allowed; use fewer or shorter \
              labels and groups"
         ))
+    }
+
+    /// A fact by the name that targets use.
+    #[must_use]
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        match key {
+            "hostname" => Some(&self.hostname),
+            "address" => Some(&self.address),
+            "arch" => Some(&self.arch),
+            "os" => Some(&self.os),
+            "grid.version" => Some(&self.version),
+            key => self.facts.get(key).map(String::as_str),
+        }
     }
 
     /// Size of the facts as they are stored.
@@ -98,6 +116,22 @@ pub const LABEL_RULE: &str = "a label has a key of 1 to 63 and a value of at mos
 pub fn is_label(key: &str, value: &str) -> bool {
     let plain = |text: &str| !text.contains(|c: char| c == ',' || c.is_control());
     (1..=63).contains(&key.len()) && value.len() <= 255 && !key.contains('=') && plain(key) && plain(value)
+}
+
+/// What the key of a fact is, for messages.
+pub const FACT_KEY_RULE: &str = "a key has 1 to 63 of a-z, 0-9, '.', '_' and '-'";
+
+/// Whether these are the key and the value of a fact.
+#[must_use]
+pub fn is_fact(key: &str, value: &str) -> bool {
+    is_fact_key(key) && value.len() <= MAX_FACT_BYTES && !value.contains(char::is_control)
+}
+
+/// Whether this is the key of a fact.
+#[must_use]
+pub fn is_fact_key(key: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
+    (1..=63).contains(&key.len()) && key.bytes().all(plain)
 }
 
 /// ```text

@@ -8,7 +8,7 @@ use grid_types::job::fields::{Field, IN_PIPELINE, JOB, LEAF, PHASE, TARGET};
 use grid_types::job::parse_job;
 use grid_types::limits::{
     MAX_BODY_BYTES, MAX_CONCURRENT, MAX_JOB_LABELS, MAX_JOB_NAME_CHARS, MAX_PENDING, MAX_RETRIES, MAX_ROWS, MAX_STEPS,
-    MAX_WAITING,
+    MAX_TARGET_BYTES, MAX_TARGET_DEPTH, MAX_TARGET_TESTS, MAX_WAITING,
 };
 use grid_types::{JobStatus, Outcome};
 use serde_json::json;
@@ -43,6 +43,47 @@ tasks:
 Durations are written `300ms`, `3s`, `2m`, `1h`. Names are `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`.
 ";
 
+const TARGETS: &str = "
+## Target
+
+A target is a set of nodes, written as a text:
+
+| term | nodes |
+|---|---|
+| `all` | every node |
+| `node:web-01,web-02` | these nodes |
+| `group:web,db` | nodes in one of these groups |
+| `labels:zone=a,role=web` | nodes that carry all of these labels |
+| `facts:os.id=debian,os.version>=12` | nodes whose facts pass all of these comparisons; `gridc node info` shows the facts of a node |
+| `any` | one node, the least busy of those that can run every task. It is a whole target and is not combined with others |
+
+- Names and values may be patterns: `*` is any text, `?` is one character: `node:web-*`, `group:eu-?`, `labels:rack=b*`.
+- Sets are combined with `and`, `or`, `not` and parentheses. `not` holds before `and`, `and` before `or`: `group:web and not (node:web-01 or
+  labels:zone=b)`.
+- `first 3 of group:web` and `20% of all` are a part of a set: the first nodes in the order of their ids. A share is rounded down, and at least one
+  node. The part is of everything that follows it; within a larger target it is written in parentheses: `group:db or (first 1 of group:web)`. A node
+  that joins changes the part only if its id is lower than the last one in it, or if the share becomes larger.
+- Facts are compared as texts with `=` and `!=`, and as versions or numbers with `>=`, `<=`, `>` and `<`: up to four whole numbers separated by dots, or
+  a number with `Ki`, `Mi`, `Gi` or `Ti`. What follows the numbers of a fact is left out: `6.1.0-18-amd64` is `6.1.0`. A node that does not have the
+  fact passes no comparison, also not `!=`; `not facts:os.id=debian` includes it.
+- Facts are what the worker found when it registered: `os.id`, `os.version`, `os.family`, `os.name`, `kernel.release`, `kernel.name`, `cpu.count`, `cpu.model`,
+  `memory.total_bytes`, `memory.swap_bytes`, `virtualization.kind` (`none`, `kvm`, `vmware`, `docker`, …), `system.vendor`, `system.product`, `disk.count`,
+  `disk.total_bytes`, `disk.NAME.size_bytes`, `network.count`, `network.NAME.ipv4`, `network.NAME.ipv6`, `network.NAME.mac`; and for every node, agents
+  included, `hostname`, `address`, `arch`, `os` and `grid.version`.
+- Lists have no spaces. A value that has spaces, parentheses or commas, or in which `*` and `?` are meant literally, is quoted:
+  `labels:rack=\"b 7\"`; `\\` in quotes escapes `\"` and `\\`.
+- Nodes that match and are offline are never left out in silence: see `offline`. A target must match a known node when the job is submitted. It is
+  evaluated again when the job starts, and frozen then.
+- A fault names the character: `at` in `details` counts the characters before it.
+
+`exclude` and `limit` narrow a target, so that a job can be tried on one node first and then run on the rest:
+
+```console
+$ gridc job run -f deploy.yaml --limit 1
+$ gridc job run -f deploy.yaml --exclude node:web-01
+```
+";
+
 /// What the page has in YAML; that a person can submit it is tested where YAML is read (`gridc`).
 fn example() -> serde_json::Value {
     json!({
@@ -73,13 +114,8 @@ fn table(title: &str, note: &str, fields: &[Field]) -> String {
 fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(&table("The job", "", JOB));
-    page.push_str(&table(
-        "Target",
-        "Short forms: `all`, `group:NAME`, `node:ID`, `labels:KEY=VALUE,…`, `any`. `any` is one node, the least busy of those that \
-         can run every task. Nodes that match and are offline are never left out in silence: see `offline`. A target must match a \
-         known node when the job is submitted.",
-        TARGET,
-    ));
+    page.push_str(TARGETS);
+    page.push_str(&table("Target as an object", "A target is a text, or an object with these fields:", TARGET));
     page.push_str(&table(
         "Phase",
         "A phase is one task, or a pipeline of them (`tasks`). Steps are numbered depth first, from 0: results, `job status` and \
@@ -112,6 +148,9 @@ fn page() -> String {
          | `max_retries` | {MAX_RETRIES} |\n\
          | characters of `name` | {MAX_JOB_NAME_CHARS} |\n\
          | `labels` | {MAX_JOB_LABELS} |\n\
+         | bytes of a target | {MAX_TARGET_BYTES} |\n\
+         | levels of parentheses, `not` and parts in a target | {MAX_TARGET_DEPTH} |\n\
+         | terms, patterns, labels and comparisons of a target | {MAX_TARGET_TESTS} |\n\
          | bytes of the file | {MAX_BODY_BYTES} |\n\
          | jobs that run at once (`--max-concurrent`) | {MAX_CONCURRENT} |\n\
          | jobs that wait (`--max-pending`); more are refused | {MAX_PENDING} |\n\

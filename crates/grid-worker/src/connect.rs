@@ -4,6 +4,7 @@
 //! Not here: when to try again, and when to give up (`engine`).
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use grid_fabric::{Dialer, FabricRefusal, Link, LinkError};
@@ -56,11 +57,7 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
                 continue;
             };
             let mut request = registration.request.clone();
-            if let (Some(facts), Some(ip)) = (&mut request.facts, found.local_ip)
-                && facts.address.is_empty()
-            {
-                facts.address = ip.to_string();
-            }
+            request.facts = with_machine(request.facts.take(), found.local_ip).await;
             match self.register_at(&address, request).await {
                 Ok((link, reply)) => return Ok(Connected { link, reply, leader: address }),
                 Err(error) => trouble = error,
@@ -103,4 +100,18 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
         }
         Ok((link, reply))
     }
+}
+
+/// The facts with what the machine says now, and the address it is reached from. Files are read off the runtime's threads.
+async fn with_machine(facts: Option<v1::NodeFacts>, local_ip: Option<IpAddr>) -> Option<v1::NodeFacts> {
+    let mut facts = facts?;
+    if let Some(ip) = local_ip.filter(|_| facts.address.is_empty()) {
+        facts.address = ip.to_string();
+    }
+    let before = facts.clone();
+    let refreshed = tokio::task::spawn_blocking(move || {
+        crate::facts::refresh(&mut facts);
+        facts
+    });
+    Some(refreshed.await.unwrap_or(before))
 }

@@ -104,7 +104,7 @@ fn nearest_target(target: &Target, nodes: &[NodeDoc]) -> Option<String> {
                 nodes.iter().flat_map(|node| node.labels.iter().map(|(key, text)| format!("{key}={text}"))).collect();
             nearest(&value, labels.iter().map(String::as_str)).map(|label| format!("labels:{label}"))
         }
-        Target::All | Target::Any => None,
+        Target::All | Target::Any | Target::Where(_) => None,
     }
 }
 

@@ -78,7 +78,7 @@ fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
         }
     }
     parse_job(body).map(drop).map_err(|faults| {
-        let faults = faults.list().iter().map(|f| FaultDoc { field: f.field.clone(), problem: f.problem.clone() });
+        let faults = faults.list().iter().map(FaultDoc::from);
         Failure::Invalid { what: "the job".to_owned(), faults: faults.collect() }
     })
 }

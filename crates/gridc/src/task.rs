@@ -73,6 +73,7 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
             let faults = faults.list().iter().map(|f| FaultDoc {
                 field: typed(&f.field),
                 problem: f.problem.clone() + &meant(action, &job, &f.field),
+                at: None,
             });
             Err(Failure::Invalid { what: format!("the task {}", args.words[..2].join(" ")), faults: faults.collect() })
         }

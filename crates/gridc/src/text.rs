@@ -90,6 +90,7 @@ pub fn message(result: &ResultDoc) -> Option<String> {
 
 pub fn target(target: &TargetDoc) -> String {
     match &target.value {
+        Some(expr) if target.scope == "where" => one_line(expr),
         Some(value) => one_line(&format!("{}:{value}", target.scope)),
         None => one_line(&target.scope),
     }

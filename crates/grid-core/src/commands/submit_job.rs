@@ -91,12 +91,14 @@ impl SubmitJob {
             // Ids are minted above every earlier one; this is a leader with a broken clock and a lost memory.
             return Err(Rejection::IdTaken(self.id));
         }
+        let is_narrowed = self.spec.exclude.is_some() || self.spec.limit.is_some();
         let matched = match self.spec.target {
-            Target::Any => usize::from(!state.nodes.is_empty()),
-            _ => state.matching(&self.spec.target).len(),
+            Target::Any if !is_narrowed => usize::from(!state.nodes.is_empty()),
+            Target::Any => state.candidates(&self.spec).len().min(1),
+            _ => state.candidates(&self.spec).len(),
         };
         if matched == 0 {
-            return Err(Rejection::NoTarget(format!("no known node matches {}", self.spec.target)));
+            return Err(Rejection::NoTarget(format!("no known node matches {}", self.spec.aim())));
         }
         let rows = self.spec.step_count().saturating_mul(matched);
         if rows > MAX_ROWS {

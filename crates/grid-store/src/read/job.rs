@@ -113,6 +113,8 @@ impl JobRow {
             name: spec.name.clone(),
             labels: spec.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
             target: target_doc(&spec.target),
+            exclude: spec.exclude.as_ref().map(ToString::to_string),
+            limit: spec.limit.as_ref().map(ToString::to_string),
             tasks: tasks_doc(&spec.phases),
             strategy: spec.strategy.word().to_owned(),
             timeout: spec.timeout.map(|timeout| timeout.to_string()),

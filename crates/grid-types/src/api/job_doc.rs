@@ -17,9 +17,9 @@ pub type Counts = BTreeMap<String, u64>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TargetDoc {
-    /// `all`, `group`, `node`, `labels` or `any`.
+    /// `all`, `any`, `node`, `group`, `labels`, `facts`, or `where` for an expression.
     pub scope: String,
-    /// The group, the node, or the labels.
+    /// The nodes, groups, labels or facts, as they follow the colon in the text; of `where` the expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -40,6 +40,12 @@ pub struct JobDoc {
     pub labels: BTreeMap<String, String>,
     /// The nodes that it runs on.
     pub target: TargetDoc,
+    /// Nodes of the target that it does not run on, as a target is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclude: Option<String>,
+    /// The part of the target that it runs on: a number of nodes, a share, or a target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// Phases as submitted, defaults filled in.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub tasks: Value,

@@ -10,7 +10,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 use super::Share;
 
 /// How many nodes may be in a phase at once (J2).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Concurrency {
     /// So many nodes.
     Nodes(u32),

@@ -21,8 +21,15 @@ const fn field(name: &'static str, accepts: &'static str, default: &'static str,
 }
 
 /// The fields of a job.
-pub const JOB: &[Field; 10] = &[
+pub const JOB: &[Field; 12] = &[
     field("target", "a target", "required", "the nodes it runs on, frozen when it starts"),
+    field("exclude", "a target, but not `any`", "", "nodes of the target that it does not run on"),
+    field(
+        "limit",
+        "a number of nodes, a share like `\"20%\"`, or a target, but not `any`",
+        "",
+        "it runs only on this part of the nodes that are left: the first of them by id, or those that also match",
+    ),
     field(
         "tasks",
         "a list of phases",
@@ -156,12 +163,12 @@ pub const IN_PIPELINE: &[Field; 1] = &[field(
 
 /// The fields of a target.
 pub const TARGET: &[Field; 2] = &[
-    field("scope", "`all`, `group`, `node`, `labels`, `any`", "required", "which kind of target"),
+    field("scope", "`all`, `any`, `node`, `group`, `labels`, `facts`, `where`", "required", "which kind of target"),
     field(
         "value",
-        "a name, or labels like `\"zone=a,role=web\"`",
+        "what follows the colon in the text; of `where` an expression",
         "",
-        "of `group` its name, of `node` its id, of `labels` all that a node must carry; `all` and `any` have none",
+        "of `node` ids, of `group` names, of `labels` what a node must carry, of `facts` comparisons; `all` and `any` have none",
     ),
 ];
 

@@ -10,10 +10,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub use target::parse_target;
-
 use self::phase::phases_field;
-use self::target::target_field;
+use self::target::{exclude_field, limit_field, target_field};
 use self::values::{choice_field, concurrency_field, refuse_unknown, span_field, strategy_field, tolerance_field};
 use super::{JobSpec, Offline, OnUnknown, Target, fields};
 use crate::fault::Faults;
@@ -46,9 +44,23 @@ pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {
     let concurrency = concurrency_field(job.get("concurrency"), "concurrency", &mut faults);
     let name = name_field(job.get("name"), &mut faults);
     let labels = labels_field(job.get("labels"), &mut faults);
+    let exclude = exclude_field(job.get("exclude"), &mut faults);
+    let limit = limit_field(job.get("limit"), &mut faults);
     let target = target.unwrap_or(Target::All);
-    let spec =
-        JobSpec { target, phases, strategy, timeout, failure_tolerate, offline, on_unknown, concurrency, name, labels };
+    let spec = JobSpec {
+        target,
+        phases,
+        strategy,
+        timeout,
+        failure_tolerate,
+        offline,
+        on_unknown,
+        concurrency,
+        name,
+        labels,
+        exclude,
+        limit,
+    };
     faults.finish(spec)
 }
 

@@ -18,7 +18,7 @@ pub enum Tolerance {
 }
 
 /// `millionths / 1,000,000` of the nodes, and how it was written.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Share {
     #[n(0)]
     millionths: u32,

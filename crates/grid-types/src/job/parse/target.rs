@@ -1,73 +1,79 @@
-//! Reads the target of a job.
-
-use std::collections::BTreeMap;
+//! Reads the target of a job, and what narrows it: a text, or an object of scope and value.
 
 use serde_json::Value;
 
 use super::values::refuse_unknown;
 use crate::fault::Faults;
-use crate::job::{Target, fields};
-use crate::limits::MAX_LABELS;
-use crate::name::Name;
-use crate::node::{LABEL_RULE, is_label};
+use crate::job::{Concurrency, Limit, Target, TargetError, fields};
 
 const TARGET_FIELDS: &[&str] = &fields::names(fields::TARGET);
 
-/// `scope` and `value` as the seeds' target object has them.
-pub fn parse_target(scope: &str, value: Option<&str>) -> Result<Target, String> {
-    let name = |what: &str| -> Result<Name, String> {
-        let value = value.filter(|v| !v.is_empty()).ok_or_else(|| format!("{what} needs a name, like {what}:web"))?;
-        value.parse::<Name>().map_err(|e| e.to_string())
-    };
-    match scope {
-        "all" if value.is_none_or(str::is_empty) => Ok(Target::All),
-        "any" if value.is_none_or(str::is_empty) => Ok(Target::Any),
-        "all" | "any" => Err(format!("{scope} takes no value")),
-        "labels" => labels(value.unwrap_or_default()).map(Target::Labels),
-        "group" => name("group").map(Target::Group),
-        "node" => name("node").map(Target::Node),
-        other => {
-            let shown: String = other.chars().take(40).collect();
-            Err(format!("unknown scope {shown:?}: use all, group:NAME, node:ID, labels:KEY=VALUE or any"))
-        }
-    }
-}
-
-fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
-    let mut labels = BTreeMap::new();
-    for pair in text.split(',') {
-        let shown = || pair.chars().take(60).collect::<String>();
-        let (key, value) = pair
-            .split_once('=')
-            .filter(|(key, _)| !key.is_empty())
-            .ok_or_else(|| format!("labels are KEY=VALUE, separated by commas; {:?} is none", shown()))?;
-        if !is_label(key, value) {
-            return Err(format!("{:?} is no label: {LABEL_RULE}", shown()));
-        }
-        if labels.insert(key.to_owned(), value.to_owned()).is_some() {
-            return Err(format!("label {key:?} stands there twice"));
-        }
-        if labels.len() > MAX_LABELS {
-            return Err(format!("has more than {MAX_LABELS} labels, the most a node can carry"));
-        }
-    }
-    Ok(labels)
-}
-
 pub(super) fn target_field(value: Option<&Value>, faults: &mut Faults) -> Option<Target> {
+    match value {
+        None | Some(Value::Null) => {
+            faults.add("target", "is required, like \"all\" or {\"scope\":\"all\"}");
+            None
+        }
+        Some(value) => set_of_nodes(value, "target", faults),
+    }
+}
+
+pub(super) fn exclude_field(value: Option<&Value>, faults: &mut Faults) -> Option<Target> {
+    not_any(set_of_nodes(given(value)?, "exclude", faults)?, "exclude", faults)
+}
+
+pub(super) fn limit_field(value: Option<&Value>, faults: &mut Faults) -> Option<Limit> {
+    match given(value)? {
+        Value::Number(number) => {
+            let nodes = number.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
+            if nodes.is_none() {
+                faults.add("limit", "must be a number of nodes from 1, a share like \"20%\", or a target");
+            }
+            nodes.map(|nodes| Limit::First(Concurrency::Nodes(nodes)))
+        }
+        Value::String(text) => match text.parse() {
+            Ok(Limit::To(target)) => not_any(target, "limit", faults).map(Limit::To),
+            Ok(limit) => Some(limit),
+            Err(TargetError { at, problem }) => {
+                faults.add_at("limit", problem, at);
+                None
+            }
+        },
+        value => not_any(set_of_nodes(value, "limit", faults)?, "limit", faults).map(Limit::To),
+    }
+}
+
+fn given(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null())
+}
+
+/// `any` lets the scheduler pick, so it is no set of nodes.
+fn not_any(target: Target, field: &str, faults: &mut Faults) -> Option<Target> {
+    if target == Target::Any {
+        return refuse(field, "any is one node that the scheduler picks; name a set of nodes", faults);
+    }
+    Some(target)
+}
+
+/// A target, or another field that names nodes in the same way.
+fn set_of_nodes(value: &Value, field: &str, faults: &mut Faults) -> Option<Target> {
     let parsed = match value {
-        None | Some(Value::Null) => Err("is required, like {\"scope\":\"all\"}".to_owned()),
-        Some(Value::String(text)) => text.parse(),
-        Some(Value::Object(target)) => {
-            refuse_unknown(target, TARGET_FIELDS, "target", faults);
+        Value::String(text) => text.parse(),
+        Value::Object(target) => {
+            refuse_unknown(target, TARGET_FIELDS, field, faults);
             match (target.get("scope"), target.get("value")) {
-                (Some(Value::String(scope)), None | Some(Value::Null)) => parse_target(scope, None),
-                (Some(Value::String(scope)), Some(Value::String(value))) => parse_target(scope, Some(value)),
-                (Some(Value::String(_)), Some(_)) => Err("value must be a string".to_owned()),
-                _ => Err("scope is required: all, group, node, labels or any".to_owned()),
+                (Some(Value::String(scope)), None | Some(Value::Null)) => Target::from_parts(scope, None),
+                (Some(Value::String(scope)), Some(Value::String(value))) => Target::from_parts(scope, Some(value)),
+                (Some(Value::String(_)), Some(_)) => return refuse(field, "value must be a string", faults),
+                _ => return refuse(field, "scope is required: all, any, group, node, labels, facts or where", faults),
             }
         }
-        Some(_) => Err("must be an object with scope and value".to_owned()),
+        _ => return refuse(field, "must be a text, or an object with scope and value", faults),
     };
-    parsed.map_err(|problem| faults.add("target", problem)).ok()
+    parsed.map_err(|TargetError { at, problem }| faults.add_at(field, problem, at)).ok()
+}
+
+fn refuse(field: &str, problem: &str, faults: &mut Faults) -> Option<Target> {
+    faults.add(field, problem);
+    None
 }
