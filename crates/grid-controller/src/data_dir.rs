@@ -1,7 +1,7 @@
 //! The data folder of a controller: whose it is, how its log and its store are opened, how it is made from a backup.
 
 mod folder;
-mod ground;
+mod opening;
 mod restore;
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use grid_store::StoreError;
 pub use folder::{
     accept_join, check, cluster_id_without_card, enter, has_cluster, prepare_join, raft_config, raft_dir,
 };
-pub use ground::{take, with_way_out};
+pub use opening::{take, with_way_out};
 pub use restore::{RestoredFolder, Restoring, restore, restored};
 
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use grid_core::{Command, DrainNode, LeaveNode, RegisterNode, Rejection, Reply};
-use grid_fabric::{Credential, FabricRefusal, Hub, Outbox, closing};
+use grid_fabric::{CloseReason, Credential, FabricRefusal, Hub, Outbox};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
@@ -111,17 +111,14 @@ impl Hub for FabricHub {
     }
 
     fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing> {
-        let closing = |reason: &str| v1::Closing {
-            reason: reason.to_owned(),
-            leader_url: self.shared.role().leader_url.unwrap_or_default(),
-        };
+        let closing = |reason: CloseReason| reason.message(self.shared.role().leader_url.unwrap_or_default());
         let session = credential.session;
         let opened = self.shared.open_stream(credential, Stream { outbox, peer });
         let replaced = opened.map_err(|refused| match refused {
-            NotOpened::NotLeader => closing(closing::NOT_LEADER),
+            NotOpened::NotLeader => closing(CloseReason::NotLeader),
             NotOpened::NotProven => {
                 credentials::count(session);
-                closing(closing::STALE_SESSION)
+                closing(CloseReason::StaleSession)
             }
         })?;
         if let Some(before) = replaced {

@@ -25,9 +25,9 @@ mod ticks;
 mod wire;
 
 use grid_core::{Command, Rejection, Reply, SecretHash, State};
+use grid_fabric::CloseReason;
 use grid_plan::{Backstop, Liveness, Thresholds};
 use grid_proto::v1;
-use grid_types::node::NodeStatus;
 use grid_types::{LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 
 use crate::reply::{NoReply, Replied};
@@ -104,17 +104,6 @@ pub enum When {
     Now,
     /// With the next message, or after a moment without one: nobody waits for it.
     WithNext,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CloseReason {
-    NotLeader,
-    /// The session is not the current one of its node, or its node is gone.
-    StaleSession,
-    /// A second stream was opened with its secret.
-    Replaced,
-    /// An operator removed the node.
-    Removed,
 }
 
 /// At most [`crate::reply::TOGETHER`] commands that go into one entry; their replies come back to [`Leader::on_replied`].
@@ -329,7 +318,7 @@ impl Leader {
         (known.heard_mono_ms, known.heard_wall_ms) = (now.mono_ms, now.wall_ms);
         let node = known.node;
         let current =
-            now.state.nodes.get(&node).is_some_and(|known| known.session == session && !is_gone(known.status));
+            now.state.nodes.get(&node).is_some_and(|known| known.session == session && !known.status.is_gone());
         if current {
             self.liveness.heard(node, session);
         }
@@ -363,11 +352,6 @@ pub fn is_proven(
     let known = node.and_then(|node| state.nodes.get(&node)).filter(|node| node.session == session);
     let is_proven = SecretHash::is_of(known.and_then(|node| node.secret), secret);
     known.map(|node| node.ord).filter(|_| is_proven).ok_or(NotProven)
-}
-
-/// Nothing it says counts until it registers again.
-pub fn is_gone(status: NodeStatus) -> bool {
-    matches!(status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed)
 }
 
 /// The log refused it because of where the node's session stands by now.

@@ -37,7 +37,7 @@ pub fn opening(dir: &Path, node: &str, bootstrap: bool) -> Opening {
         peers: None,
         start: if bootstrap { Start::Bootstrap } else { Start::Existing },
         feature_level: crate::FEATURE_LEVEL,
-        hold_dispatch: false,
+        starts_paused: false,
         pace: Pace::default(),
         clock: Arc::new(SystemClock::new()),
         tasks: grid_tasks::Tasks::default(),
@@ -70,12 +70,12 @@ impl Acknowledged {
 
 pub fn acknowledged(controller: &Controller) -> Acknowledged {
     let reader = &controller.shared.reading.reader;
-    let heads = reader.jobs("default", 1_000, &grid_store::JobFilter::default()).unwrap().items;
+    let heads = reader.jobs(&job_ref(0).namespace, 1_000, &grid_store::JobFilter::default()).unwrap().items;
     let ids: Vec<JobId> = heads.iter().map(|head| head.id.parse().unwrap()).collect();
     let state = controller.shared.state();
     Acknowledged {
-        jobs: ids.iter().map(|id| reader.job("default", *id).unwrap().unwrap()).collect(),
-        outputs: ids.iter().map(|id| reader.outputs("default", *id, StepIndex(0)).unwrap()).collect(),
+        jobs: ids.iter().map(|id| reader.job(&job_ref(id.0)).unwrap().unwrap()).collect(),
+        outputs: ids.iter().map(|id| reader.outputs(&job_ref(id.0), StepIndex(0)).unwrap()).collect(),
         nodes: reader.nodes(1_000, None).unwrap().items,
         stubs: state.stubs.clone(),
         keys: state.keys.keys().map(|(_, key)| key.clone()).collect(),

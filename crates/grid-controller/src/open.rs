@@ -19,7 +19,7 @@ use crate::controller::Controller;
 use crate::data_dir::{self, OpenError};
 use crate::fabric::FabricHub;
 use crate::leadership::{self, hand_over, levels, superseded};
-use crate::log::{ControllerMachine, Log, Mailbox, Proposer, ToLeader, keep_short};
+use crate::log::{ControllerMachine, Log, Mailbox, Progress, Proposer, ToLeader, keep_short};
 use crate::reading::{Backups, EventFeed, Pulls, Readers, Reading, Reads};
 use crate::shared::{Gate, Leading, LocalWorker, Settings, Shared, Tenure};
 use crate::tasks;
@@ -55,8 +55,8 @@ pub struct Opening {
     pub peers: Option<(TcpListener, usize)>,
     pub start: Start,
     pub pace: Pace,
-    /// E8: it gives nothing out before [`Controller::local_worker_gone`].
-    pub hold_dispatch: bool,
+    /// E8: it dispatches nothing before [`Controller::local_worker_gone`].
+    pub starts_paused: bool,
     /// L2: the newest level that it knows; tests of upgrades set another one than the program's own.
     pub feature_level: u32,
     pub clock: Arc<dyn Clock>,
@@ -69,8 +69,8 @@ impl Controller {
         let dir = &opening.data_dir;
         // Parameters of jobs are nobody else's to read.
         data_dir::enter(dir)?;
-        data_dir::check(dir, &opening.settings.node_id, opening.start != Start::Existing)?;
-        let (ground, store, stored) = data_dir::take(dir, raft_config(&opening), opening.start)?;
+        data_dir::check(dir, &opening.settings.node_id, opening.start)?;
+        let (folder, store, stored) = data_dir::take(dir, raft_config(&opening), opening.start)?;
         let reader = store.reader();
         let state = State::from_parts(stored.parts).map_err(OpenError::Contradiction)?;
         let state = Arc::new(RwLock::new(state));
@@ -80,17 +80,22 @@ impl Controller {
             membership: stored.membership,
         };
         let (bell, bell_out) = watch::channel(0);
+        let progress = Arc::<Progress>::default();
         let leading = Arc::new(AtomicU64::new(0));
-        let machine = ControllerMachine::new(
-            Arc::clone(&state),
+        let machine = ControllerMachine {
+            state: Arc::clone(&state),
             store,
             position,
-            ToLeader { leading: Arc::clone(&leading), mailbox: Arc::clone(&mailbox), deposed: Arc::clone(&deposed) },
+            to_leader: ToLeader {
+                leading: Arc::clone(&leading),
+                mailbox: Arc::clone(&mailbox),
+                deposed: Arc::clone(&deposed),
+            },
             bell,
-            opening.feature_level,
-        );
-        let progress = machine.progress();
-        let raft = Raft::run(ground, machine, &opening.tasks).await.map_err(|e| data_dir::with_way_out(dir, e))?;
+            feature_level: opening.feature_level,
+            progress: Arc::clone(&progress),
+        };
+        let raft = Raft::run(folder, machine, &opening.tasks).await.map_err(|e| data_dir::with_way_out(dir, e))?;
         let restored = data_dir::restored(dir)?.map(|restored| RestoredFrom {
             generation: restored.generation,
             backup: grid_store::time_text(restored.taken_wall_ms),
@@ -108,7 +113,7 @@ impl Controller {
                 term: term_out,
                 elapsed: Elapsed::default(),
                 draining: AtomicBool::new(false),
-                gate: Gate::new(opening.hold_dispatch),
+                gate: if opening.starts_paused { Gate::paused() } else { Gate::opened() },
                 last_claim_mono_ms: AtomicU64::new(0),
                 restored,
                 feature_level: opening.feature_level,
@@ -158,24 +163,24 @@ impl Controller {
         }
     }
 
-    /// Calls `told` with whether this controller leads, now and at every change, until it ends.
-    pub async fn follow_leading(&self, mut told: impl FnMut(bool)) {
+    /// Calls `notify` with whether this controller leads, now and at every change, until it ends.
+    pub async fn follow_leading(&self, mut notify: impl FnMut(bool)) {
         let mut term = self.shared.tenure.term.clone();
         loop {
-            told(term.borrow_and_update().is_some());
+            notify(term.borrow_and_update().is_some());
             if term.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// E8: a worker is about to start on this machine, or may live there for all that is known (`problem`). Dispatch is paused from
-    /// here on.
-    pub fn hold_dispatch(&self, problem: Option<String>) {
-        self.shared.tenure.gate.hold(problem);
+    /// E8: a worker is about to start on this machine, or may run there for all that is known (`problem`). Dispatch is paused when
+    /// this returns.
+    pub fn pause_dispatch(&self, problem: Option<String>) {
+        self.shared.tenure.gate.pause(problem);
     }
 
-    /// E8: no worker lives on this machine; a leader gives work out as soon as the log says so, too.
+    /// E8: no worker runs on this machine; a leader resumes dispatch as soon as the log says so, too.
     pub fn local_worker_gone(&self, gone: LocalWorker) {
         self.shared.tenure.gate.release(gone);
     }
@@ -221,7 +226,7 @@ impl Controller {
 
     pub async fn shutdown(&self) {
         self.tasks.stopping();
-        self.shared.close_streams(grid_fabric::closing::SHUTDOWN);
+        self.shared.close_streams(grid_fabric::CloseReason::Shutdown);
         self.shared.log.raft.shutdown().await;
     }
 }

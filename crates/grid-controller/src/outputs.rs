@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use grid_store::{LogFilter, LogRow};
+use grid_store::LogRow;
 use grid_types::api::{LogCursor, LogDoc, LogNote, LogText};
 use grid_types::{Code, JobRef, NodeOrd};
 use tokio::sync::mpsc;
@@ -32,7 +32,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::control::{LogQuery, Refusal, no_job};
 use crate::shared::Shared;
-use roll::Roll;
+use roll::{Extent, Roll};
 use source::{Piece, Shape, Source, Turn};
 use workers::Workers;
 
@@ -49,13 +49,13 @@ const SHORT_WAIT: Duration = Duration::from_millis(200);
 /// The output of a job, record by record.
 pub async fn logs(shared: &Arc<Shared>, job: &JobRef, query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
     let place = shared.reading.log_readers.enter()?;
-    let (roll, rows) = begin(shared, job, query.filter.clone(), query.follow).await?;
+    let (roll, rows) = begin(shared, job, Extent { filter: query.filter.clone(), follow: query.follow }).await?;
     let (records, reader) = mpsc::channel(AHEAD);
     let stream = Stream {
         outputs: Workers::new(Arc::clone(shared)),
         roll,
         queue: VecDeque::new(),
-        held: HashMap::new(),
+        later: HashMap::new(),
         known: query.from.iter().map(|cursor| (place_of(cursor), (cursor.run, cursor.next))).collect(),
         follow: query.follow,
         tail_lines: query.tail.unwrap_or(0),
@@ -71,14 +71,9 @@ pub async fn logs(shared: &Arc<Shared>, job: &JobRef, query: LogQuery) -> Result
     Ok(reader)
 }
 
-async fn begin(
-    shared: &Shared,
-    job: &JobRef,
-    filter: LogFilter,
-    follow: bool,
-) -> Result<(Roll, VecDeque<LogRow>), Refusal> {
+async fn begin(shared: &Shared, job: &JobRef, extent: Extent) -> Result<(Roll, VecDeque<LogRow>), Refusal> {
     let failed = |why: String| Refusal::new(Code::Internal, format!("cannot read the outputs: {why}"));
-    let begun = Roll::begin(shared, job, filter, follow).await.map_err(failed)?;
+    let begun = Roll::begin(shared, job, extent).await.map_err(failed)?;
     begun.ok_or_else(|| no_job(job.id))
 }
 
@@ -93,8 +88,8 @@ struct Stream {
     outputs: Workers,
     roll: Roll,
     queue: VecDeque<Source>,
-    /// By node, what comes behind the one that is shown; every node with an output in the queue or under way has an entry.
-    held: HashMap<NodeOrd, VecDeque<Source>>,
+    /// By node, the outputs after the one that is shown; every node with an output in the queue or under way has an entry.
+    later: HashMap<NodeOrd, VecDeque<Source>>,
     /// Where the reader was before: run and offset.
     known: HashMap<PlaceKey, (u64, u64)>,
     follow: bool,
@@ -156,15 +151,15 @@ impl Stream {
         for row in rows {
             let lease = row.lease;
             let key = (lease.step.0, row.name.clone(), lease.job_epoch.0, lease.attempt.0);
-            let source = Source::new(row, Shape::Lines, self.follow);
+            let source = Source::new(row, Shape::Lines).following(self.follow);
             let source = match self.known.remove(&key) {
                 Some((run, next)) => source.from(run, next),
                 None => source.tail(self.tail_lines),
             };
-            match self.held.get_mut(&source.row.node).filter(|_| self.follow) {
-                Some(held) => held.push_back(source),
+            match self.later.get_mut(&source.row.node).filter(|_| self.follow) {
+                Some(later) => later.push_back(source),
                 None => {
-                    self.held.insert(source.row.node, VecDeque::new());
+                    self.later.insert(source.row.node, VecDeque::new());
                     self.queue.push_back(source);
                 }
             }
@@ -172,9 +167,9 @@ impl Stream {
     }
 
     fn next_of(&mut self, node: NodeOrd) {
-        match self.held.get_mut(&node).and_then(VecDeque::pop_front) {
+        match self.later.get_mut(&node).and_then(VecDeque::pop_front) {
             Some(source) => self.queue.push_back(source),
-            None => drop(self.held.remove(&node)),
+            None => drop(self.later.remove(&node)),
         }
     }
 

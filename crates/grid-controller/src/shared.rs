@@ -23,7 +23,7 @@ use crate::control::Standing;
 use crate::log::Log;
 use crate::reading::Reading;
 use crate::term::{Elapsed, Term};
-use locks::{Held, Rank};
+use locks::{Locked, Rank};
 
 pub use gate::{Gate, LocalWorker, Wish};
 pub use leading::{Leading, NotOpened, Stream};
@@ -75,8 +75,8 @@ pub struct Tenure {
 }
 
 impl Shared {
-    pub fn state(&self) -> Held<RwLockReadGuard<'_, State>> {
-        Held::lock(Rank::State, || self.log.state.read().unwrap_or_else(PoisonError::into_inner))
+    pub fn state(&self) -> Locked<RwLockReadGuard<'_, State>> {
+        Locked::lock(Rank::State, || self.log.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Of this cluster (E2).

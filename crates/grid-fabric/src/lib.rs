@@ -13,6 +13,7 @@ mod link;
 mod outbox;
 mod refusal;
 
+pub use closing::CloseReason;
 pub use credential::Credential;
 pub use grpc::{GrpcDialer, GrpcLink, ServeError, serve};
 pub use hub::Hub;

@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 use grid_proto::v1;
 use prost::Message;
 
-use crate::closing;
+use crate::closing::CloseReason;
 
 /// Bytes queued for one session.
 const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
@@ -139,8 +139,7 @@ impl Queue {
         }
         let bytes = message.encoded_len();
         if self.queued_bytes + bytes > MAX_QUEUED_BYTES {
-            let reason = closing::OVERFLOW.to_owned();
-            self.close(v1::Closing { reason, leader_url: String::new() });
+            self.close(CloseReason::Overflow.message(String::new()));
             return Err(Overflow);
         }
         self.push(message, bytes);

@@ -11,11 +11,11 @@ use grid_core::{
     BeginTerm, Command, Effect, Entry, EntryHead, Quotas, RecordResult, RegisterNode, RequestHash, State, SubmitJob,
     apply, pending_effects,
 };
-use grid_store::{Position, Store};
+use grid_store::{Position, ResultFilter, Store};
 use grid_types::decl::EffectClass;
 use grid_types::job::{Condition, JobSpec, Phase, Target, Task};
 use grid_types::node::{Capacity, NodeFacts};
-use grid_types::{JobId, LeaseKey, NodeOrd, Outcome};
+use grid_types::{JobId, JobRef, LeaseKey, NodeOrd, Outcome};
 
 const RESULTS_PER_ENTRY: usize = 500;
 
@@ -60,11 +60,12 @@ fn main() {
     );
     bench.copy_beside(&folder.path().join("copy"), rest, distinct);
     let reader = bench.store.reader();
+    let job = JobRef { namespace: "default".parse().expect("a name"), id: job_id(1) };
     let began = Instant::now();
-    let doc = reader.job("default", job_id(1)).expect("a read").expect("a job");
+    let doc = reader.job(&job).expect("a read").expect("a job");
     println!("a job document over {} nodes: {:?}, {}", doc.node_count(), began.elapsed(), doc.status);
     let began = Instant::now();
-    let page = reader.results("default", job_id(1), 1_000, None, None, None).expect("a read").expect("a job");
+    let page = reader.results(&job, 1_000, None, ResultFilter::default()).expect("a read").expect("a job");
     println!("a page of {} rows: {:?}", page.items.len(), began.elapsed());
 }
 
@@ -122,10 +123,10 @@ impl Bench {
     fn copy_beside(&mut self, path: &Path, leases: &[(NodeOrd, LeaseKey)], distinct: bool) {
         self.took.clear();
         let began = Instant::now();
-        let held = self.store.hold().expect("held");
+        let pinned = self.store.pin().expect("pinned");
         let took_hold = began.elapsed();
         let whole = std::thread::scope(|scope| {
-            let copying = scope.spawn(|| held.write_copy(path).map(|()| began.elapsed()));
+            let copying = scope.spawn(|| pinned.write_copy(path).map(|()| began.elapsed()));
             for (entry, chunk) in leases.chunks(RESULTS_PER_ENTRY).enumerate() {
                 if copying.is_finished() {
                     break;

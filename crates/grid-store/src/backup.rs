@@ -22,7 +22,7 @@ use rusqlite::Connection;
 
 use crate::error::{Fault, StoreError};
 use crate::files;
-use crate::held::HeldStore;
+use crate::pinned::PinnedStore;
 use crate::position::Position;
 use crate::read::Reader;
 use crate::schema;
@@ -104,7 +104,7 @@ impl Reader {
 
     fn copy_then_frame(&self, copy: &Path, path: &Path, current_wall_ms: Option<u64>) -> Result<Written, Fault> {
         files::remove_with_companions(copy)?;
-        HeldStore::take(self.pool())?.copy_to(copy)?;
+        PinnedStore::take(self.pool())?.copy_to(copy)?;
         let conn = schema::reader(copy)?;
         let found = describe(&conn)?;
         let taken_wall_ms = current_wall_ms.unwrap_or(found.taken_wall_ms);

@@ -16,9 +16,9 @@ mod checkpoint;
 mod codec;
 mod error;
 mod files;
-mod held;
 mod load;
 mod outputs;
+mod pinned;
 mod pool;
 mod position;
 mod read;
@@ -32,8 +32,8 @@ mod write;
 
 pub use backup::{BACKUP_VERSION, BackupInfo, Written as WrittenBackup};
 pub use error::StoreError;
-pub use held::HeldStore;
 pub use load::Stored;
+pub use pinned::PinnedStore;
 pub use position::Position;
 pub use read::{
     JobFilter, LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput, Totals, fresh_job,

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, RunDoc};
-use grid_types::{JobId, JobStatus, LeaseKey, NodeId, NodeOrd, Outcome, StepIndex};
+use grid_types::{JobId, JobRef, JobStatus, LeaseKey, Namespace, NodeId, NodeOrd, StepIndex};
 use rusqlite::Connection;
 
 use crate::error::{Fault, StoreError};
@@ -60,82 +60,55 @@ impl Reader {
     }
 
     /// With `results` if they are at most 1,000 rows; as its newest run has it.
-    pub fn job(&self, namespace: &str, id: JobId) -> Result<Option<JobDoc>, StoreError> {
-        self.job_in(namespace, id, None)
+    pub fn job(&self, job: &JobRef) -> Result<Option<JobDoc>, StoreError> {
+        self.job_in(job, None)
     }
 
     /// As one of its runs had it. None: no such job or run.
-    pub fn job_in(&self, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<JobDoc>, StoreError> {
-        self.read(|conn| job::job(conn, namespace, id, run))
+    pub fn job_in(&self, job: &JobRef, run: Option<u32>) -> Result<Option<JobDoc>, StoreError> {
+        self.read(|conn| job::job(conn, job, run))
     }
 
     /// Newest first, older than `before`; `next` is the `before` of the next page. None: no such job.
-    pub fn runs(
-        &self,
-        namespace: &str,
-        id: JobId,
-        before: Option<u32>,
-        limit: u32,
-    ) -> Result<Option<ListDoc<RunDoc>>, StoreError> {
-        self.read(|conn| job::runs(conn, namespace, id, before, limit))
+    pub fn runs(&self, job: &JobRef, before: Option<u32>, limit: u32) -> Result<Option<ListDoc<RunDoc>>, StoreError> {
+        self.read(|conn| job::runs(conn, job, before, limit))
     }
 
     /// The number of the newest run. None: no such job.
-    pub fn newest_run(&self, namespace: &str, id: JobId) -> Result<Option<u32>, StoreError> {
-        self.read(|conn| Ok(job::JobRow::find(conn, namespace, id)?.map(|job| job.head.run)))
+    pub fn newest_run(&self, job: &JobRef) -> Result<Option<u32>, StoreError> {
+        self.read(|conn| Ok(job::JobRow::find(conn, job)?.map(|job| job.head.run)))
     }
 
     /// Newest first, without `results`.
-    pub fn jobs(&self, namespace: &str, limit: u32, filter: &JobFilter) -> Result<ListDoc<JobDoc>, StoreError> {
+    pub fn jobs(&self, namespace: &Namespace, limit: u32, filter: &JobFilter) -> Result<ListDoc<JobDoc>, StoreError> {
         self.read(|conn| job::jobs(conn, namespace, limit, filter))
     }
 
-    /// By (step, node name), behind `after`; `next` is `STEP:NODE`. None: no such job.
+    /// By (step, node name), after `after`; `next` is `STEP:NODE`. None: no such job or run.
     pub fn results(
         &self,
-        namespace: &str,
-        id: JobId,
-        limit: u32,
-        after: Option<(u32, String)>,
-        step: Option<u32>,
-        status: Option<Outcome>,
-    ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
-        self.results_in(namespace, id, limit, after, ResultFilter { step, status, ..ResultFilter::default() })
-    }
-
-    /// Of one of its runs. None: no such job or run.
-    pub fn results_in(
-        &self,
-        namespace: &str,
-        id: JobId,
+        job: &JobRef,
         limit: u32,
         after: Option<(u32, String)>,
         filter: ResultFilter,
     ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
-        self.read(|conn| results::page(conn, namespace, id, limit, after, filter))
+        self.read(|conn| results::page(conn, job, limit, after, filter))
     }
 
     /// What a leader has to know of an ended job to resume it (L8), or only what failed of it. None: no such job.
-    pub fn resumable(
-        &self,
-        namespace: &str,
-        id: JobId,
-        failed_only: bool,
-        generation: u32,
-    ) -> Result<Option<Resumable>, StoreError> {
-        self.read(|conn| resumable::of_job(conn, namespace, id, failed_only, generation))
+    pub fn resumable(&self, job: &JobRef, failed_only: bool, generation: u32) -> Result<Option<Resumable>, StoreError> {
+        self.read(|conn| resumable::of_job(conn, job, failed_only, generation))
     }
 
     /// Outputs of a job by step and node, behind `after`; and where the next page begins. None: no such job.
     pub fn log_page(
         &self,
-        namespace: &str,
-        id: JobId,
+        job: &JobRef,
         filter: &LogFilter,
         after: Option<LogPlace>,
         most: usize,
     ) -> Result<Option<LogPage>, StoreError> {
-        self.read(|conn| logs::page(conn, namespace, id, filter, after, most))
+        self.read(|conn| logs::page(conn, job, filter, after, most))
     }
 
     /// The number of the newest result of any job; 0 before the first.
@@ -144,8 +117,8 @@ impl Reader {
     }
 
     /// None: no such job or run.
-    pub fn job_status(&self, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<JobStatus>, StoreError> {
-        self.read(|conn| logs::status(conn, namespace, id, run))
+    pub fn job_status(&self, job: &JobRef, run: Option<u32>) -> Result<Option<JobStatus>, StoreError> {
+        self.read(|conn| logs::status(conn, job, run))
     }
 
     /// Attempts of a job whose results came behind the result with this number; and how far was looked.
@@ -159,24 +132,18 @@ impl Reader {
     }
 
     /// Newest outputs of a step grouped by content, largest group first, at most 1,000 groups. None: no such job.
-    pub fn outputs(
-        &self,
-        namespace: &str,
-        id: JobId,
-        step: StepIndex,
-    ) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
-        self.outputs_in(namespace, id, step, None)
+    pub fn outputs(&self, job: &JobRef, step: StepIndex) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
+        self.outputs_in(job, step, None)
     }
 
     /// Of one of its runs. None: no such job or run.
     pub fn outputs_in(
         &self,
-        namespace: &str,
-        id: JobId,
+        job: &JobRef,
         step: StepIndex,
         run: Option<u32>,
     ) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
-        self.read(|conn| outputs::groups(conn, namespace, id, step, run))
+        self.read(|conn| outputs::groups(conn, job, step, run))
     }
 
     /// Oldest first, behind `after`, at most `limit`; and how far was looked, for the next page.

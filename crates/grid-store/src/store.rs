@@ -17,8 +17,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::checkpoint::Checkpointer;
 use crate::error::{Fault, StoreError};
 use crate::files;
-use crate::held::HeldStore;
 use crate::load::{self, Stored};
+use crate::pinned::PinnedStore;
 use crate::pool::Pool;
 use crate::position::Position;
 use crate::read::Reader;
@@ -91,16 +91,16 @@ impl Store {
     }
 
     /// Takes hold of everything as it is now; what is persisted later is not seen through it.
-    pub fn hold(&mut self) -> Result<HeldStore, StoreError> {
+    pub fn pin(&mut self) -> Result<PinnedStore, StoreError> {
         if self.open.is_none() {
             return Err(closed(&self.path));
         }
-        HeldStore::take(&self.pool).map_err(|e| e.at(&self.path, "take hold of"))
+        PinnedStore::take(&self.pool).map_err(|e| e.at(&self.path, "pin"))
     }
 
     /// Writes a consistent copy to `path`, where nothing may be, and fsyncs it with its folder.
     pub fn write_copy(&mut self, path: &Path) -> Result<(), StoreError> {
-        self.hold()?.write_copy(path)
+        self.pin()?.write_copy(path)
     }
 
     /// Replaces everything by the copy at `path`, which stays as it is. A crash leaves either the old data or the new.

@@ -181,6 +181,12 @@ impl NodeStatus {
         !self.is_online() && self != Self::Removed
     }
 
+    /// Its session is over: nothing that it says counts until it registers again (V3).
+    #[must_use]
+    pub fn is_gone(self) -> bool {
+        matches!(self, Self::Dead | Self::Left | Self::Removed)
+    }
+
     /// The name in documents.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -115,7 +115,7 @@ impl Dev {
             peers: None,
             start: Start::Bootstrap,
             feature_level: grid_controller::FEATURE_LEVEL,
-            hold_dispatch: false,
+            starts_paused: false,
             pace: Pace::default(),
             clock: Arc::new(SystemClock::new()),
             tasks: Tasks::default(),

@@ -66,7 +66,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         peers: Some((peers, connections.controllers)),
         start,
         feature_level: args.feature_level,
-        hold_dispatch: args.supervised,
+        starts_paused: args.supervised,
         pace,
         clock: Arc::new(SystemClock::new()),
         tasks: tasks.clone(),

@@ -66,7 +66,7 @@ async fn answer(controller: Controller, mut words: mpsc::Receiver<Word>, mut led
                 standing.word = number;
                 match saying {
                     Saying::Hold { problem } => {
-                        controller.hold_dispatch(problem);
+                        controller.pause_dispatch(problem);
                         standing.is_held = true;
                     }
                     Saying::Gone { node, holds_nothing } => {

@@ -88,8 +88,7 @@ fn known(state: &State, poll: &AgentPoll) -> Result<Option<Admitted>, Refusal> {
         );
         return Err(Refusal::new(Code::Conflict, why));
     }
-    let is_gone = matches!(node.status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed);
-    let is_current = is_it && !is_gone && facts(poll, Some(node)) == *node.facts;
+    let is_current = is_it && !node.status.is_gone() && facts(poll, Some(node)) == *node.facts;
     Ok(is_current.then_some(Admitted { node: node.ord, session: node.session }))
 }
 

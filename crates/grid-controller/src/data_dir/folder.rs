@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use grid_folder::{Kind, Refused};
-use grid_raft::{LocalMember, Member};
+use grid_raft::{LocalMember, Member, Start};
 use grid_types::Name;
 
 use super::OpenError;
@@ -35,13 +35,13 @@ pub fn state_path(dir: &Path) -> PathBuf {
 /// What an empty folder tells a cluster that it wants to join; the folder is this node's from now on.
 pub fn prepare_join(dir: &Path, node: &Name) -> Result<LocalMember, OpenError> {
     enter(dir)?;
-    check(dir, node, true)?;
+    check(dir, node, Start::Join)?;
     Ok(LocalMember::prepare(&raft_dir(dir), node.as_str())?)
 }
 
 /// Records that the cluster has accepted it.
-pub fn accept_join(dir: &Path, card: LocalMember, cluster_id: &str) -> Result<(), OpenError> {
-    card.accepted_by(cluster_id, &raft_dir(dir))?;
+pub fn accept_join(dir: &Path, member: LocalMember, cluster_id: &str) -> Result<(), OpenError> {
+    member.accepted_by(cluster_id, &raft_dir(dir))?;
     Ok(())
 }
 
@@ -74,13 +74,13 @@ pub fn enter(dir: &Path) -> Result<(), OpenError> {
 }
 
 /// A folder is this node's own, or empty; anything else is left alone.
-pub fn check(dir: &Path, node: &Name, may_begin: bool) -> Result<(), OpenError> {
+pub fn check(dir: &Path, node: &Name, start: Start) -> Result<(), OpenError> {
     if owned_by(dir, node)? {
         return Ok(());
     }
     // A crash in the middle of the very first start leaves the unfinished file behind.
     refuse_content(dir, &[OWNER_UNFINISHED])?;
-    if !may_begin {
+    if start == Start::Existing {
         let problem = "is empty; start once with --bootstrap to found a cluster here, or with --join to enter one";
         return Err(not_ours(dir, problem.to_owned()));
     }
@@ -88,14 +88,16 @@ pub fn check(dir: &Path, node: &Name, may_begin: bool) -> Result<(), OpenError> 
 }
 
 /// Whether the folder is this node's own; another's is an error. `node-id` is for people: where it was lost or damaged,
-/// the member's card knows better, and it is written again.
+/// the member's own record knows better, and it is written again.
 pub fn owned_by(dir: &Path, node: &Name) -> Result<bool, OpenError> {
     let read = grid_folder::read_if_there(&dir.join(OWNER_FILE)).map_err(|e| unreadable(dir, e))?;
     let owner = read.map(|owner| String::from_utf8_lossy(&owner).trim().to_owned());
     if owner.as_deref() == Some(node.as_str()) {
         return Ok(true);
     }
-    if LocalMember::read(&raft_dir(dir)).is_ok_and(|card| card.is_some_and(|card| card.node_id == node.as_str())) {
+    if LocalMember::read(&raft_dir(dir))
+        .is_ok_and(|member| member.is_some_and(|member| member.node_id == node.as_str()))
+    {
         tracing::warn!("{}: the file {OWNER_FILE} was lost or damaged; it is written again", dir.display());
         write_owner(dir, node).map_err(|e| unreadable(dir, e))?;
         return Ok(true);
@@ -146,18 +148,19 @@ pub fn unreadable(dir: &Path, source: std::io::Error) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::check;
+    use grid_raft::Start;
 
     #[test]
     fn a_folder_is_this_nodes_own_or_empty() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("lost+found")).unwrap();
         let (c1, c2) = ("c1".parse().unwrap(), "c2".parse().unwrap());
-        assert!(check(dir.path(), &c1, false).unwrap_err().to_string().contains("--bootstrap"));
-        check(dir.path(), &c1, true).unwrap();
-        check(dir.path(), &c1, false).unwrap();
-        assert!(check(dir.path(), &c2, true).unwrap_err().to_string().contains("--node-id c1"));
+        assert!(check(dir.path(), &c1, Start::Existing).unwrap_err().to_string().contains("--bootstrap"));
+        check(dir.path(), &c1, Start::Bootstrap).unwrap();
+        check(dir.path(), &c1, Start::Existing).unwrap();
+        assert!(check(dir.path(), &c2, Start::Bootstrap).unwrap_err().to_string().contains("--node-id c1"));
         let foreign = tempfile::tempdir().unwrap();
         std::fs::write(foreign.path().join("thesis.txt"), "x").unwrap();
-        assert!(check(foreign.path(), &c1, true).unwrap_err().to_string().contains("thesis.txt"));
+        assert!(check(foreign.path(), &c1, Start::Bootstrap).unwrap_err().to_string().contains("thesis.txt"));
     }
 }

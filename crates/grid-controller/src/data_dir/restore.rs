@@ -19,7 +19,7 @@ use grid_types::Name;
 
 use super::OpenError;
 use super::folder::{self, raft_config, raft_dir, unreadable};
-use super::ground::newest_state;
+use super::opening::newest_state;
 use grid_core::FEATURE_LEVEL;
 
 const UNFINISHED: &str = "restoring";

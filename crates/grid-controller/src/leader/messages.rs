@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use grid_core::Command;
+use grid_fabric::CloseReason;
 use grid_proto::v1;
 use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, SessionId};
 
 use super::reconcile::{agrees, reconcile};
 use super::wire::forget;
-use super::{Backlog, CloseReason, Leader, Mandate, Now, Origin, Out, Proposal, journals};
+use super::{Backlog, Leader, Mandate, Now, Origin, Out, Proposal, journals};
 use crate::reply::Replied;
 
 /// Leases of one held list. A worker has at most its slots, as many again that wait, and what it still reports.

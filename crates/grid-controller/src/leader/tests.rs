@@ -2,12 +2,13 @@
 
 mod world;
 
+use grid_fabric::CloseReason;
 use grid_proto::v1;
 use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, SessionId};
 use world::World;
 
-use super::{Backlog, CloseReason, Leader, Mandate, Out, When};
+use super::{Backlog, Leader, Mandate, Out, When};
 use crate::reply::NoReply;
 
 /// A job over three workers, with a change of leader and a restart of a worker in the middle. Returns everything that was sent.

@@ -1,11 +1,12 @@
 //! What time brings: nodes that fall silent, timers, leases that are past their deadline.
 
 use grid_core::{Command, ExpireLease, FireTimers};
+use grid_fabric::CloseReason;
 use grid_plan::due_timers;
 use grid_types::SessionId;
 use grid_types::node::NodeStatus;
 
-use super::{CloseReason, Leader, Now, Origin, Out, Proposal};
+use super::{Leader, Now, Origin, Out, Proposal};
 use crate::reply::{Replied, TOGETHER};
 
 /// W6: a restart takes back no more leader time than this. Long against a write, short against a deadline.

@@ -1,15 +1,16 @@
 //! E8: opens the gate of dispatch when the log has that the worker on this machine is gone.
 //!
-//! The controller leaves in the worker's place, because a worker that is told to end just when its leader has died has no leader to
-//! say it to, and jobs would wait for it until it counts as dead.
+//! The controller leaves in the worker's place, because a worker that is asked to end just when its leader has died has no leader to
+//! report to, and jobs would wait for it until it counts as dead.
 //! Not here: the gate itself (`shared::gate`).
 
 use std::sync::Arc;
 
 use grid_core::{Command, LeaveNode};
+use grid_fabric::CloseReason;
 use tracing::{info, warn};
 
-use crate::leader::{CloseReason, Leader, is_gone};
+use crate::leader::Leader;
 use crate::shared::{LocalWorker, Shared, Wish};
 
 /// Runs until the member ends.
@@ -19,14 +20,14 @@ pub async fn follow(shared: Arc<Shared>) {
         let wish = wishes.borrow_and_update().clone();
         let leads = terms.borrow_and_update().is_some();
         match wish {
-            Wish::Held(_) if leads => info!("{}", shared.pause_reason()),
-            Wish::Held(_) => {}
+            Wish::Paused(_) if leads => info!("{}", shared.pause_reason()),
+            Wish::Paused(_) => {}
             Wish::Open(gone) => {
                 if let Some(gone) = gone.filter(|_| leads) {
                     leave(&shared, &gone).await;
                 }
                 if shared.tenure.gate.open() && leads {
-                    give_out(&shared);
+                    resume_dispatch(&shared);
                 }
             }
         }
@@ -37,23 +38,23 @@ pub async fn follow(shared: Arc<Shared>) {
     }
 }
 
-/// Says in the log that the worker is gone, if the state does not know yet.
+/// Records in the log that the worker is gone, if the state does not know yet.
 async fn leave(shared: &Shared, gone: &LocalWorker) {
     let known = shared.state().node_by_id(&gone.node).map(|node| (node.ord, node.session, node.status));
     let Some((node, session, status)) = known else { return };
-    if is_gone(status) {
+    if status.is_gone() {
         return;
     }
     let command = Command::LeaveNode(LeaveNode { node, session, holds_nothing: gone.holds_nothing });
     match shared.log.proposer.propose(&command).await {
         Ok(_) => drop(shared.lead(|leader, _| leader.on_gone(session, CloseReason::StaleSession))),
         // Another leader finds out by the node's silence.
-        Err(why) => warn!(node = %gone.node, "it has ended, and that is not in the log: {why}"),
+        Err(why) => warn!(node = %gone.node, "the worker has ended, but this could not be recorded in the log: {why}"),
     }
 }
 
-/// What was decided while the gate was held goes out now; the ticker gives it its time from now on (E8).
-fn give_out(shared: &Shared) {
-    info!("the worker on this machine has ended: work is given out");
+/// What was decided while dispatch was paused is sent now, and its time begins now (E8).
+fn resume_dispatch(shared: &Shared) {
+    info!("the worker on this machine has ended: dispatch resumes");
     shared.lead(Leader::on_resumed);
 }

@@ -32,34 +32,20 @@ pub struct ToLeader {
     pub deposed: Arc<Notify>,
 }
 
+/// Applies and stores committed entries.
 pub struct ControllerMachine {
-    state: Arc<RwLock<State>>,
-    store: Store,
-    position: MachinePosition,
-    to_leader: ToLeader,
+    pub state: Arc<RwLock<State>>,
+    pub store: Store,
+    pub position: MachinePosition,
+    pub to_leader: ToLeader,
     /// Rings when events were stored.
-    bell: watch::Sender<u64>,
+    pub bell: watch::Sender<u64>,
     /// L2: what this controller knows.
-    feature_level: u32,
-    progress: Arc<Progress>,
+    pub feature_level: u32,
+    pub progress: Arc<Progress>,
 }
 
 impl ControllerMachine {
-    pub fn new(
-        state: Arc<RwLock<State>>,
-        store: Store,
-        position: MachinePosition,
-        to_leader: ToLeader,
-        bell: watch::Sender<u64>,
-        feature_level: u32,
-    ) -> Self {
-        Self { state, store, position, to_leader, bell, feature_level, progress: Arc::default() }
-    }
-
-    pub fn progress(&self) -> Arc<Progress> {
-        Arc::clone(&self.progress)
-    }
-
     /// Entries of one term, in one transaction.
     fn apply_run(&mut self, run: &[Committed], replies: &mut Vec<Option<Replies>>) -> Result<(), MachineError> {
         let Some(last) = run.last().map(|entry| entry.position) else { return Ok(()) };
@@ -123,8 +109,8 @@ impl Machine for ControllerMachine {
     }
 
     fn hold(&mut self) -> Result<WriteCopy, MachineError> {
-        let held = self.store.hold().map_err(MachineError::new)?;
-        Ok(Box::new(move |path| held.write_copy(path).map_err(MachineError::new)))
+        let pinned = self.store.pin().map_err(MachineError::new)?;
+        Ok(Box::new(move |path| pinned.write_copy(path).map_err(MachineError::new)))
     }
 
     fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError> {

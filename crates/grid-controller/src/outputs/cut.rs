@@ -1,11 +1,23 @@
 //! Where bytes of an output may be cut: at the end of a line, and never inside a character.
 
-/// A line longer than one piece is shown in pieces.
-pub fn whole_lines(data: &[u8], take_rest: bool, more_follows: bool) -> usize {
-    if take_rest {
-        return if more_follows { data.len() - unfinished_char(data) } else { data.len() };
+/// What becomes of a last line that has no end yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenLine {
+    /// It waits for its end.
+    Keep,
+    /// It is shown, but for a character of which the rest is missing.
+    Show,
+    /// It is shown as it is: no more bytes follow.
+    ShowAll,
+}
+
+/// How many bytes are shown now. A line longer than one piece is shown in pieces.
+pub fn whole_lines(data: &[u8], open_line: OpenLine) -> usize {
+    match open_line {
+        OpenLine::Keep => data.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1),
+        OpenLine::Show => data.len() - unfinished_char(data),
+        OpenLine::ShowAll => data.len(),
     }
-    data.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
 /// Bytes at the end that begin a character of which the rest is missing.
@@ -25,19 +37,20 @@ fn unfinished_char(data: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::OpenLine::{Keep, Show, ShowAll};
     use super::whole_lines;
 
     #[test]
     fn lines_are_cut_at_their_ends_and_characters_never() {
-        assert_eq!(whole_lines(b"one\ntwo\nthr", false, true), 8);
-        assert_eq!(whole_lines(b"thr", false, true), 0);
-        assert_eq!(whole_lines(b"one\nthr", true, false), 7);
+        assert_eq!(whole_lines(b"one\ntwo\nthr", Keep), 8);
+        assert_eq!(whole_lines(b"thr", Keep), 0);
+        assert_eq!(whole_lines(b"one\nthr", ShowAll), 7);
         let long = "aaé".as_bytes();
-        assert_eq!(whole_lines(&long[..3], true, true), 2, "half of an é waits for its other half");
-        assert_eq!(whole_lines(&long[..3], true, false), 3, "unless there is none");
-        assert_eq!(whole_lines(long, true, true), 4);
-        assert_eq!(whole_lines(b"\xff\xff", true, true), 2, "what is no character at all is not waited for");
-        assert_eq!(whole_lines("𝄞".as_bytes().split_at(3).0, true, true), 3);
-        assert_eq!(whole_lines(b"", true, true), 0);
+        assert_eq!(whole_lines(&long[..3], Show), 2, "half of an é waits for its other half");
+        assert_eq!(whole_lines(&long[..3], ShowAll), 3, "unless there is none");
+        assert_eq!(whole_lines(long, Show), 4);
+        assert_eq!(whole_lines(b"\xff\xff", Show), 2, "what is no character at all is not waited for");
+        assert_eq!(whole_lines("𝄞".as_bytes().split_at(3).0, Show), 3);
+        assert_eq!(whole_lines(b"", Show), 0);
     }
 }

@@ -11,6 +11,7 @@ use grid_store::LogFilter;
 use grid_types::{Code, JobRef};
 use tokio::sync::mpsc;
 
+use super::roll::Extent;
 use super::source::{Outputs, Piece, Shape, Source, Turn};
 use super::workers::Workers;
 use super::{AHEAD, LONG_WAIT, begin};
@@ -21,14 +22,14 @@ pub async fn output(shared: &Arc<Shared>, job: &JobRef, query: OutputQuery) -> R
     let place = shared.reading.log_readers.enter()?;
     let OutputQuery { step, node, .. } = &query;
     let filter = LogFilter { step: Some(*step), nodes: vec![node.to_string()], attempt: query.attempt, run: query.run };
-    let (_, mut rows) = begin(shared, job, filter, false).await?;
+    let (_, mut rows) = begin(shared, job, Extent { filter, follow: false }).await?;
     let none = || Refusal::new(Code::NotFound, format!("{job} has no output of step {step} on {node}"));
     // One that runs is the newest.
     let row = rows.pop_back().ok_or_else(none)?;
     let outputs = Workers::new(Arc::clone(shared));
     let stored = outputs.stored(&row).await.map_err(|why| Refusal::new(Code::Internal, why))?;
     let attempt = row.lease.attempt;
-    let mut source = Source::new(row, Shape::Raw, query.follow).from(0, query.offset);
+    let mut source = Source::new(row, Shape::Raw).following(query.follow).from(0, query.offset);
     // What is there is looked at before the answer begins, which says where it begins.
     let first = if query.follow { Turn::default() } else { first_turn(&mut source, &outputs).await };
     let offset = first.pieces.iter().find_map(|piece| match piece {

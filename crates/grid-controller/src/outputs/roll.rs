@@ -7,7 +7,7 @@ use std::collections::{HashSet, VecDeque};
 
 use grid_core::State;
 use grid_store::{LogFilter, LogPlace, LogRow, Reader};
-use grid_types::{JobId, JobRef, JobStatus, LeaseKey, Namespace, NodeOrd, StepIndex};
+use grid_types::{JobRef, JobStatus, LeaseKey, NodeOrd, StepIndex};
 
 use crate::shared::Shared;
 
@@ -15,8 +15,7 @@ use crate::shared::Shared;
 const PAGE: usize = 256;
 
 pub struct Roll {
-    namespace: Namespace,
-    job: JobId,
+    job: JobRef,
     filter: LogFilter,
     follow: bool,
     history: History,
@@ -29,6 +28,12 @@ pub struct Roll {
     over: bool,
 }
 
+/// Which outputs a reader wants, and whether also those that begin later.
+pub struct Extent {
+    pub filter: LogFilter,
+    pub follow: bool,
+}
+
 enum History {
     After(Option<LogPlace>),
     Read,
@@ -39,12 +44,10 @@ impl Roll {
     pub async fn begin(
         shared: &Shared,
         job: &JobRef,
-        filter: LogFilter,
-        follow: bool,
+        Extent { filter, follow }: Extent,
     ) -> Result<Option<(Self, VecDeque<LogRow>)>, String> {
         let mut roll = Self {
-            namespace: job.namespace.clone(),
-            job: job.id,
+            job: job.clone(),
             filter,
             follow,
             history: History::After(None),
@@ -73,8 +76,8 @@ impl Roll {
 
     /// How the job stands.
     pub async fn status(&self, shared: &Shared) -> Result<JobStatus, String> {
-        let (namespace, job, run) = (self.namespace.clone(), self.job, self.filter.run);
-        let doc = shared.reading.read(move |reader| reader.job_status(namespace.as_str(), job, run)).await?;
+        let (job, run) = (self.job.clone(), self.filter.run);
+        let doc = shared.reading.read(move |reader| reader.job_status(&job, run)).await?;
         Ok(doc.unwrap_or(JobStatus::Cancelled))
     }
 
@@ -87,10 +90,10 @@ impl Roll {
             self.over = true;
             return Ok(VecDeque::new());
         }
-        let ended = !shared.state().jobs.contains_key(&self.job);
+        let ended = !shared.state().jobs.contains_key(&self.job.id);
         let running = self.running_now(shared).await;
         self.begun.extend(running.iter().map(|row| (row.node, row.lease)));
-        let (job, after) = (self.job, self.results);
+        let (job, after) = (self.job.id, self.results);
         let (rows, reached) = shared.reading.read(move |reader| reader.logs_since(job, after, PAGE)).await?;
         self.over = ended && rows.len() < PAGE;
         self.results = reached;
@@ -106,9 +109,8 @@ impl Roll {
 
     async fn page(&mut self, shared: &Shared) -> Result<Option<VecDeque<LogRow>>, String> {
         let History::After(after) = &mut self.history else { return Ok(Some(VecDeque::new())) };
-        let (namespace, job, filter, after) = (self.namespace.clone(), self.job, self.filter.clone(), after.take());
-        let page =
-            shared.reading.read(move |reader| reader.log_page(namespace.as_str(), job, &filter, after, PAGE)).await?;
+        let (job, filter, after) = (self.job.clone(), self.filter.clone(), after.take());
+        let page = shared.reading.read(move |reader| reader.log_page(&job, &filter, after, PAGE)).await?;
         let Some((rows, next)) = page else { return Ok(None) };
         self.history = next.map_or(History::Read, |next| History::After(Some(next)));
         let shown = rows.into_iter().filter(|row| !self.running.contains(&(row.node, row.lease.step)));
@@ -128,7 +130,7 @@ impl Roll {
 
     fn new_rows(&self, state: &State) -> Vec<LogRow> {
         let shown = |run: u32| self.filter.run.is_none_or(|wanted| wanted == run);
-        let Some(job) = state.jobs.get(&self.job).filter(|job| shown(job.head.run)) else { return Vec::new() };
+        let Some(job) = state.jobs.get(&self.job.id).filter(|job| shown(job.head.run)) else { return Vec::new() };
         let leases =
             job.expected.iter().zip(&job.cells).filter_map(|(node, cell)| Some((*node, job.lease_of(cell)?.0)));
         let leases = leases.filter(|lease| !self.begun.contains(lease));

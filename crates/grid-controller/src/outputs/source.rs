@@ -17,7 +17,7 @@ use grid_store::{LogRow, StoredOutput};
 use grid_types::LeaseKey;
 use tokio::time::Instant;
 
-use super::cut::whole_lines;
+use super::cut::{OpenLine, whole_lines};
 use crate::reading::{NotPulled, Pull, Pulled};
 
 pub const PIECE_BYTES: u32 = 64 * 1024;
@@ -73,7 +73,7 @@ pub struct Source {
     /// Not 0: nothing was shown yet, and only the last so many lines are wanted.
     tail_lines: u32,
     away_since: Option<Instant>,
-    told_away: bool,
+    noted_away: bool,
     /// What is stored is not all of it, or not there yet.
     asks_worker: bool,
 }
@@ -86,19 +86,25 @@ pub struct Turn {
 }
 
 impl Source {
-    pub fn new(row: LogRow, shape: Shape, follow: bool) -> Self {
+    /// What there is of it now.
+    pub fn new(row: LogRow, shape: Shape) -> Self {
         Self {
             row,
             run: 0,
             shape,
-            follow,
+            follow: false,
             offset: 0,
             seen: 0,
             tail_lines: 0,
             away_since: None,
-            told_away: false,
+            noted_away: false,
             asks_worker: false,
         }
+    }
+
+    /// Until the attempt has ended, if `follow`.
+    pub fn following(self, follow: bool) -> Self {
+        Self { follow, ..self }
     }
 
     /// Goes on where an earlier reader was.
@@ -166,7 +172,7 @@ impl Source {
     async fn take(&mut self, pulled: Pulled, is_out: bool) -> Turn {
         let mut turn = Turn::default();
         self.away_since = None;
-        if std::mem::take(&mut self.told_away) {
+        if std::mem::take(&mut self.noted_away) {
             turn.note("back", format!("{} is back", self.row.name));
         }
         let is_another = self.run != 0 && pulled.run != 0 && pulled.run != self.run;
@@ -192,9 +198,14 @@ impl Source {
             Shape::Raw => true,
             Shape::Lines => !more_follows || (!has_grown && !pulled.data.is_empty()),
         };
-        let mut count = whole_lines(&pulled.data, take_rest, more_follows && self.shape == Shape::Lines);
+        let open_line = match (take_rest, self.shape) {
+            (false, _) => OpenLine::Keep,
+            (true, Shape::Lines) if more_follows => OpenLine::Show,
+            (true, Shape::Lines | Shape::Raw) => OpenLine::ShowAll,
+        };
+        let mut count = whole_lines(&pulled.data, open_line);
         if count == 0 && is_full {
-            count = whole_lines(&pulled.data, true, true);
+            count = whole_lines(&pulled.data, OpenLine::Show);
         }
         self.seen = end;
         let rest = pulled.data.len() - count;
@@ -241,7 +252,7 @@ impl Source {
 
     async fn wait_for_worker(&mut self) -> Turn {
         let mut turn = nothing().await;
-        if self.follow && !std::mem::replace(&mut self.told_away, true) {
+        if self.follow && !std::mem::replace(&mut self.noted_away, true) {
             turn.note("away", format!("{} is away; its output goes on when it is back", self.row.name));
         }
         turn

@@ -109,22 +109,22 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         let dir = tempfile::TempDir::new().unwrap();
         let (store, _) = Store::open(&dir.path().join("state.sqlite")).unwrap();
-        let desk = Backups::new(dir.path());
+        let backups = Backups::new(dir.path());
         runtime.block_on(async {
             let (go, waits) = std::sync::mpsc::channel::<()>();
             tokio::task::spawn_blocking(move || waits.recv());
             {
-                let mut left = pin!(desk.take(store.reader(), Some(0)));
+                let mut left = pin!(backups.take(store.reader(), Some(0)));
                 tokio::select! {
                     biased;
                     _ = &mut left => panic!("it cannot be done yet"),
                     () = std::future::ready(()) => {}
                 }
             }
-            let second = desk.take(store.reader(), Some(0)).await.map(drop);
+            let second = backups.take(store.reader(), Some(0)).await.map(drop);
             assert_eq!(second.map_err(|refusal| refusal.code), Err(Code::Conflict));
             go.send(()).unwrap();
-            drop(desk.place.acquire().await.expect("free again"));
+            drop(backups.place.acquire().await.expect("free again"));
         });
     }
 }

@@ -74,7 +74,7 @@ impl Pulls {
         let (answer, answered) = oneshot::channel();
         self.waiting().insert(id.clone(), Waiting { node, answer });
         // Whoever asked may go away in the middle.
-        let _seat = Seat { desk: self, id: &id };
+        let _forgets = Forgets { pulls: self, id: &id };
         let request = v1::LogRequest {
             request_id: id.clone(),
             lease: Some(pull.lease.into()),
@@ -126,15 +126,15 @@ fn checked(pull: Pull, chunk: v1::LogChunk) -> Result<Pulled, NotPulled> {
     Ok(Pulled { offset: chunk.offset, data: chunk.data, open: chunk.open, run: chunk.run })
 }
 
-/// A place at the desk, given back however the wait ends.
-struct Seat<'a> {
-    desk: &'a Pulls,
+/// Forgets a request, however the wait for its answer ends.
+struct Forgets<'a> {
+    pulls: &'a Pulls,
     id: &'a str,
 }
 
-impl Drop for Seat<'_> {
+impl Drop for Forgets<'_> {
     fn drop(&mut self) {
-        self.desk.waiting().remove(self.id);
+        self.pulls.waiting().remove(self.id);
     }
 }
 
@@ -151,10 +151,10 @@ mod tests {
     const PULL: Pull = Pull { lease: LEASE, offset: 5, seen: 5, limit: 3, wait: Duration::ZERO, tail_lines: 0 };
 
     async fn answered(chunk: v1::LogChunk) -> Result<Vec<u8>, NotPulled> {
-        let desk = Pulls::default();
+        let pulls = Pulls::default();
         let ask =
-            |request: v1::LogRequest| desk.deliver(NODE, v1::LogChunk { request_id: request.request_id, ..chunk });
-        desk.pull(NODE, PULL, ask).await.map(|pulled| pulled.data)
+            |request: v1::LogRequest| pulls.deliver(NODE, v1::LogChunk { request_id: request.request_id, ..chunk });
+        pulls.pull(NODE, PULL, ask).await.map(|pulled| pulled.data)
     }
 
     fn chunk(offset: u64, data: &[u8]) -> v1::LogChunk {
@@ -172,22 +172,22 @@ mod tests {
 
     #[tokio::test]
     async fn an_absent_worker_is_away_and_a_stranger_is_not_heard() {
-        let desk = Pulls::default();
-        assert_eq!(desk.pull(NODE, PULL, |_| false).await, Err(NotPulled::Away));
-        assert!(!desk.deliver(NODE, v1::LogChunk { request_id: "log-0".to_owned(), ..chunk(0, b"x") }));
+        let pulls = Pulls::default();
+        assert_eq!(pulls.pull(NODE, PULL, |_| false).await, Err(NotPulled::Away));
+        assert!(!pulls.deliver(NODE, v1::LogChunk { request_id: "log-0".to_owned(), ..chunk(0, b"x") }));
         let other = |request: v1::LogRequest| {
             let chunk = v1::LogChunk { request_id: request.request_id, ..chunk(5, b"abc") };
-            assert!(!desk.deliver(NodeOrd(2), chunk.clone()), "another node answers");
-            desk.deliver(NODE, chunk)
+            assert!(!pulls.deliver(NodeOrd(2), chunk.clone()), "another node answers");
+            pulls.deliver(NODE, chunk)
         };
-        assert!(desk.pull(NODE, PULL, other).await.is_ok(), "it is answered by the node that was asked");
-        assert!(desk.waiting().is_empty());
+        assert!(pulls.pull(NODE, PULL, other).await.is_ok(), "it is answered by the node that was asked");
+        assert!(pulls.waiting().is_empty());
         let left = |request: v1::LogRequest| {
-            desk.gone(NodeOrd(2));
-            assert_eq!(desk.waiting().len(), 1, "{}", request.request_id);
-            desk.gone(NODE);
+            pulls.gone(NodeOrd(2));
+            assert_eq!(pulls.waiting().len(), 1, "{}", request.request_id);
+            pulls.gone(NODE);
             true
         };
-        assert_eq!(desk.pull(NODE, PULL, left).await, Err(NotPulled::Away), "at once, not after its silence");
+        assert_eq!(pulls.pull(NODE, PULL, left).await, Err(NotPulled::Away), "at once, not after its silence");
     }
 }

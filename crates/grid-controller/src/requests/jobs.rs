@@ -38,10 +38,11 @@ impl Jobs for Controller {
         let Reply::Submitted { job, repeated } = reply else {
             return Err(Refusal::new(Code::Internal, "unexpected reply to a submit"));
         };
-        let fresh = grid_store::fresh_job(&self.shared.state(), namespace.as_str(), job);
+        let job = JobRef { namespace: namespace.clone(), id: job };
+        let fresh = grid_store::fresh_job(&self.shared.state(), &job);
         let job = match fresh {
             Some(doc) => doc,
-            None => self.job_doc(permit, &JobRef { namespace: namespace.clone(), id: job }, None).await?,
+            None => self.job_doc(permit, &job, None).await?,
         };
         Ok(Submitted { job, repeated })
     }
@@ -88,8 +89,7 @@ impl Jobs for Controller {
         let permit = caller.permit(Right::Operate, Scope::Namespace(&job.namespace))?;
         let asked = job.clone();
         let generation = self.shared.state().meta.leadership.epoch.generation;
-        let read =
-            move |reader: &Reader| reader.resumable(asked.namespace.as_str(), asked.id, wanted.failed_only, generation);
+        let read = move |reader: &Reader| reader.resumable(&asked, wanted.failed_only, generation);
         let found = self.read(permit, read).await?.ok_or_else(|| no_job(job.id))?;
         let (command, note) = resume::command(found, wanted, generation)?;
         let moved = self.moved(permit, job, Command::ResumeJob(command)).await?;
@@ -125,7 +125,7 @@ impl Jobs for Controller {
     async fn runs(&self, caller: &Caller, job: &JobRef, query: RunQuery) -> Result<ListDoc<RunDoc>, Refusal> {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         let asked = job.clone();
-        let read = move |reader: &Reader| reader.runs(asked.namespace.as_str(), asked.id, query.before, query.limit);
+        let read = move |reader: &Reader| reader.runs(&asked, query.before, query.limit);
         self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
     }
 
@@ -136,7 +136,7 @@ impl Jobs for Controller {
             filter.among = Some(self.waiting_jobs().await);
         }
         let namespace = namespace.clone();
-        let mut page = self.read(permit, move |reader| reader.jobs(namespace.as_str(), limit, &filter)).await?;
+        let mut page = self.read(permit, move |reader| reader.jobs(&namespace, limit, &filter)).await?;
         self.mark_waiting(&mut page.items);
         // One may have been decided since.
         page.items.retain(|doc| !waiting || doc.waiting_for.is_some());
@@ -148,7 +148,7 @@ impl Controller {
     async fn job_doc(&self, permit: Permit, job: &JobRef, run: Option<u32>) -> Result<JobDoc, Refusal> {
         self.check_run(permit, job, run).await?;
         let asked = job.clone();
-        let found = self.read(permit, move |reader| reader.job_in(asked.namespace.as_str(), asked.id, run)).await?;
+        let found = self.read(permit, move |reader| reader.job_in(&asked, run)).await?;
         let mut doc = found.ok_or_else(|| no_job(job.id))?;
         self.mark_waiting(std::slice::from_mut(&mut doc));
         Ok(doc)
@@ -158,7 +158,7 @@ impl Controller {
     pub(super) async fn check_run(&self, permit: Permit, job: &JobRef, run: Option<u32>) -> Result<bool, Refusal> {
         let Some(run) = run else { return Ok(true) };
         let asked = job.clone();
-        let newest = self.read(permit, move |reader| reader.newest_run(asked.namespace.as_str(), asked.id)).await?;
+        let newest = self.read(permit, move |reader| reader.newest_run(&asked)).await?;
         let newest = newest.ok_or_else(|| no_job(job.id))?;
         if (1..=newest).contains(&run) {
             return Ok(run == newest);

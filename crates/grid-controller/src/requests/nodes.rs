@@ -1,13 +1,13 @@
 //! Reading, draining and removing nodes.
 
 use grid_core::{Command, OrderDrain, RemoveNode};
+use grid_fabric::CloseReason;
 use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
 use grid_types::node::NodeStatus;
 use grid_types::{NodeId, NodeOrd, SessionId};
 
 use crate::control::{Caller, NodeQuery, Nodes, Permit, Refusal, Removal, Right, Scope, no_node, refused};
 use crate::controller::Controller;
-use crate::leader::CloseReason;
 
 impl Nodes for Controller {
     async fn nodes(&self, caller: &Caller, query: NodeQuery) -> Result<ListDoc<NodeDoc>, Refusal> {

@@ -20,9 +20,7 @@ impl Outputs for Controller {
         let ResultQuery { limit, after, step, status, node, run } = query;
         self.check_run(permit, job, run).await?;
         let (asked, filter) = (job.clone(), ResultFilter { step, status, node, run });
-        let read = move |reader: &grid_store::Reader| {
-            reader.results_in(asked.namespace.as_str(), asked.id, limit, after, filter)
-        };
+        let read = move |reader: &grid_store::Reader| reader.results(&asked, limit, after, filter);
         self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
     }
 
@@ -55,7 +53,7 @@ impl Outputs for Controller {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         self.check_run(permit, job, run).await?;
         let asked = job.clone();
-        let read = move |reader: &grid_store::Reader| reader.outputs_in(asked.namespace.as_str(), asked.id, step, run);
+        let read = move |reader: &grid_store::Reader| reader.outputs_in(&asked, step, run);
         self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
     }
 }

@@ -26,9 +26,9 @@ pub fn command(found: Resumable, wanted: Rerun, generation: u32) -> Result<(Resu
     if found.live {
         return conflict(format!("{job} waits for nodes to confirm that nothing of it runs; {verb} it then"));
     }
-    let elsewhere = found.missing(false);
+    let elsewhere = found.missing_elsewhere();
     // One that found no nodes when it started looks for them again when it is resumed.
-    if found.missing(true) == 0 && (wanted.failed_only || !found.expected.is_empty()) {
+    if found.missing() == 0 && (wanted.failed_only || !found.expected.is_empty()) {
         return conflict(match (wanted.failed_only, elsewhere) {
             (false, _) => format!("{job} has nothing left to do"),
             (true, 0) => format!("nothing of {job} has failed; there is nothing to retry"),

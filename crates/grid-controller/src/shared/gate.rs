@@ -1,17 +1,17 @@
-//! E8: whether offers go out. Under `grid node` a leader gives nothing out while a worker lives on its own machine.
+//! E8: whether offers go out. Under `grid node` a leader dispatches nothing while a worker runs on its own machine.
 //!
 //! ```text
-//!   held <--hold------------------------- open
+//!   paused <--pause------------------------- open
 //!     \--the local worker is gone: LeaveNode through the log--^
 //! ```
 //!
-//! A held leader is LEADER in everything else: it takes submits, registers workers and commits results, of its own worker
-//! too, which has to report what it finished. What `apply` decides meanwhile is in the state and is offered when the gate
-//! opens: every worker is asked what it holds (W5).
-//! Not here: who ends the worker and knows that it is gone (the supervisor, in `grid`); what a leader does that stays held because
+//! A paused leader is LEADER in everything else: it accepts submits, registers workers and commits results, also those of its own
+//! worker, which has to report what it finished. What `apply` decides meanwhile is in the state and is offered when the gate
+//! opens: every worker is asked which leases it has (W5).
+//! Not here: who ends the worker and knows that it is gone (the supervisor, in `grid`); what a leader does that stays paused because
 //! the worker's folder is refused (`refused_folder`).
-//! The controller leaves in the worker's place, because a worker that is told to end just when its leader has died knows
-//! nobody to say it to, and jobs would wait for it until it counts as dead.
+//! The controller leaves in the worker's place, because a worker that is asked to end just when its leader has died knows
+//! no leader to report to, and jobs would wait for it until it counts as dead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,8 +28,8 @@ pub struct LocalWorker {
 
 #[derive(Debug, Clone)]
 pub enum Wish {
-    /// With the reason, if it is not that a worker may live on this machine.
-    Held(Option<String>),
+    /// With the reason, if it is another than that a worker may run on this machine.
+    Paused(Option<String>),
     Open(Option<LocalWorker>),
 }
 
@@ -39,9 +39,14 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn new(is_held: bool) -> Self {
-        let wish = if is_held { Wish::Held(None) } else { Wish::Open(None) };
-        Self { is_open: AtomicBool::new(!is_held), wish: watch::Sender::new(wish) }
+    /// Offers go out at once.
+    pub fn opened() -> Self {
+        Self { is_open: AtomicBool::new(true), wish: watch::Sender::new(Wish::Open(None)) }
+    }
+
+    /// A worker may run on this machine.
+    pub fn paused() -> Self {
+        Self { is_open: AtomicBool::new(false), wish: watch::Sender::new(Wish::Paused(None)) }
     }
 
     pub fn is_open(&self) -> bool {
@@ -49,9 +54,9 @@ impl Gate {
     }
 
     /// Nothing goes out any more when this returns.
-    pub fn hold(&self, problem: Option<String>) {
+    pub fn pause(&self, problem: Option<String>) {
         self.wish.send_modify(|wish| {
-            *wish = Wish::Held(problem);
+            *wish = Wish::Paused(problem);
             self.is_open.store(false, Ordering::Release);
         });
     }
@@ -61,10 +66,10 @@ impl Gate {
         self.wish.subscribe()
     }
 
-    /// Why it is not known whether a worker lives on this machine.
+    /// Why it is not known whether a worker runs on this machine.
     pub fn problem(&self) -> Option<String> {
         match &*self.wish.borrow() {
-            Wish::Held(problem) => problem.clone(),
+            Wish::Paused(problem) => problem.clone(),
             Wish::Open(_) => None,
         }
     }
@@ -74,10 +79,10 @@ impl Gate {
         self.wish.send_replace(Wish::Open(Some(gone)));
     }
 
-    /// Whether this opened it: it may have been held again meanwhile, or be open.
+    /// Whether this opened it: it may have been paused again meanwhile, or be open.
     pub fn open(&self) -> bool {
         let mut opened = false;
-        // Under the lock of the wish, so that no `hold` is undone.
+        // Under the lock of the wish, so that no `pause` is undone.
         self.wish.send_if_modified(|wish| {
             opened = matches!(wish, Wish::Open(_)) && !self.is_open.swap(true, Ordering::AcqRel);
             false
@@ -95,22 +100,22 @@ mod tests {
     }
 
     #[test]
-    fn e8_a_gate_that_is_held_again_before_it_opened_stays_shut() {
-        let gate = Gate::new(true);
+    fn e8_a_gate_that_is_paused_again_before_it_opened_stays_shut() {
+        let gate = Gate::paused();
         assert!(!gate.open() && !gate.is_open(), "nobody released it");
         gate.release(gone());
         assert!(!gate.is_open(), "the log does not know yet");
-        gate.hold(None);
+        gate.pause(None);
         assert!(!gate.open() && !gate.is_open());
         gate.release(gone());
         assert!(gate.open() && gate.is_open());
         assert!(!gate.open(), "opened once");
-        gate.hold(Some("refused".to_owned()));
+        gate.pause(Some("refused".to_owned()));
         assert_eq!((gate.is_open(), gate.problem().as_deref()), (false, Some("refused")));
     }
 
     #[test]
-    fn a_controller_without_a_supervisor_gives_out_at_once() {
-        assert!(Gate::new(false).is_open());
+    fn a_controller_without_a_supervisor_dispatches_at_once() {
+        assert!(Gate::opened().is_open());
     }
 }

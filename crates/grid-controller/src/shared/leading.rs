@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use grid_fabric::{Credential, Outbox, closing};
+use grid_fabric::{CloseReason, Credential, Outbox};
 use grid_proto::refusals::{Kind, Port, refuse_many};
 use grid_proto::v1;
 use grid_types::{NodeOrd, SessionId};
 use prost::Message;
 
 use super::Shared;
-use super::locks::{Held, Rank};
+use super::locks::{Locked, Rank};
 use super::polls::Polls;
-use crate::leader::{Backlog, CloseReason, Leader, Mandate, NotProven, Now, Out, Proposal, When};
+use crate::leader::{Backlog, Leader, Mandate, NotProven, Now, Out, Proposal, When};
 use crate::reply::{NoReply, Replied};
 
 /// Offers of one message, about: a message stays far below what a worker accepts.
@@ -110,7 +110,7 @@ impl Shared {
             let outs = leader.on_opened(now, *session, &secret.value).map_err(|NotProven| NotOpened::NotProven)?;
             let replaced = inner.streams.get(session).map(|earlier| earlier.peer).filter(|_| !outs.is_empty());
             self.perform(inner, outs);
-            inner.close(*session, closing::REPLACED);
+            inner.close(*session, CloseReason::Replaced);
             inner.streams.insert(*session, stream);
             Ok(replaced)
         })
@@ -166,7 +166,7 @@ impl Shared {
     /// The term begins.
     pub fn begin_leading(&self, begin: impl FnOnce(&Now<'_>) -> Leader) {
         self.with(|inner, now| {
-            inner.close_all(closing::NOT_LEADER);
+            inner.close_all(CloseReason::NotLeader);
             inner.leader = Some(begin(now));
         });
     }
@@ -176,17 +176,17 @@ impl Shared {
         {
             let mut inner = self.leading();
             inner.leader = None;
-            inner.close_all(closing::NOT_LEADER);
+            inner.close_all(CloseReason::NotLeader);
         }
         self.leading.polls.forget_all();
     }
 
-    pub fn close_streams(&self, reason: &str) {
+    pub fn close_streams(&self, reason: CloseReason) {
         self.leading().close_all(reason);
     }
 
-    pub fn leading(&self) -> Held<MutexGuard<'_, Inner>> {
-        Held::lock(Rank::Leader, || self.leading.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn leading(&self) -> Locked<MutexGuard<'_, Inner>> {
+        Locked::lock(Rank::Leader, || self.leading.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn with<T>(&self, then: impl FnOnce(&mut Inner, &Now<'_>) -> T) -> T {
@@ -213,7 +213,7 @@ impl Shared {
                         to_do.with_next.push(stream.outbox.clone());
                     }
                 }
-                Out::Close { session, reason } => inner.close(session, word(reason)),
+                Out::Close { session, reason } => inner.close(session, reason),
                 Out::Propose(proposal) => to_do.proposals.push(proposal),
                 Out::Wake { agent } => self.leading.polls.ring(agent),
                 Out::Invented { node, leases } => {
@@ -257,25 +257,16 @@ impl Inner {
         }
     }
 
-    fn close(&mut self, session: SessionId, reason: &str) {
+    fn close(&mut self, session: SessionId, reason: CloseReason) {
         if let Some(stream) = self.streams.remove(&session) {
-            stream.outbox.close(v1::Closing { reason: reason.to_owned(), leader_url: String::new() });
+            stream.outbox.close(reason.message(String::new()));
         }
     }
 
-    fn close_all(&mut self, reason: &str) {
+    fn close_all(&mut self, reason: CloseReason) {
         for session in self.streams.keys().copied().collect::<Vec<_>>() {
             self.close(session, reason);
         }
-    }
-}
-
-fn word(reason: CloseReason) -> &'static str {
-    match reason {
-        CloseReason::NotLeader => closing::NOT_LEADER,
-        CloseReason::StaleSession => closing::STALE_SESSION,
-        CloseReason::Replaced => closing::REPLACED,
-        CloseReason::Removed => closing::REMOVED,
     }
 }
 

@@ -19,7 +19,7 @@ thread_local! {
 }
 
 /// A guard that knows its place in the order.
-pub struct Held<G> {
+pub struct Locked<G> {
     guard: G,
     _mark: Mark,
 }
@@ -49,14 +49,14 @@ impl Drop for Mark {
     }
 }
 
-impl<G> Held<G> {
+impl<G> Locked<G> {
     pub fn lock(rank: Rank, lock: impl FnOnce() -> G) -> Self {
         let _mark = Mark::new(rank);
         Self { guard: lock(), _mark }
     }
 }
 
-impl<G: Deref> Deref for Held<G> {
+impl<G: Deref> Deref for Locked<G> {
     type Target = G::Target;
 
     fn deref(&self) -> &G::Target {
@@ -64,7 +64,7 @@ impl<G: Deref> Deref for Held<G> {
     }
 }
 
-impl<G: DerefMut> DerefMut for Held<G> {
+impl<G: DerefMut> DerefMut for Locked<G> {
     fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.guard
     }
@@ -74,14 +74,14 @@ impl<G: DerefMut> DerefMut for Held<G> {
 mod tests {
     use std::sync::{Mutex, RwLock};
 
-    use super::{Held, Rank};
+    use super::{Locked, Rank};
 
     #[test]
     fn in_order_and_again_after_the_end_is_fine() {
         let (state, leader) = (RwLock::new(1), Mutex::new(2));
         for _ in 0..2 {
-            let state = Held::lock(Rank::State, || state.read().unwrap());
-            let mut leader = Held::lock(Rank::Leader, || leader.lock().unwrap());
+            let state = Locked::lock(Rank::State, || state.read().unwrap());
+            let mut leader = Locked::lock(Rank::Leader, || leader.lock().unwrap());
             *leader += *state;
             drop(state);
         }
@@ -92,15 +92,15 @@ mod tests {
     #[should_panic(expected = "State is locked after")]
     fn a_second_look_at_the_state_is_told() {
         let state = RwLock::new(1);
-        let _first = Held::lock(Rank::State, || state.read().unwrap());
-        let _second = Held::lock(Rank::State, || state.read().unwrap());
+        let _first = Locked::lock(Rank::State, || state.read().unwrap());
+        let _second = Locked::lock(Rank::State, || state.read().unwrap());
     }
 
     #[test]
     #[should_panic(expected = "State is locked after")]
     fn the_state_behind_the_leader_is_told() {
         let (state, leader) = (RwLock::new(1), Mutex::new(2));
-        let _leader = Held::lock(Rank::Leader, || leader.lock().unwrap());
-        let _state = Held::lock(Rank::State, || state.read().unwrap());
+        let _leader = Locked::lock(Rank::Leader, || leader.lock().unwrap());
+        let _state = Locked::lock(Rank::State, || state.read().unwrap());
     }
 }

@@ -13,7 +13,6 @@
 //! Not here: which leases are due (`grid-controller::agents`).
 
 use grid_types::decl::EffectClass;
-use grid_types::node::NodeStatus;
 use grid_types::{LeaseKey, NodeOrd, SessionId};
 use minicbor::{Decode, Encode};
 
@@ -45,7 +44,7 @@ impl HandOut {
         if node.session != self.session {
             return Err(Rejection::StaleSession { current: node.session });
         }
-        if !node.agent || matches!(node.status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed) {
+        if !node.agent || node.status.is_gone() {
             return Err(Rejection::StatusMoved { status: node.status });
         }
         let epoch = turn.state.meta.leadership.epoch;

@@ -34,7 +34,7 @@ impl MarkNode {
             return Err(Rejection::StaleSession { current: node.session });
         }
         // A worker that is Dead, or left, comes back only by registering.
-        let gone = matches!(node.status, NodeStatus::Dead | NodeStatus::Left | NodeStatus::Removed);
+        let gone = node.status.is_gone();
         if node.status != self.from || gone {
             return Err(Rejection::StatusMoved { status: node.status });
         }

@@ -19,10 +19,11 @@ use tonic::{Request, Response, Status, Streaming};
 use super::lean::{HEARTBEAT_PATH, LeanCodec};
 use super::session::SessionStream;
 use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
+use crate::MAX_MESSAGE_BYTES;
+use crate::closing::CloseReason;
 use crate::credential::Credential;
 use crate::hub::Hub;
 use crate::outbox::Outbox;
-use crate::{MAX_MESSAGE_BYTES, closing};
 
 /// A stream that does not begin costs memory for nothing.
 const FIRST_MESSAGE_LIMIT: Duration = Duration::from_secs(10);
@@ -54,13 +55,13 @@ pub async fn serve<H: Hub>(
     hub: Arc<H>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    let desk = Arc::new(Desk { hub, sessions: Mutex::default() });
-    let with = |most| FabricServer::from_arc(Arc::clone(&desk)).max_decoding_message_size(most);
-    let service = LeanService { logs: with(MAX_CHUNK_BYTES), small: with(MAX_SMALL_BYTES), desk: Arc::clone(&desk) };
+    let calls = Arc::new(Calls { hub, sessions: Mutex::default() });
+    let with = |most| FabricServer::from_arc(Arc::clone(&calls)).max_decoding_message_size(most);
+    let service = LeanService { logs: with(MAX_CHUNK_BYTES), small: with(MAX_SMALL_BYTES), calls: Arc::clone(&calls) };
     let (began, mut shutting_down) = tokio::sync::watch::channel(false);
     let signal = async {
         shutdown.await;
-        desk.close_all();
+        calls.close_all();
         began.send_replace(true);
     };
     let places = Places::new(Port::Grpc, Kind::TooManyConnections, most);
@@ -84,8 +85,8 @@ pub async fn serve<H: Hub>(
     }
 }
 
-/// What every connection shares.
-struct Desk<H: Hub> {
+/// Answers the calls of every connection.
+struct Calls<H: Hub> {
     hub: Arc<H>,
     sessions: Mutex<Sessions>,
 }
@@ -97,11 +98,11 @@ struct Sessions {
     shutdown: bool,
 }
 
-impl<H: Hub> Desk<H> {
+impl<H: Hub> Calls<H> {
     fn enlist(&self, outbox: &Outbox) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if sessions.shutdown {
-            outbox.close(shutdown_closing());
+            outbox.close(CloseReason::Shutdown.message(String::new()));
             return;
         }
         if sessions.open.len() >= sessions.sweep_at {
@@ -115,7 +116,7 @@ impl<H: Hub> Desk<H> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.shutdown = true;
         for outbox in sessions.open.drain(..) {
-            outbox.close(shutdown_closing());
+            outbox.close(CloseReason::Shutdown.message(String::new()));
         }
     }
 
@@ -156,12 +157,8 @@ fn caller<T>(request: &Request<T>) -> Option<Caller> {
     request.extensions().get::<Caller>().cloned()
 }
 
-fn shutdown_closing() -> v1::Closing {
-    v1::Closing { reason: closing::SHUTDOWN.to_owned(), leader_url: String::new() }
-}
-
 #[tonic::async_trait]
-impl<H: Hub> Fabric for Desk<H> {
+impl<H: Hub> Fabric for Calls<H> {
     type HeartbeatStream = SessionStream<H>;
 
     async fn register_node(
@@ -216,15 +213,15 @@ impl<H: Hub> Fabric for Desk<H> {
 
 /// The generated service, with a limit for each call's messages; calls with lists get the lean codec, which counts their elements.
 struct LeanService<H: Hub> {
-    logs: FabricServer<Desk<H>>,
-    small: FabricServer<Desk<H>>,
-    desk: Arc<Desk<H>>,
+    logs: FabricServer<Calls<H>>,
+    small: FabricServer<Calls<H>>,
+    calls: Arc<Calls<H>>,
 }
 
 impl<H: Hub> Clone for LeanService<H> {
     fn clone(&self) -> Self {
-        let Self { logs, small, desk } = self;
-        Self { logs: logs.clone(), small: small.clone(), desk: Arc::clone(desk) }
+        let Self { logs, small, calls } = self;
+        Self { logs: logs.clone(), small: small.clone(), calls: Arc::clone(calls) }
     }
 }
 
@@ -240,14 +237,14 @@ impl<H: Hub> Service<http::Request<tonic::body::Body>> for LeanService<H> {
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
         match request.uri().path() {
             HEARTBEAT_PATH => {
-                let heartbeat = Heartbeat(Arc::clone(&self.desk));
+                let heartbeat = Heartbeat(Arc::clone(&self.calls));
                 Box::pin(async move {
                     let mut grpc = Grpc::new(LeanCodec::new()).max_decoding_message_size(MAX_MESSAGE_BYTES);
                     Ok(grpc.streaming(heartbeat, request).await)
                 })
             }
             REGISTER_PATH => {
-                let register = Register(Arc::clone(&self.desk));
+                let register = Register(Arc::clone(&self.calls));
                 Box::pin(async move {
                     let mut grpc = Grpc::new(LeanCodec::new()).max_decoding_message_size(MAX_REGISTRATION_BYTES);
                     Ok(grpc.unary(register, request).await)
@@ -259,19 +256,19 @@ impl<H: Hub> Service<http::Request<tonic::body::Body>> for LeanService<H> {
     }
 }
 
-struct Register<H: Hub>(Arc<Desk<H>>);
+struct Register<H: Hub>(Arc<Calls<H>>);
 
 impl<H: Hub> UnaryService<v1::RegisterNodeRequest> for Register<H> {
     type Response = v1::RegisterNodeReply;
     type Future = BoxFuture<Response<v1::RegisterNodeReply>, Status>;
 
     fn call(&mut self, request: Request<v1::RegisterNodeRequest>) -> Self::Future {
-        let desk = Arc::clone(&self.0);
-        Box::pin(async move { desk.register_node(request).await })
+        let calls = Arc::clone(&self.0);
+        Box::pin(async move { calls.register_node(request).await })
     }
 }
 
-struct Heartbeat<H: Hub>(Arc<Desk<H>>);
+struct Heartbeat<H: Hub>(Arc<Calls<H>>);
 
 impl<H: Hub> StreamingService<v1::FromWorker> for Heartbeat<H> {
     type Response = v1::ToWorker;
@@ -279,7 +276,7 @@ impl<H: Hub> StreamingService<v1::FromWorker> for Heartbeat<H> {
     type Future = BoxFuture<Response<SessionStream<H>>, Status>;
 
     fn call(&mut self, request: Request<Streaming<v1::FromWorker>>) -> Self::Future {
-        let desk = Arc::clone(&self.0);
-        Box::pin(async move { desk.open(request).await })
+        let calls = Arc::clone(&self.0);
+        Box::pin(async move { calls.open(request).await })
     }
 }

@@ -20,7 +20,7 @@ use grid_types::SessionId;
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
-use crate::closing;
+use crate::closing::CloseReason;
 use crate::credential::Credential;
 use crate::hub::Hub;
 use crate::outbox::Outbox;
@@ -87,8 +87,7 @@ impl<H: Hub> SessionStream<H> {
     fn hand_over(&mut self, message: v1::FromWorker) {
         let Some(opened) = &self.opened else { return };
         if message.session != self.session.0 {
-            let reason = closing::STALE_SESSION.to_owned();
-            self.outbox.close(v1::Closing { reason, leader_url: String::new() });
+            self.outbox.close(CloseReason::StaleSession.message(String::new()));
             return;
         }
         let (hub, session) = (Arc::clone(&opened.hub), self.session);

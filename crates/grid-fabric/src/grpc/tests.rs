@@ -9,7 +9,7 @@ use grid_types::{Code, NodeOrd, SessionId};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{GrpcDialer, GrpcLink, ServeError, serve};
-use crate::{Credential, Dialer, Downlink, FabricRefusal, Hub, Link, LinkError, Outbox, Overflow, closing};
+use crate::{CloseReason, Credential, Dialer, Downlink, FabricRefusal, Hub, Link, LinkError, Outbox, Overflow};
 
 const SECRET: [u8; 16] = [7; 16];
 const LIMIT: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ impl Hub for FakeHub {
         assert!(peer.is_some_and(|peer| peer.ip().is_loopback()));
         let session = credential.session;
         if session.0 == 0 {
-            return Err(v1::Closing { reason: closing::NOT_LEADER.to_owned(), leader_url: "http://b".to_owned() });
+            return Err(CloseReason::NotLeader.message("http://b".to_owned()));
         }
         self.seen.send(Seen::Opened(session.0)).unwrap();
         self.outboxes.lock().unwrap().push(outbox);
@@ -193,7 +193,7 @@ async fn a_message_of_another_session_ends_the_stream() {
     let mut rig = Rig::start(100).await;
     let (uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
     uplink.reserve().await.unwrap().send(beat(6, 9));
-    assert_eq!(hear_closing(&mut downlink).await.reason, closing::STALE_SESSION);
+    assert_eq!(CloseReason::of(&hear_closing(&mut downlink).await), Some(CloseReason::StaleSession));
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
     assert_eq!(rig.next_seen().await, Seen::Closed(7));
@@ -220,7 +220,7 @@ async fn shutdown_ends_every_session_and_the_server() {
     let mut rig = Rig::start(100).await;
     let (_uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
     rig.stop.take().unwrap().send(()).unwrap();
-    assert_eq!(hear_closing(&mut downlink).await.reason, closing::SHUTDOWN);
+    assert_eq!(CloseReason::of(&hear_closing(&mut downlink).await), Some(CloseReason::Shutdown));
     tokio::time::timeout(LIMIT, rig.server).await.expect("the server does not end").unwrap().unwrap();
 }
 

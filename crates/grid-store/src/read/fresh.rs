@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use grid_core::{Job, State, Tally};
 use grid_types::api::{JobDoc, ResultDoc};
-use grid_types::{JobId, Name, NodeOrd, Outcome};
+use grid_types::{JobRef, Name, NodeOrd, Outcome};
 
 use super::job::JobRow;
 use super::view::{bare, of_cell};
@@ -16,8 +16,9 @@ use crate::runs;
 
 /// `None`: it is not there, or its rows are needed.
 #[must_use]
-pub fn fresh_job(state: &State, namespace: &str, id: JobId) -> Option<JobDoc> {
-    let job = state.jobs.get(&id).filter(|job| job.head.namespace.as_str() == namespace && nothing_ended(job))?;
+pub fn fresh_job(state: &State, wanted: &JobRef) -> Option<JobDoc> {
+    let job = state.jobs.get(&wanted.id);
+    let job = job.filter(|job| job.head.namespace == *wanted.namespace.name() && nothing_ended(job))?;
     // The owner of an older one is whoever led when it was written.
     if job.head.leader_epoch != state.meta.leadership.epoch {
         return None;

@@ -9,7 +9,7 @@ use grid_core::{JobHead, Scope, Tally};
 use grid_types::api::{Counts, JobDoc, ListDoc, ResultDoc, RunDoc, StepDoc, target_doc, tasks_doc};
 use grid_types::job::JobSpec;
 use grid_types::limits::SHOWN_RUNS;
-use grid_types::{JobId, JobStatus, Name, NodeOrd, Outcome, StepIndex};
+use grid_types::{JobId, JobRef, JobStatus, Name, Namespace, NodeOrd, Outcome, StepIndex};
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::budget::Budget;
@@ -41,15 +41,15 @@ const COLUMNS: &str = "SELECT j.head, s.spec, e.nodes, j.live, j.owner, e.scope 
 
 impl JobRow {
     /// As its newest run has it.
-    pub fn find(conn: &Connection, namespace: &str, id: JobId) -> Result<Option<Self>, Fault> {
+    pub fn find(conn: &Connection, job: &JobRef) -> Result<Option<Self>, Fault> {
         let mut find = conn.prepare_cached(&format!("{COLUMNS} WHERE j.id = ?1 AND j.namespace = ?2"))?;
-        let mut rows = find.query(params![key(id), namespace])?;
+        let mut rows = find.query(params![key(job.id), job.namespace.as_str()])?;
         rows.next()?.map(Self::read).transpose()
     }
 
     /// As one of its runs had it (J8); none: the newest. `None` also if there is no such run.
-    pub fn of_run(conn: &Connection, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<Self>, Fault> {
-        let Some(newest) = Self::find(conn, namespace, id)? else { return Ok(None) };
+    pub fn of_run(conn: &Connection, job: &JobRef, run: Option<u32>) -> Result<Option<Self>, Fault> {
+        let Some(newest) = Self::find(conn, job)? else { return Ok(None) };
         match run {
             Some(run) if run != newest.head.run => newest.at_run(conn, run),
             _ => Ok(Some(newest)),
@@ -168,10 +168,10 @@ impl JobRow {
     }
 }
 
-pub(super) fn job(conn: &Connection, namespace: &str, id: JobId, run: Option<u32>) -> Result<Option<JobDoc>, Fault> {
-    let Some(newest) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+pub(super) fn job(conn: &Connection, job: &JobRef, run: Option<u32>) -> Result<Option<JobDoc>, Fault> {
+    let Some(newest) = JobRow::find(conn, job)? else { return Ok(None) };
     let shown = runs::list(conn, &newest.head, None, SHOWN_RUNS)?;
-    let Some(row) = JobRow::of_run(conn, namespace, id, run)? else { return Ok(None) };
+    let Some(row) = JobRow::of_run(conn, job, run)? else { return Ok(None) };
     let mut doc = row.stored_document(conn, usize::MAX)?;
     doc.runs = Some(shown);
     if row.shows_rows() {
@@ -195,7 +195,7 @@ pub struct JobFilter {
 
 pub(super) fn jobs(
     conn: &Connection,
-    namespace: &str,
+    namespace: &Namespace,
     limit: u32,
     filter: &JobFilter,
 ) -> Result<ListDoc<JobDoc>, Fault> {
@@ -205,6 +205,7 @@ pub(super) fn jobs(
     let mut found = Vec::new();
     let status = filter.status.map(JobStatus::word);
     let lines: Vec<String> = filter.labels.iter().map(|(key, value)| format!("\n{key}={value}\n")).collect();
+    let namespace = namespace.as_str();
     let mut values: Vec<&dyn ToSql> = vec![&namespace, &before, &most];
     let mut wanted = String::new();
     if let Some(status) = &status {
@@ -248,12 +249,11 @@ pub(super) fn jobs(
 /// Newest first, older than `before`; `next` is the `before` of the next page.
 pub(super) fn runs(
     conn: &Connection,
-    namespace: &str,
-    id: JobId,
+    job: &JobRef,
     before: Option<u32>,
     limit: u32,
 ) -> Result<Option<ListDoc<RunDoc>>, Fault> {
-    let Some(newest) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+    let Some(newest) = JobRow::find(conn, job)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     // One more than asked for tells whether there is a next page.
     let mut items = runs::list(conn, &newest.head, before, limit.saturating_add(1))?;

@@ -1,6 +1,6 @@
 //! Which outputs a job has: the newest of each node and step, in pages, and those that come after.
 
-use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
+use grid_types::{Attempt, JobEpoch, JobId, JobRef, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoredOutput;
@@ -46,13 +46,12 @@ impl LogFilter {
 /// By step and name, behind `after`; and where the next page begins. None: no such job.
 pub(super) fn page(
     conn: &Connection,
-    namespace: &str,
-    id: JobId,
+    job: &JobRef,
     filter: &LogFilter,
     after: Option<LogPlace>,
     most: usize,
 ) -> Result<Option<LogPage>, Fault> {
-    let Some(job) = JobRow::of_run(conn, namespace, id, filter.run)? else { return Ok(None) };
+    let Some(job) = JobRow::of_run(conn, job, filter.run)? else { return Ok(None) };
     let steps = u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX);
     let (mut step, mut name) = after.unwrap_or_default();
     if let Some(only) = filter.step {
@@ -108,13 +107,8 @@ pub(super) fn newest_result(conn: &Connection) -> Result<u64, Fault> {
     Ok(newest.unwrap_or(0).cast_unsigned())
 }
 
-pub(super) fn status(
-    conn: &Connection,
-    namespace: &str,
-    id: JobId,
-    run: Option<u32>,
-) -> Result<Option<JobStatus>, Fault> {
-    Ok(JobRow::of_run(conn, namespace, id, run)?.map(|job| job.head.status))
+pub(super) fn status(conn: &Connection, job: &JobRef, run: Option<u32>) -> Result<Option<JobStatus>, Fault> {
+    Ok(JobRow::of_run(conn, job, run)?.map(|job| job.head.status))
 }
 
 /// Attempts of a job that ended behind the result with this number, in order; and the newest number.

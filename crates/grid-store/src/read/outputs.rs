@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use grid_types::api::OutputGroupDoc;
-use grid_types::{JobId, NodeOrd, StepIndex};
+use grid_types::{JobRef, NodeOrd, StepIndex};
 use rusqlite::{Connection, params};
 
 use super::job::JobRow;
@@ -24,12 +24,11 @@ type Content = (Option<OutputHash>, u64);
 
 pub(super) fn groups(
     conn: &Connection,
-    namespace: &str,
-    id: JobId,
+    job: &JobRef,
     step: StepIndex,
     run: Option<u32>,
 ) -> Result<Option<Vec<OutputGroupDoc>>, Fault> {
-    let Some(job) = JobRow::of_run(conn, namespace, id, run)? else { return Ok(None) };
+    let Some(job) = JobRow::of_run(conn, job, run)? else { return Ok(None) };
     let mut groups: HashMap<Content, (Option<i64>, Vec<NodeOrd>)> = HashMap::new();
     let mut hashes: HashMap<i64, OutputHash> = HashMap::new();
     let mut hash_of = conn.prepare_cached("SELECT hash FROM outputs WHERE id = ?1")?;

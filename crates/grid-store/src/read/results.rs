@@ -4,7 +4,7 @@
 //! is looked up. A status that a step's counts do not have skips that step.
 
 use grid_types::api::{ListDoc, ResultRowDoc};
-use grid_types::{JobId, NodeId, NodeOrd, Outcome};
+use grid_types::{JobRef, NodeId, NodeOrd, Outcome};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::budget::Budget;
@@ -27,14 +27,13 @@ pub struct ResultFilter {
 
 pub(super) fn page(
     conn: &Connection,
-    namespace: &str,
-    id: JobId,
+    job: &JobRef,
     limit: u32,
     after: Option<(u32, String)>,
     filter: ResultFilter,
 ) -> Result<Option<ListDoc<ResultRowDoc>>, Fault> {
     let ResultFilter { step, status, node, run } = filter;
-    let Some(job) = JobRow::of_run(conn, namespace, id, run)? else { return Ok(None) };
+    let Some(job) = JobRow::of_run(conn, job, run)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (from, mut name) = after.unwrap_or_default();
     // One more than asked for tells whether there is a next page.

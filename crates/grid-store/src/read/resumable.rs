@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use grid_core::{Bits, JobHead};
 use grid_types::decl::EffectClass;
 use grid_types::job::JobSpec;
-use grid_types::{JobId, LeaderEpoch, NodeOrd, Outcome, StepIndex};
+use grid_types::{JobRef, LeaderEpoch, NodeOrd, Outcome, StepIndex};
 use rusqlite::{Connection, params};
 
 use super::job::JobRow;
@@ -34,26 +34,38 @@ pub struct Resumable {
 }
 
 impl Resumable {
-    /// How many of the nodes miss a part, of those that would run or of the others.
+    /// How many of the nodes that would run miss a part.
     #[must_use]
-    pub fn missing(&self, would_run: bool) -> usize {
+    pub fn missing(&self) -> usize {
+        self.nodes_that_miss(|position| self.would_run(position))
+    }
+
+    /// How many of the other nodes miss a part.
+    #[must_use]
+    pub fn missing_elsewhere(&self) -> usize {
+        self.nodes_that_miss(|position| !self.would_run(position))
+    }
+
+    fn would_run(&self, position: usize) -> bool {
+        self.only.as_ref().is_none_or(|only| only.has(position))
+    }
+
+    fn nodes_that_miss(&self, among: impl Fn(usize) -> bool) -> usize {
         let steps = (0u32..).map(StepIndex).zip(self.spec.steps()).map(|(step, _)| step);
         let wanted: Vec<_> = steps.filter(|step| !self.spec.is_cleanup(*step)).collect();
-        let runs = |position: usize| self.only.as_ref().is_none_or(|only| only.has(position));
         let misses =
             |position: usize| wanted.iter().any(|step| !self.done.get(step).is_some_and(|done| done.has(position)));
-        (0..self.expected.len()).filter(|at| runs(*at) == would_run && misses(*at)).count()
+        (0..self.expected.len()).filter(|at| among(*at) && misses(*at)).count()
     }
 }
 
 pub(super) fn of_job(
     conn: &Connection,
-    namespace: &str,
-    id: JobId,
+    job: &JobRef,
     failed_only: bool,
     generation: u32,
 ) -> Result<Option<Resumable>, Fault> {
-    let Some(job) = JobRow::find(conn, namespace, id)? else { return Ok(None) };
+    let Some(job) = JobRow::find(conn, job)? else { return Ok(None) };
     let cleanup: Vec<bool> =
         (0u32..).zip(job.spec.steps()).map(|(step, _)| job.spec.is_cleanup(StepIndex(step))).collect();
     // A clean-up is neither done nor failed for good: it is wanted again when the next run fails.

@@ -9,7 +9,7 @@ use grid_types::{JobId, Outcome};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::world::{World, leaf};
+use crate::world::{World, leaf, named};
 
 /// A world with an ended and a running job, and a folder to put things in.
 fn busy() -> (World, [JobId; 2], TempDir) {
@@ -33,7 +33,7 @@ fn assert_same(world: &World, jobs: [JobId; 2], unpacked: &Path) {
     assert_eq!(stored.membership.as_deref(), Some(&b"new members"[..]));
     assert_eq!(State::from_parts(stored.parts).unwrap(), world.state);
     for job in jobs {
-        assert_eq!(store.reader().job("default", job).unwrap(), Some(world.doc(job)));
+        assert_eq!(store.reader().job(&named("default", job)).unwrap(), Some(world.doc(job)));
     }
 }
 

@@ -7,7 +7,7 @@ use grid_store::{Store, StoreError};
 use grid_types::{JobId, JobStatus, Outcome};
 use tempfile::TempDir;
 
-use crate::world::{World, copy_files, leaf};
+use crate::world::{World, copy_files, leaf, named};
 
 /// A world with one ended job, one that runs, and a membership.
 fn busy() -> (World, JobId, JobId) {
@@ -37,7 +37,7 @@ fn i13_a_copy_is_the_store_in_one_file() {
     assert_eq!(stored.membership.as_deref(), Some(&b"members"[..]));
     assert_eq!(State::from_parts(stored.parts).unwrap().hash(), world.state.hash());
     for job in [ended, runs] {
-        assert_eq!(store.reader().job("default", job).unwrap(), Some(world.doc(job)));
+        assert_eq!(store.reader().job(&named("default", job)).unwrap(), Some(world.doc(job)));
     }
 }
 
@@ -45,7 +45,7 @@ fn i13_a_copy_is_the_store_in_one_file() {
 fn l5_a_copy_is_of_the_moment_when_it_was_taken_hold_of() {
     let (mut world, _, runs) = busy();
     let (then, hash) = (world.position(), world.state.hash());
-    let held = world.store.hold().unwrap();
+    let pinned = world.store.pin().unwrap();
     // The store goes on while the copy is still to be written.
     for lease in world.offered() {
         world.report(lease, Outcome::Success);
@@ -53,11 +53,11 @@ fn l5_a_copy_is_of_the_moment_when_it_was_taken_hold_of() {
     world.store();
     assert!(world.position() > then);
     let path = world.folder.path().join("copy");
-    held.write_copy(&path).unwrap();
+    pinned.write_copy(&path).unwrap();
     let (store, stored) = Store::open(&path).unwrap();
     assert_eq!(stored.applied, Some(then));
     assert_eq!(State::from_parts(stored.parts).unwrap().hash(), hash);
-    assert_ne!(store.reader().job("default", runs).unwrap(), Some(world.doc(runs)));
+    assert_ne!(store.reader().job(&named("default", runs)).unwrap(), Some(world.doc(runs)));
 }
 
 #[test]
@@ -66,10 +66,10 @@ fn l6_a_store_is_not_replaced_before_a_copy_of_it_is_done() {
     let folder = TempDir::new().unwrap();
     let (path, other) = (folder.path().join("copy"), folder.path().join("other"));
     world.store.write_copy(&path).unwrap();
-    let held = world.store.hold().unwrap();
+    let pinned = world.store.pin().unwrap();
     std::thread::scope(|scope| {
         let replaced = scope.spawn(|| world.store.replace_by(&path).map(|stored| stored.applied));
-        held.write_copy(&other).unwrap();
+        pinned.write_copy(&other).unwrap();
         assert!(replaced.join().unwrap().unwrap().is_some());
     });
     assert_eq!(world.doc(ended).status, JobStatus::Completed);
@@ -95,15 +95,15 @@ fn l6_an_installed_copy_replaces_everything_and_readers_follow() {
     let gone = world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
     let reader = world.reader();
-    assert!(reader.job("default", gone).unwrap().is_some());
+    assert!(reader.job(&named("default", gone)).unwrap().is_some());
     let stored = world.store.replace_by(&path).unwrap();
     assert_eq!(fs::read(&path).unwrap(), copy, "the copy stays as it is");
     assert_eq!((stored.applied, stored.membership.as_deref()), (Some(source.position()), Some(&b"members"[..])));
     world.state = State::from_parts(stored.parts).unwrap();
     assert_eq!(world.state, source.state);
-    assert_eq!(reader.job("default", ended).unwrap(), Some(source.doc(ended)));
+    assert_eq!(reader.job(&named("default", ended)).unwrap(), Some(source.doc(ended)));
     // 101 is the first job of both worlds.
-    assert_eq!(reader.job("default", gone).unwrap().unwrap().expected_names().len(), 3);
+    assert_eq!(reader.job(&named("default", gone)).unwrap().unwrap().expected_names().len(), 3);
 
     // It goes on where the copy was.
     (world.index, world.unstored) = (source.index, Vec::new());

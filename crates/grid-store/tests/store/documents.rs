@@ -1,10 +1,11 @@
 //! What the documents say of jobs, steps and nodes.
 
+use grid_store::ResultFilter;
 use grid_types::job::Strategy;
 use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, NodeId, NodeOrd, Outcome};
 
-use crate::world::{World, leaf, pipeline, retrying, task};
+use crate::world::{World, leaf, named, pipeline, retrying, task};
 
 #[test]
 fn a_job_document_has_what_the_contract_names() {
@@ -62,11 +63,11 @@ fn jobs_are_found_in_their_own_namespace_only() {
     let job = world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
     let reader = world.reader();
-    assert!(reader.job("team", job).unwrap().is_some());
-    assert_eq!(reader.job("default", job).unwrap(), None);
-    assert_eq!(reader.results("default", job, 10, None, None, None).unwrap(), None);
-    assert_eq!(reader.outputs("default", job, grid_types::StepIndex(0)).unwrap(), None);
-    assert_eq!(reader.jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items, []);
+    assert!(reader.job(&named("team", job)).unwrap().is_some());
+    assert_eq!(reader.job(&named("default", job)).unwrap(), None);
+    assert_eq!(reader.results(&named("default", job), 10, None, ResultFilter::default()).unwrap(), None);
+    assert_eq!(reader.outputs(&named("default", job), grid_types::StepIndex(0)).unwrap(), None);
+    assert_eq!(reader.jobs(&"default".parse().unwrap(), 10, &grid_store::JobFilter::default()).unwrap().items, []);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use grid_types::Outcome;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::world::{World, leaf};
+use crate::world::{World, leaf, named};
 
 #[test]
 fn a_store_closed_in_order_is_one_file_and_opens_again() {
@@ -18,7 +18,7 @@ fn a_store_closed_in_order_is_one_file_and_opens_again() {
     let job = world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
     let (path, position, reader) = (world.path(), world.position(), world.reader());
-    assert!(reader.job("default", job).unwrap().is_some());
+    assert!(reader.job(&named("default", job)).unwrap().is_some());
     let World { store, state, folder, .. } = world;
     drop(store);
     let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

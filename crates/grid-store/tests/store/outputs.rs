@@ -4,7 +4,7 @@ use grid_store::LogFilter;
 use grid_types::{Attempt, Outcome, StepIndex};
 use rusqlite::Connection;
 
-use crate::world::{World, leaf, retrying};
+use crate::world::{World, leaf, named, retrying};
 
 fn stored_outputs(world: &World) -> u32 {
     let conn = Connection::open(world.path()).unwrap();
@@ -36,7 +36,7 @@ fn outputs_of_a_step_are_grouped_largest_first() {
         world.report_with(lease, Outcome::Success, output);
     }
     world.store();
-    let groups = world.reader().outputs("default", job, StepIndex(0)).unwrap().unwrap();
+    let groups = world.reader().outputs(&named("default", job), StepIndex(0)).unwrap().unwrap();
     let shown: Vec<_> = groups.iter().map(|g| (g.output.as_str(), g.nodes.join(" "), g.count, g.total_bytes)).collect();
     let expected = [
         ("b", "node-1 node-3 node-5".to_owned(), 3, 1),
@@ -45,7 +45,7 @@ fn outputs_of_a_step_are_grouped_largest_first() {
         ("c", "node-7".to_owned(), 1, 1),
     ];
     assert_eq!(shown, expected);
-    assert_eq!(world.reader().outputs("default", job, StepIndex(1)).unwrap().unwrap(), []);
+    assert_eq!(world.reader().outputs(&named("default", job), StepIndex(1)).unwrap().unwrap(), []);
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn the_newest_attempts_output_counts() {
     world.store();
     let found = output(&world).unwrap();
     assert_eq!((found.tail.as_slice(), found.total_bytes, found.lease.attempt.0), (&b""[..], 0, 2));
-    let groups = world.reader().outputs("default", job, StepIndex(0)).unwrap().unwrap();
+    let groups = world.reader().outputs(&named("default", job), StepIndex(0)).unwrap().unwrap();
     assert_eq!((groups.len(), groups[0].output.as_str()), (1, ""));
     assert_eq!(world.output(job, "nobody"), None);
     let first_again = LogFilter { attempt: Some(Attempt(1)), ..LogFilter::default() };
-    let (rows, _) = world.reader().log_page("default", job, &first_again, None, 10).unwrap().unwrap();
+    let (rows, _) = world.reader().log_page(&named("default", job), &first_again, None, 10).unwrap().unwrap();
     assert_eq!(world.reader().stored_output(&rows[0].lease, rows[0].node).unwrap().unwrap().tail, b"first");
 }
 
@@ -81,7 +81,7 @@ fn outputs_of_a_job_are_paged_by_step_and_name_and_new_ones_come_after() {
     let all = |world: &World, most| {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let page = world.reader().log_page("default", job, &LogFilter::default(), after, most).unwrap();
+            let page = world.reader().log_page(&named("default", job), &LogFilter::default(), after, most).unwrap();
             let (rows, next) = page.unwrap();
             found.extend(rows.into_iter().map(|row| (row.lease.step.0, row.name)));
             after = next;
@@ -104,5 +104,5 @@ fn outputs_of_a_job_are_paged_by_step_and_name_and_new_ones_come_after() {
     let (new, reached) = world.reader().logs_since(job, newest, 5).unwrap();
     let (rest, end) = world.reader().logs_since(job, reached, 100).unwrap();
     assert_eq!((new.len(), rest.len(), world.reader().newest_result().unwrap()), (5, 7, end));
-    assert!(world.reader().log_page("elsewhere", job, &LogFilter::default(), None, 5).unwrap().is_none());
+    assert!(world.reader().log_page(&named("elsewhere", job), &LogFilter::default(), None, 5).unwrap().is_none());
 }

@@ -1,9 +1,10 @@
 //! Pages are complete, in order, and no longer than asked for.
 
+use grid_store::ResultFilter;
 use grid_types::job::Strategy;
 use grid_types::{JobId, JobStatus, NodeId, Outcome};
 
-use crate::world::{World, leaf};
+use crate::world::{World, leaf, named};
 
 #[test]
 fn results_are_paged_by_step_and_name_completely() {
@@ -34,7 +35,11 @@ fn results_are_paged_by_step_and_name_completely() {
     }
     assert_eq!(whole.iter().filter(|row| row.result.status == Outcome::Skipped).count(), 5, "the excluded ones");
     assert_eq!(world.all_rows(job, 10, Some(3), None), [], "a step it does not have");
-    let beyond = world.reader().results("default", job, 10, Some((2, "zzz".to_owned())), None, None).unwrap().unwrap();
+    let beyond = world
+        .reader()
+        .results(&named("default", job), 10, Some((2, "zzz".to_owned())), ResultFilter::default())
+        .unwrap()
+        .unwrap();
     assert_eq!((beyond.items.len(), beyond.next), (0, None));
 }
 
@@ -67,7 +72,7 @@ fn a_list_repeats_no_thousand_names_for_each_job() {
     let all = world.submit("all", vec![leaf("ping", "echo")]);
     let one = world.submit("node:node-7", vec![leaf("ping", "echo")]);
     world.store();
-    let list = world.reader().jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items;
+    let list = world.reader().jobs(&"default".parse().unwrap(), 10, &grid_store::JobFilter::default()).unwrap().items;
     let names: Vec<_> = list.iter().map(|doc| (doc.id.clone(), doc.expected.clone(), doc.expected_count)).collect();
     let seven = Some(vec!["node-7".to_owned()]);
     assert_eq!(names, [(one.to_string(), seven, 1), (all.to_string(), None, 1_001)]);
@@ -94,7 +99,9 @@ fn jobs_are_listed_newest_first_without_results() {
     for limit in [1, 2, 5, 6, 7] {
         let (mut seen, mut before) = (Vec::new(), None);
         loop {
-            let page = reader.jobs("default", limit, &grid_store::JobFilter { before, ..Default::default() }).unwrap();
+            let page = reader
+                .jobs(&"default".parse().unwrap(), limit, &grid_store::JobFilter { before, ..Default::default() })
+                .unwrap();
             assert!(page.items.len() <= limit as usize && page.items.iter().all(|doc| doc.results.is_none()));
             seen.extend(page.items.into_iter().map(|doc| doc.id));
             let Some(next) = page.next else { break };
@@ -103,7 +110,9 @@ fn jobs_are_listed_newest_first_without_results() {
         assert_eq!(seen, ids.iter().map(ToString::to_string).collect::<Vec<_>>(), "limit {limit}");
     }
     let of = |status| {
-        reader.jobs("default", 3, &grid_store::JobFilter { status: Some(status), ..Default::default() }).unwrap()
+        reader
+            .jobs(&"default".parse().unwrap(), 3, &grid_store::JobFilter { status: Some(status), ..Default::default() })
+            .unwrap()
     };
     assert_eq!(of(JobStatus::Running).items.len(), 1);
     let completed = of(JobStatus::Completed);
@@ -111,7 +120,9 @@ fn jobs_are_listed_newest_first_without_results() {
     assert_eq!(of(JobStatus::Failed).items, []);
     let among = |wanted: &[usize], limit| {
         let among = Some(wanted.iter().map(|n| ids[*n]).collect());
-        let page = reader.jobs("default", limit, &grid_store::JobFilter { among, ..Default::default() }).unwrap();
+        let page = reader
+            .jobs(&"default".parse().unwrap(), limit, &grid_store::JobFilter { among, ..Default::default() })
+            .unwrap();
         (page.items.into_iter().map(|doc| doc.id).collect::<Vec<_>>(), page.next)
     };
     let named = |n: usize| ids[n].to_string();

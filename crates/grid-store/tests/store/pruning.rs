@@ -5,7 +5,7 @@ use grid_types::api::EventFilter;
 use grid_types::{JobId, NodeOrd, Outcome};
 use rusqlite::Connection;
 
-use crate::world::{World, leaf, pipeline, task};
+use crate::world::{World, leaf, named, pipeline, task};
 
 fn prune(world: &mut World, jobs: Vec<JobId>) {
     world.one(Command::PruneHistory(PruneHistory { ended_before_ms: u64::MAX, jobs, events_before_ms: 0 })).unwrap();
@@ -44,9 +44,9 @@ fn nothing_is_left_of_a_forgotten_job_and_the_others_stay_whole() {
     let before = world.doc(young);
     prune(&mut world, vec![old]);
     let reader = world.reader();
-    assert_eq!(reader.job("default", old).unwrap(), None);
-    assert_eq!(reader.resumable("default", old, false, 0).unwrap(), None);
-    assert_eq!(reader.jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items.len(), 1);
+    assert_eq!(reader.job(&named("default", old)).unwrap(), None);
+    assert_eq!(reader.resumable(&named("default", old), false, 0).unwrap(), None);
+    assert_eq!(reader.jobs(&"default".parse().unwrap(), 10, &grid_store::JobFilter::default()).unwrap().items.len(), 1);
     assert_eq!(reader.totals().unwrap().jobs["failed"], 1);
     assert_eq!(world.doc(young), before);
     let output = world.output(young, "node-2").unwrap();
@@ -64,7 +64,10 @@ fn a_large_job_goes_in_steps_that_survive_a_restart() {
     assert!(rows(&world).contains(&("results", 1_500)));
     let jobs: Vec<_> = (0..2).map(|_| ended_job(&mut world)).chain([job]).collect();
     prune(&mut world, jobs);
-    assert_eq!(world.reader().jobs("default", 10, &grid_store::JobFilter::default()).unwrap().items, []);
+    assert_eq!(
+        world.reader().jobs(&"default".parse().unwrap(), 10, &grid_store::JobFilter::default()).unwrap().items,
+        []
+    );
     let mut last = u64::MAX;
     for round in 0.. {
         let left: u64 = rows(&world).iter().map(|(_, rows)| *rows).sum();

@@ -11,7 +11,7 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::random::Random;
-use crate::world::{Lease, World, all_rows, leaf, pipeline, retrying, task};
+use crate::world::{Lease, World, all_rows, leaf, named, pipeline, retrying, task};
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
@@ -93,7 +93,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
                 // What a leader reads of it is what is stored.
                 world.store();
                 let failed_only = random.one_in(2);
-                let found = world.reader().resumable("default", job, failed_only, 0).unwrap().unwrap();
+                let found = world.reader().resumable(&named("default", job), failed_only, 0).unwrap().unwrap();
                 let command = ResumeJob {
                     namespace: found.head.namespace,
                     job,
@@ -224,13 +224,13 @@ fn check(world: &World, thorough: bool, place: &str) {
 
 /// I9: the rows of a job, as shown, add up to the counts that the state machine kept.
 fn check_counts(world: &World, reader: &grid_store::Reader, id: JobId, status: JobStatus, place: &str) {
-    let doc = reader.job("default", id).unwrap().unwrap();
+    let doc = reader.job(&named("default", id)).unwrap().unwrap();
     assert_eq!(doc.status, status, "{place} {id}");
     if let Some(job) = world.state.jobs.get(&id) {
         assert_eq!(doc.expected_names().len(), job.expected.len(), "{place} {id}");
         assert_eq!(doc.step, job.first_step().0);
     }
-    let rows = all_rows(reader, "default", id, 7, None, None);
+    let rows = all_rows(reader, &named("default", id), 7, None, None);
     for step in &doc.steps {
         for outcome in Outcome::ALL {
             let shown = rows.iter().filter(|row| row.step == step.step && row.result.status == outcome).count();

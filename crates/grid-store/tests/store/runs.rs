@@ -5,7 +5,7 @@ use grid_store::{LogFilter, ResultFilter};
 use grid_types::job::{Condition, Phase, Strategy};
 use grid_types::{JobId, JobStatus, NodeOrd, Outcome, RunKind, StepIndex};
 
-use crate::world::{World, leaf, retrying};
+use crate::world::{World, leaf, named, retrying};
 
 fn cleanup() -> Phase {
     Phase { condition: Condition::OnFailure, ..leaf("ping", "echo") }
@@ -18,7 +18,7 @@ fn rerun(world: &mut World, job: JobId, failed_only: bool) {
 }
 
 fn resume_command(world: &World, job: JobId, failed_only: bool) -> ResumeJob {
-    let found = world.reader().resumable("default", job, failed_only, 0).unwrap().unwrap();
+    let found = world.reader().resumable(&named("default", job), failed_only, 0).unwrap().unwrap();
     ResumeJob {
         namespace: found.head.namespace,
         job,
@@ -55,7 +55,7 @@ fn retried() -> (World, JobId) {
 }
 
 fn outputs(world: &World, job: JobId, step: u32, run: Option<u32>) -> Vec<(Vec<String>, String)> {
-    let groups = world.reader().outputs_in("default", job, StepIndex(step), run).unwrap().unwrap();
+    let groups = world.reader().outputs_in(&named("default", job), StepIndex(step), run).unwrap().unwrap();
     let mut groups: Vec<_> = groups.into_iter().map(|group| (group.nodes, group.output)).collect();
     groups.sort();
     groups
@@ -63,7 +63,7 @@ fn outputs(world: &World, job: JobId, step: u32, run: Option<u32>) -> Vec<(Vec<S
 
 fn log_rows(world: &World, job: JobId, run: Option<u32>) -> Vec<(u32, String)> {
     let filter = LogFilter { run, ..LogFilter::default() };
-    let (rows, _) = world.reader().log_page("default", job, &filter, None, 100).unwrap().unwrap();
+    let (rows, _) = world.reader().log_page(&named("default", job), &filter, None, 100).unwrap().unwrap();
     rows.into_iter().map(|row| (row.lease.step.0, row.name)).collect()
 }
 
@@ -78,7 +78,7 @@ fn j8_each_run_stays_on_record_and_the_newest_is_shown() {
     assert_eq!(runs[1].reason.as_deref(), Some("failed on 1 of 2 nodes"));
     assert!(runs.iter().all(|run| run.started_at.is_some() && run.started_at <= run.ended_at), "{runs:?}");
 
-    let first = world.reader().job_in("default", job, Some(1)).unwrap().unwrap();
+    let first = world.reader().job_in(&named("default", job), Some(1)).unwrap().unwrap();
     assert_eq!((first.run, first.reason.as_deref()), (1, Some("failed on 1 of 2 nodes")));
     assert_eq!(first.runs, newest.runs, "every view names all of them");
     let of = |doc: &grid_types::api::JobDoc, step: &str, node: &str| {
@@ -91,17 +91,17 @@ fn j8_each_run_stays_on_record_and_the_newest_is_shown() {
     assert_eq!(of(&first, "1", "node-2").0, Outcome::Success);
     assert_eq!(of(&newest, "1", "node-2"), (Outcome::Skipped, 0));
     let filter = ResultFilter { status: Some(Outcome::Failed), run: Some(1), ..ResultFilter::default() };
-    let page = world.reader().results_in("default", job, 10, None, filter).unwrap().unwrap();
+    let page = world.reader().results(&named("default", job), 10, None, filter).unwrap().unwrap();
     assert_eq!(page.items.len(), 1);
     let of_node = |name: &str, limit| {
         let filter = ResultFilter { node: Some(name.parse().unwrap()), ..ResultFilter::default() };
-        let page = world.reader().results_in("default", job, limit, None, filter).unwrap().unwrap();
+        let page = world.reader().results(&named("default", job), limit, None, filter).unwrap().unwrap();
         (page.items.into_iter().map(|row| format!("{} {}", row.step, row.node)).collect::<Vec<_>>(), page.next)
     };
     assert_eq!(of_node("node-2", 10), (vec!["0 node-2".to_owned(), "1 node-2".to_owned()], None));
     assert_eq!(of_node("node-2", 1), (vec!["0 node-2".to_owned()], Some("0:node-2".to_owned())));
     assert_eq!(of_node("nobody", 10), (Vec::new(), None));
-    assert_eq!(world.reader().job_in("default", job, Some(3)).unwrap(), None);
+    assert_eq!(world.reader().job_in(&named("default", job), Some(3)).unwrap(), None);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn j8_no_view_shows_a_step_as_skipped_and_its_output() {
     assert_eq!(log_rows(&world, job, None), [(0, "node-1".to_owned()), (0, "node-2".to_owned())]);
     assert!(log_rows(&world, job, Some(1)).contains(&(1, "node-2".to_owned())));
     for run in [None, Some(1), Some(2)] {
-        let doc = world.reader().job_in("default", job, run).unwrap().unwrap();
+        let doc = world.reader().job_in(&named("default", job), run).unwrap().unwrap();
         for (step, node) in log_rows(&world, job, run) {
             assert_ne!(doc.results.as_ref().unwrap()[&step.to_string()][&node].status, Outcome::Skipped, "{run:?}");
         }
@@ -136,7 +136,7 @@ fn j8_a_run_that_is_cancelled_spans_two_epochs() {
     rerun(&mut world, job, false);
     world.report(world.offered()[0], Outcome::Success);
     world.store();
-    let first = world.reader().job_in("default", job, Some(1)).unwrap().unwrap();
+    let first = world.reader().job_in(&named("default", job), Some(1)).unwrap().unwrap();
     let statuses =
         |doc: &grid_types::api::JobDoc| ["0", "1"].map(|step| doc.results.as_ref().unwrap()[step]["node-1"].status);
     assert_eq!((first.status, statuses(&first)), (JobStatus::Cancelled, [Outcome::Success, Outcome::Cancelled]));
@@ -162,15 +162,15 @@ fn j8_runs_are_kept_however_entries_are_batched_and_go_with_the_job() {
         }
         let runs = world.doc(job).runs.unwrap();
         assert_eq!((runs.len(), runs[0].run, runs[19].run), (20, 26, 7), "the newest 20");
-        let page = world.reader().runs("default", job, Some(7), 4).unwrap().unwrap();
+        let page = world.reader().runs(&named("default", job), Some(7), 4).unwrap().unwrap();
         assert_eq!((page.items.len(), page.items[0].run, page.next.as_deref()), (4, 6, Some("3")));
-        let last = world.reader().runs("default", job, Some(3), 4).unwrap().unwrap();
+        let last = world.reader().runs(&named("default", job), Some(3), 4).unwrap().unwrap();
         assert_eq!((last.items.len(), last.next), (2, None));
         world.now_ms += 10_000;
         let prune = grid_core::PruneHistory { ended_before_ms: world.now_ms, jobs: vec![job], events_before_ms: 0 };
         world.one(Command::PruneHistory(prune)).unwrap();
         world.store();
-        assert_eq!(world.reader().runs("default", job, None, 4).unwrap(), None);
+        assert_eq!(world.reader().runs(&named("default", job), None, 4).unwrap(), None);
         let conn = rusqlite::Connection::open(world.path()).unwrap();
         assert_eq!(conn.query_one("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
         runs
@@ -239,7 +239,7 @@ fn restored_and_failed(on_first: Option<Outcome>) -> (World, JobId) {
 }
 
 fn doubtful(world: &World, job: JobId, generation: u32) -> Vec<String> {
-    let found = world.reader().resumable("default", job, false, generation).unwrap().unwrap();
+    let found = world.reader().resumable(&named("default", job), false, generation).unwrap().unwrap();
     found.doubtful.into_iter().map(|(step, node)| format!("{step} on {node}")).collect()
 }
 

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use grid_types::{JobStatus, Outcome};
 
-use crate::world::{World, leaf};
+use crate::world::{World, leaf, named};
 
 #[test]
 fn readers_see_whole_batches_while_batches_are_written() {
@@ -22,7 +22,7 @@ fn readers_see_whole_batches_while_batches_are_written() {
             std::thread::spawn(move || {
                 let mut last = 0;
                 while !done.load(Ordering::Relaxed) {
-                    let doc = reader.job("default", job).unwrap().unwrap();
+                    let doc = reader.job(&named("default", job)).unwrap().unwrap();
                     assert_eq!(doc.counts.values().sum::<u64>(), 100, "I9 at any moment");
                     let shown = doc.results.unwrap();
                     let settled = shown.values().flat_map(|step| step.values()).filter(|row| row.status.is_settled());
@@ -66,7 +66,7 @@ fn l6_readers_go_on_while_the_store_is_replaced() {
             std::thread::spawn(move || {
                 let mut reads = 0;
                 while !done.load(Ordering::Relaxed) || reads == 0 {
-                    assert_eq!(reader.job("default", job).unwrap().unwrap().expected_names().len(), 20);
+                    assert_eq!(reader.job(&named("default", job)).unwrap().unwrap().expected_names().len(), 20);
                     reads += 1;
                 }
             })

@@ -9,12 +9,12 @@ use grid_core::{
     MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, RequestHash, RestoredFrom, State, SubmitJob, apply,
     pending_effects,
 };
-use grid_store::{LogFilter, Position, Reader, Store, Stored, StoredOutput};
+use grid_store::{LogFilter, Position, Reader, ResultFilter, Store, Stored, StoredOutput};
 use grid_types::api::{JobDoc, ResultDoc, ResultRowDoc};
 use grid_types::decl::builtin;
 use grid_types::job::{Condition, JobSpec, Phase, Strategy, Task};
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
-use grid_types::{JobId, LeaseKey, NodeOrd, Outcome};
+use grid_types::{JobId, JobRef, LeaseKey, NodeOrd, Outcome};
 use tempfile::TempDir;
 
 pub type Lease = (NodeOrd, LeaseKey);
@@ -156,8 +156,8 @@ impl World {
     /// What is answered to a submit from memory is what a reader finds.
     fn fresh_documents_are_the_stored_ones(&self) {
         for id in self.state.jobs.keys() {
-            if let Some(fresh) = grid_store::fresh_job(&self.state, self.namespace, *id) {
-                assert_eq!(self.reader().job(self.namespace, *id).unwrap(), Some(fresh));
+            if let Some(fresh) = grid_store::fresh_job(&self.state, &named(self.namespace, *id)) {
+                assert_eq!(self.reader().job(&named(self.namespace, *id)).unwrap(), Some(fresh));
             }
         }
     }
@@ -317,13 +317,13 @@ impl World {
     /// The newest output of step 0 on a node.
     pub fn output(&self, job: JobId, node: &str) -> Option<StoredOutput> {
         let filter = LogFilter { nodes: vec![node.to_owned()], ..LogFilter::default() };
-        let (rows, _) = self.reader().log_page(self.namespace, job, &filter, None, 10).unwrap().unwrap();
+        let (rows, _) = self.reader().log_page(&named(self.namespace, job), &filter, None, 10).unwrap().unwrap();
         let row = rows.into_iter().find(|row| row.lease.step.0 == 0)?;
         self.reader().stored_output(&row.lease, row.node).unwrap()
     }
 
     pub fn doc(&self, job: JobId) -> JobDoc {
-        self.reader().job(self.namespace, job).unwrap().unwrap()
+        self.reader().job(&named(self.namespace, job)).unwrap().unwrap()
     }
 
     /// One row of a stored job.
@@ -333,21 +333,28 @@ impl World {
 
     /// Every row of a job, page by page.
     pub fn all_rows(&self, job: JobId, limit: u32, step: Option<u32>, status: Option<Outcome>) -> Vec<ResultRowDoc> {
-        all_rows(&self.reader(), self.namespace, job, limit, step, status)
+        all_rows(&self.reader(), &named(self.namespace, job), limit, step, status)
     }
+}
+
+/// The job as callers of a namespace name it.
+pub fn named(namespace: &str, id: JobId) -> JobRef {
+    JobRef { namespace: namespace.parse().unwrap(), id }
 }
 
 pub fn all_rows(
     reader: &Reader,
-    namespace: &str,
-    job: JobId,
+    job: &JobRef,
     limit: u32,
     step: Option<u32>,
     status: Option<Outcome>,
 ) -> Vec<ResultRowDoc> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
-        let page = reader.results(namespace, job, limit, after, step, status).unwrap().unwrap();
+        let page = reader
+            .results(job, limit, after, ResultFilter { step, status, ..ResultFilter::default() })
+            .unwrap()
+            .unwrap();
         assert!(page.items.len() <= limit as usize);
         assert!(page.next.is_none() || page.items.len() == limit as usize, "a page before the last is full");
         rows.extend(page.items);

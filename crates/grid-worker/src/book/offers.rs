@@ -28,7 +28,7 @@ pub enum Heard {
 impl Book {
     pub fn receive(&mut self, message: &v1::ToWorker, now: Now) -> Heard {
         if let Some(closing) = &message.closing {
-            let reason = format!("the controller closed the session: {}", explained(&closing.reason));
+            let reason = format!("the controller closed the session: {}", explained(closing));
             let leader_url = Some(closing.leader_url.clone()).filter(|url| !url.is_empty());
             return Heard::Reconnect { reason, leader_url };
         }

@@ -2,7 +2,7 @@
 //!
 //! W5: the first message lists what is outstanding; each heartbeat carries the digest of it; `ask_held` is answered with the list.
 
-use grid_fabric::{Credential, closing};
+use grid_fabric::{CloseReason, Credential};
 use grid_proto::v1;
 use grid_types::{LeaderEpoch, SessionId};
 
@@ -98,7 +98,7 @@ impl Engine {
         if self.open_session(session).is_none() {
             return;
         }
-        if message.closing.as_ref().is_some_and(|closing| closing.reason == closing::REMOVED) {
+        if message.closing.as_ref().and_then(CloseReason::of) == Some(CloseReason::Removed) {
             return self.end(Ending::Removed);
         }
         if !message.controllers.is_empty() {

@@ -67,7 +67,7 @@ async fn start(dir: &Path) -> (Controller, String) {
         peers: None,
         start: Start::Bootstrap,
         feature_level: grid_controller::FEATURE_LEVEL,
-        hold_dispatch: false,
+        starts_paused: false,
         pace: Pace::default(),
         clock: wild(),
         tasks: grid_tasks::Tasks::default(),

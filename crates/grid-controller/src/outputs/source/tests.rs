@@ -75,7 +75,7 @@ fn pulled(offset: u64, data: &[u8], open: bool, run: u64) -> Result<Pulled, NotP
 }
 
 fn source(follow: bool) -> Source {
-    Source::new(LogRow { lease: LEASE, node: NodeOrd(1), name: "web-01".to_owned() }, Shape::Lines, follow)
+    Source::new(LogRow { lease: LEASE, node: NodeOrd(1), name: "web-01".to_owned() }, Shape::Lines).following(follow)
 }
 
 fn shown(turn: &Turn) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The way to a leader and from one leader to the next.
 
-use grid_fabric::{FabricRefusal, LinkError, closing};
+use grid_fabric::{CloseReason, FabricRefusal, LinkError};
 use grid_proto::v1;
 use grid_types::decl::EffectClass::{Idempotent, Once};
 use grid_types::{Code, SessionId};
@@ -116,11 +116,11 @@ fn w2_what_comes_from_another_session_counts_for_nothing() {
 fn a_leader_that_closes_the_session_names_whom_to_ask_first() {
     let mut rig = Rig::connected();
     rig.wait(6_000);
-    let closing = v1::Closing { reason: closing::NOT_LEADER.to_owned(), leader_url: "http://new".to_owned() };
+    let closing = CloseReason::NotLeader.message("http://new".to_owned());
     rig.hear(v1::ToWorker { closing: Some(closing), ..Default::default() });
     assert_eq!(rig.registrations[0].ask_first.as_deref(), Some("http://new"), "at once: it was no short session");
     let mut removed = Rig::connected();
-    let closing = v1::Closing { reason: closing::REMOVED.to_owned(), leader_url: String::new() };
+    let closing = CloseReason::Removed.message(String::new());
     removed.hear(v1::ToWorker { closing: Some(closing), ..Default::default() });
     assert_eq!(removed.ending, Some(Ending::Removed));
 }

@@ -16,12 +16,12 @@ use crate::error::{Fault, StoreError};
 use crate::files;
 use crate::pool::{LongLoan, Pool};
 
-/// See [`Store::hold`](crate::Store::hold).
-pub struct HeldStore {
+/// A store pinned to one commit; see [`Store::pin`](crate::Store::pin).
+pub struct PinnedStore {
     loan: LongLoan,
 }
 
-impl HeldStore {
+impl PinnedStore {
     pub(crate) fn take(pool: &Arc<Pool>) -> Result<Self, Fault> {
         let loan = pool.lend_long()?;
         // The transaction begins with its first read.

@@ -24,7 +24,7 @@ pub fn take(dir: &Path, config: Config, start: Start) -> Result<(CheckedFolder, 
     let is_sound = grid_store::is_sealed(&state)?;
     let applied = || grid_store::peek(&state).ok().map(|info| info.applied.index);
     let known = MachineKnown { is_sound, applied: &applied };
-    let ground = CheckedFolder::open(config, start, known).map_err(|e| with_way_out(dir, e))?;
+    let folder = CheckedFolder::open(config, start, known).map_err(|e| with_way_out(dir, e))?;
     if !is_sound && state.exists() {
         tracing::warn!(
             "{}: was not closed in order, or by an older grid; it is made anew from snapshot and log",
@@ -32,12 +32,12 @@ pub fn take(dir: &Path, config: Config, start: Start) -> Result<(CheckedFolder, 
         );
     }
     let sound = if is_sound { Some(open_sound(&state, level)?) } else { None };
-    let after = sound.as_ref().map_or_else(|| ground.base_index(), |(_, stored)| stored.applied.map(|at| at.index));
+    let after = sound.as_ref().map_or_else(|| folder.base_index(), |(_, stored)| stored.applied.map(|at| at.index));
     // L2: before the store is discarded, and before this member votes or leads.
     let readable = |payload: &[u8]| decode_entry_at(payload, level).map(drop).map_err(|e| e.to_string());
-    ground.check_payloads(after, readable)?;
+    folder.check_payloads(after, readable)?;
     let (store, stored) = sound.map_or_else(|| Store::open_anew(&state), Ok)?;
-    Ok((ground, store, stored))
+    Ok((folder, store, stored))
 }
 
 fn open_sound(state: &Path, level: u32) -> Result<(Store, Stored), OpenError> {
