@@ -28,8 +28,19 @@ pub struct Cli {
     /// Settings from a YAML file; GRID_* variables beat it, and flags beat both
     #[arg(short = 'c', long, env = "GRID_CONFIG", global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub log: LogArgs,
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// What is logged. An `Args` of its own, because `grid node` passes it on to its children.
+#[derive(Args)]
+pub struct LogArgs {
+    /// What to log on stderr: error, warn, info, debug, trace or off, also per part, like info,grid_worker=debug
+    /// [default: info; warn for dev, error for demo]
+    #[arg(long, env = "GRID_LOG", global = true, value_name = "LEVEL", value_parser = log_level)]
+    pub log_level: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -279,6 +290,20 @@ pub struct NodeArgs {
     pub drain_timeout: Span,
 }
 
+/// A filter of `tracing`. An unknown word would be taken for the name of a part, and would log nothing.
+pub fn log_level(text: &str) -> Result<String, String> {
+    let known = |level: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
+    let valid = |directive: &str| match directive.split_once('=') {
+        Some((part, level)) => !part.is_empty() && known(level),
+        None => known(directive),
+    };
+    if text.split(',').all(valid) {
+        return Ok(text.to_owned());
+    }
+    Err("a level (error, warn, info, debug, trace, off) or PART=LEVEL, comma-separated, like info,grid_worker=debug"
+        .to_owned())
+}
+
 pub fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not key=value"))?;
     if !is_label(key, value) {
@@ -354,6 +379,8 @@ mod tests {
     fn the_lines_of_the_contract_parse() {
         for line in [
             "grid demo",
+            "grid dev --log-level info",
+            "grid --log-level off,grid_worker=debug dev",
             "grid dev --workers 5 --data-dir d --api 127.0.0.1:0",
             "grid server --node-id c1 --data-dir d --api 127.0.0.1:0 --raft 127.0.0.1:0 --grpc 127.0.0.1:0 --bootstrap --max-concurrent 9 --max-pending 3 --history 90d",
             "grid server --node-id c1 --data-dir d --restore grid.backup",
@@ -370,6 +397,8 @@ mod tests {
             "grid server --node-id c --data-dir d --history 0s",
             "grid server --node-id c --data-dir d --restore f --bootstrap",
             "grid server --node-id c --data-dir d --history 30days",
+            "grid dev --log-level loud",
+            "grid dev --log-level info,=debug",
             "grid worker --data-dir d --labels k",
             "grid worker --data-dir d --slots 0",
             "grid worker --data-dir d --pass-env GRID_TOKEN",

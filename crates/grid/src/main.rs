@@ -25,6 +25,8 @@ use std::process::ExitCode;
 
 use cli::Verb;
 use config::BadStart;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 
 /// Thousands of sessions allocate and free small things from many threads: less memory and a fifth less time than with
 /// the C library's. Without huge pages, which would make every thread's first page two megabytes.
@@ -52,8 +54,7 @@ fn run() -> ExitCode {
     if !matches!(cli.verb, Verb::Bench(_)) {
         inherited::close_new_files();
     }
-    let quiet = matches!(cli.verb, Verb::Demo(_));
-    start_log(quiet);
+    start_log(cli.log.log_level.as_deref().unwrap_or(default_level(&cli.verb)));
     if matches!(cli.verb, Verb::Dev(_) | Verb::Server(_) | Verb::Bench(_)) {
         open_files::raise_limit();
     }
@@ -85,18 +86,24 @@ fn run() -> ExitCode {
     }
 }
 
-/// Logs go to stderr: stdout is data. openraft calls every lost heartbeat an error; what matters of it is told by
-/// `grid_raft`. `GRID_LOG` takes filters like `info,grid_worker=debug`.
-fn start_log(quiet: bool) {
+/// What runs in the foreground of a person logs only what they should look at: the output is theirs.
+fn default_level(verb: &Verb) -> &'static str {
+    match verb {
+        Verb::Demo(_) => "error",
+        Verb::Dev(_) => "warn",
+        Verb::Server(_) | Verb::Worker(_) | Verb::Node(_) | Verb::Bench(_) => "info",
+    }
+}
+
+/// Logs go to stderr: stdout is data. openraft calls every lost heartbeat an error; what matters of it is logged by
+/// `grid_raft`.
+fn start_log(filter: &str) {
     use std::io::IsTerminal;
-    let default = if quiet { "error" } else { "info,openraft=off" };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("GRID_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+    // The command line has checked it.
+    let filter: Targets = format!("openraft=off,{filter}").parse().unwrap_or_default();
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(say::log)
-        .log_internal_errors(false)
-        .with_ansi(colour)
-        .init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(say::log).log_internal_errors(false).with_ansi(colour);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

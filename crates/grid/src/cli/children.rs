@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use grid_types::{NodeId, Span};
 
-use super::{NodeArgs, ServerArgs, WorkerTraits};
+use super::{LogArgs, NodeArgs, ServerArgs, WorkerTraits};
 
 /// The flags of a controller and of a worker that `grid node` was given, as words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,8 +38,9 @@ impl FromArgMatches for Given {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         let words = |command: Command| command.get_arguments().flat_map(|arg| words_of(arg, matches)).collect();
-        self.controller = words(ServerArgs::augment_args(Command::new("server")));
-        self.worker = words(WorkerTraits::augment_args(Command::new("worker")));
+        let log: Vec<OsString> = words(LogArgs::augment_args(Command::new("log")));
+        self.controller = [log.clone(), words(ServerArgs::augment_args(Command::new("server")))].concat();
+        self.worker = [log, words(WorkerTraits::augment_args(Command::new("worker")))].concat();
         Ok(())
     }
 }
@@ -119,13 +120,15 @@ mod tests {
     }
 
     fn again(words: Vec<OsString>) -> Verb {
-        Cli::try_parse_from(std::iter::once("grid".into()).chain(words)).unwrap_or_else(|e| panic!("{e}")).verb
+        let line = Cli::try_parse_from(std::iter::once("grid".into()).chain(words)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(line.log.log_level.as_deref(), Some("debug"));
+        line.verb
     }
 
     #[test]
     fn what_the_node_was_given_reaches_the_child_that_it_is_for() {
         let args = node(
-            "grid node --node-id c1 --data-dir d --join http://a:1,http://b:2 --replace --max-pending 3 --dead-after 2m \
+            "grid --log-level debug node --node-id c1 --data-dir d --join http://a:1,http://b:2 --replace --max-pending 3 --dead-after 2m \
              --insecure --worker --groups web,db --labels k=-v --enable-backend test --enable-backend ping --slots 2",
         );
         let Verb::Server(server) = again(controller_line(&args, Path::new("d/controller"))) else { panic!() };
