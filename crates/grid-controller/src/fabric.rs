@@ -17,6 +17,7 @@ use crate::control::code_of;
 use crate::reply::NoReply;
 use crate::shared::Shared;
 use crate::shared::{NotOpened, Stream};
+use crate::term::Term;
 
 pub struct FabricHub {
     shared: Arc<Shared>,
@@ -51,18 +52,16 @@ impl FabricHub {
             }
         }
     }
-}
 
-impl Hub for FabricHub {
-    async fn register(
+    /// Puts a registration through the log.
+    #[tracing::instrument(name = "register", skip_all, fields(node = %id, epoch = %term.epoch))]
+    async fn registered(
         &self,
+        term: &Term,
+        id: NodeId,
         request: v1::RegisterNodeRequest,
         peer: Option<SocketAddr>,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
-        let Some(term) = self.shared.open_term() else { return Err(self.not_leader()) };
-        // First: the id goes into the log, and only a valid one is short.
-        let bad_id = |e| FabricRefusal::new(Code::Invalid, format!("node id: {e}"));
-        let id: NodeId = request.node_id.parse().map_err(bad_id)?;
         self.check_generation(&id, &request).await?;
         let command = self.registration(id, request, peer)?;
         let rejection = command.refused_by(&self.shared.state());
@@ -95,6 +94,20 @@ impl Hub for FabricHub {
             ask_journal,
             secret: Some(secret),
         })
+    }
+}
+
+impl Hub for FabricHub {
+    async fn register(
+        &self,
+        request: v1::RegisterNodeRequest,
+        peer: Option<SocketAddr>,
+    ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
+        let Some(term) = self.shared.open_term() else { return Err(self.not_leader()) };
+        // First: the id goes into the log, and only a valid one is short.
+        let bad_id = |e| FabricRefusal::new(Code::Invalid, format!("node id: {e}"));
+        let id: NodeId = request.node_id.parse().map_err(bad_id)?;
+        self.registered(&term, id, request, peer).await
     }
 
     async fn drain(&self, node: String, credential: Credential) -> Result<(), FabricRefusal> {

@@ -35,7 +35,7 @@ use agents::Agents;
 use sessions::Sessions;
 
 pub use agents::{AgentAsks, Due};
-pub use applied::{AppliedBatch, answered};
+pub use applied::{AppliedBatch, MOST_WAITING, answered};
 pub use ticks::Planned;
 pub use wire::{end_of, error_of};
 

@@ -38,7 +38,8 @@ pub use hand_over::hand_over;
 pub use local_worker::follow as follow_local_worker;
 pub use refused_folder::hand_over_leadership;
 
-/// How often a leader looks whether a majority is behind it, and tries again to begin its term.
+/// How often a leader looks whether a majority is behind it, and tries again to begin its term. A majority is lost by silence, which
+/// nothing signals.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs until the member ends.

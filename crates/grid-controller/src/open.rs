@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use grid_core::{RestoredFrom, State};
 use grid_raft::{LogPosition, MachinePosition, Raft, Start};
+use grid_store::Store;
 use grid_tasks::{Cause, Tasks};
 use grid_types::clock::Clock;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::control::Introspect;
 use crate::controller::Controller;
@@ -72,6 +73,7 @@ impl Controller {
         data_dir::check(dir, &opening.settings.node_id, opening.start)?;
         let (folder, store, stored) = data_dir::take(dir, raft_config(&opening), opening.start)?;
         let reader = store.reader();
+        watch_checkpoints(&store, &opening.tasks);
         let state = State::from_parts(stored.parts).map_err(OpenError::Contradiction)?;
         let state = Arc::new(RwLock::new(state));
         let (mailbox, deposed) = (Arc::new(Mailbox::default()), Arc::new(Notify::new()));
@@ -125,7 +127,7 @@ impl Controller {
                 reads: Reads::default(),
                 pulls: Pulls::default(),
                 log_readers: Readers::default(),
-                backups: Backups::new(dir),
+                backups: Backups::new(dir, opening.tasks.clone()),
             },
         });
         leadership::describe(&shared);
@@ -229,6 +231,19 @@ impl Controller {
         self.shared.close_streams(grid_fabric::CloseReason::Shutdown);
         self.shared.log.raft.shutdown().await;
     }
+}
+
+/// The thread is the store's own; this task ends with the reason when it fails, and the process with it.
+fn watch_checkpoints(store: &Store, tasks: &Tasks) {
+    let (failed, failure) = oneshot::channel();
+    store.on_checkpoint_failure(move |why| drop(failed.send(why)));
+    tasks.start("store-checkpoint", async move {
+        match failure.await {
+            Ok(why) => Err::<(), String>(why),
+            // The store is closed: the member has ended.
+            Err(_) => std::future::pending().await,
+        }
+    });
 }
 
 /// What only one task has.

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use grid_store::LogRow;
+use grid_tasks::Tasks;
 use grid_types::api::{LogCursor, LogDoc, LogNote, LogText};
 use grid_types::{Code, JobRef, NodeOrd};
 use tokio::sync::mpsc;
@@ -47,7 +48,12 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 const SHORT_WAIT: Duration = Duration::from_millis(200);
 
 /// The output of a job, record by record.
-pub async fn logs(shared: &Arc<Shared>, job: &JobRef, query: LogQuery) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
+pub async fn logs(
+    shared: &Arc<Shared>,
+    tasks: &Tasks,
+    job: &JobRef,
+    query: LogQuery,
+) -> Result<mpsc::Receiver<LogDoc>, Refusal> {
     let place = shared.reading.log_readers.enter()?;
     let (roll, rows) = begin(shared, job, Extent { filter: query.filter.clone(), follow: query.follow }).await?;
     let (records, reader) = mpsc::channel(AHEAD);
@@ -62,7 +68,7 @@ pub async fn logs(shared: &Arc<Shared>, job: &JobRef, query: LogQuery) -> Result
         records,
     };
     let (shared, job) = (Arc::clone(shared), job.id);
-    tokio::spawn(async move {
+    tasks.start_request("output-lines", async move {
         let _place = place;
         if let Err(why) = stream.run(&shared, rows).await {
             tracing::warn!(%job, "outputs cannot be shown any more: {why}");

@@ -109,6 +109,11 @@ impl<R: Send + 'static> Raft<R> {
         self.member.roster()
     }
 
+    /// Resolves when the members are others than `seen`, or have other records; never after the member has ended.
+    pub async fn roster_changed(&self, seen: &Roster) {
+        self.member.roster_changed(seen).await;
+    }
+
     /// E5, for a leader: whether a majority of voters has answered within one
     /// election timeout.
     pub fn has_majority(&self) -> bool {

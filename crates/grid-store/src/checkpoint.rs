@@ -7,8 +7,9 @@
 //!
 //! A passive checkpoint waits for nobody, so under steady writes it may never catch up and the WAL would grow for
 //! ever: hence the cap. What fails here is logged and left: the WAL still holds the pages, and the writer meets the
-//! same disk at the cap.
+//! same disk at the cap. A panic is reported to [`Alarm`], and the process ends: nobody else would move the WAL.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -41,6 +42,25 @@ struct Asked {
     stop: bool,
 }
 
+/// Hears why the checkpoint thread cannot go on; the store keeps it while files are replaced.
+#[derive(Clone, Default)]
+pub(crate) struct Alarm(Arc<Mutex<Option<Report>>>);
+
+type Report = Box<dyn FnOnce(String) + Send>;
+
+impl Alarm {
+    pub fn set(&self, report: impl FnOnce(String) + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(report));
+    }
+
+    fn ring(&self, why: String) {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(report) => report(why),
+            None => tracing::error!("the checkpoint thread of the store has ended: {why}"),
+        }
+    }
+}
+
 /// Ends its thread when dropped.
 pub(crate) struct Checkpointer {
     shared: Arc<Shared>,
@@ -51,7 +71,7 @@ pub(crate) struct Checkpointer {
 
 impl Checkpointer {
     /// Watches the commits of `writer`.
-    pub fn start(path: &Path, writer: &mut Connection) -> Result<Self, Fault> {
+    pub fn start(path: &Path, writer: &mut Connection, alarm: &Alarm) -> Result<Self, Fault> {
         let shared = Arc::new(Shared::default());
         let watched = Arc::clone(&shared);
         writer.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, frames: i32| {
@@ -64,9 +84,9 @@ impl Checkpointer {
             Ok(())
         }))?;
         let own = schema::writer(path)?;
-        let served = Arc::clone(&shared);
+        let (served, alarm) = (Arc::clone(&shared), alarm.clone());
         let named = std::thread::Builder::new().name("store-checkpoint".to_owned());
-        let thread = named.spawn(move || run(&served, &own))?;
+        let thread = named.spawn(move || watched(&alarm, || run(&served, &own)))?;
         Ok(Self { shared, thread: Some(thread), next_cap: CAP_FRAMES })
     }
 
@@ -91,11 +111,17 @@ impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
         self.shared.wake.notify_one();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the checkpoint thread of the store panicked");
+        if let Some(thread) = self.thread.take() {
+            // Its panic was caught and reported.
+            let _ = thread.join();
         }
+    }
+}
+
+fn watched(alarm: &Alarm, run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        alarm.ring(format!("panicked: {}", text.unwrap_or("no message")));
     }
 }
 
@@ -138,16 +164,26 @@ mod tests {
     use rusqlite::Connection;
     use tempfile::TempDir;
 
-    use super::{CAP_FRAMES, Checkpointer, DUE_FRAMES};
+    use super::{Alarm, CAP_FRAMES, Checkpointer, DUE_FRAMES, watched};
     use crate::schema;
 
-    fn watched() -> (TempDir, PathBuf, Connection, Checkpointer) {
+    fn opened() -> (TempDir, PathBuf, Connection, Checkpointer) {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("db");
         schema::create(&path, b"").unwrap();
         let mut writer = schema::writer(&path).unwrap();
-        let checkpointer = Checkpointer::start(&path, &mut writer).unwrap();
+        let checkpointer = Checkpointer::start(&path, &mut writer, &Alarm::default()).unwrap();
         (folder, path, writer, checkpointer)
+    }
+
+    #[test]
+    fn a_panic_of_the_thread_is_reported_and_its_end_is_not() {
+        let (alarm, (reports, heard)) = (Alarm::default(), std::sync::mpsc::channel());
+        alarm.set(move |why| reports.send(why).unwrap());
+        watched(&alarm, || ());
+        assert!(heard.try_recv().is_err(), "it was asked to end");
+        watched(&alarm, || panic!("no {}", "disk"));
+        assert_eq!(heard.try_recv().unwrap(), "panicked: no disk");
     }
 
     fn write(writer: &Connection, pages: u64) {
@@ -158,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_committed_reaches_the_database_without_the_writer() {
-        let (_folder, path, writer, checkpointer) = watched();
+        let (_folder, path, writer, checkpointer) = opened();
         let before = std::fs::metadata(&path).unwrap().len();
         write(&writer, DUE_FRAMES + 10);
         for _ in 0..6_000 {
@@ -173,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_wal_begins_anew_at_its_cap_and_a_reader_only_delays_that() {
-        let (_folder, path, writer, mut checkpointer) = watched();
+        let (_folder, path, writer, mut checkpointer) = opened();
         let reader = schema::reader(&path).unwrap();
         reader.execute_batch("BEGIN; SELECT * FROM meta;").unwrap();
         write(&writer, 50);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use grid_core::{Changes, FEATURE_LEVEL, Meta, State};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{Alarm, Checkpointer};
 use crate::error::{Fault, StoreError};
 use crate::files;
 use crate::load::{self, Stored};
@@ -31,6 +31,7 @@ pub struct Store {
     /// None only while the file is being replaced, or after that failed.
     open: Option<Open>,
     pool: Arc<Pool>,
+    alarm: Alarm,
     /// Whether a seal may lie beside the file.
     sealed: bool,
     /// Whether the last write went through: only then does closing it seal it.
@@ -65,10 +66,16 @@ impl Store {
             made.map_err(|e| e.at(path, "create"))?;
         }
         files::remove_with_companions(&incoming(path)).map_err(|e| e.at(path, "open"))?;
-        let (open, stored) = Open::at(path).map_err(|e| e.at(path, "open"))?;
+        let alarm = Alarm::default();
+        let (open, stored) = Open::at(path, &alarm).map_err(|e| e.at(path, "open"))?;
         let pool = Arc::new(Pool::new(path));
-        let store = Self { path: path.to_owned(), open: Some(open), pool, sealed: true, sound: true };
+        let store = Self { path: path.to_owned(), open: Some(open), pool, alarm, sealed: true, sound: true };
         Ok((store, stored))
+    }
+
+    /// Calls `report` with the reason if the thread that moves the WAL into the database fails: the process must end (L2).
+    pub fn on_checkpoint_failure(&self, report: impl FnOnce(String) + Send + 'static) {
+        self.alarm.set(report);
     }
 
     /// One transaction for entries that were applied together: what they changed, as it now is in `state`, their
@@ -128,7 +135,7 @@ impl Store {
             return Err(StoreError::Failed { path: self.path.clone(), doing: "replace", problem });
         }
         files::publish(&incoming, &self.path).map_err(|e| e.at(&self.path, "replace"))?;
-        let (open, stored) = Open::at(&self.path).map_err(|e| e.at(&self.path, "open"))?;
+        let (open, stored) = Open::at(&self.path, &self.alarm).map_err(|e| e.at(&self.path, "open"))?;
         self.open = Some(open);
         drop(gate);
         Ok(stored)
@@ -164,11 +171,11 @@ impl Drop for Store {
 }
 
 impl Open {
-    fn at(path: &Path) -> Result<(Self, Stored), Fault> {
+    fn at(path: &Path, alarm: &Alarm) -> Result<(Self, Stored), Fault> {
         let mut writer = schema::writer(path)?;
         let stored = load::load(&writer)?;
         let written = Written::load(&writer, &stored.parts)?;
-        let checkpointer = Checkpointer::start(path, &mut writer)?;
+        let checkpointer = Checkpointer::start(path, &mut writer, alarm)?;
         Ok((Self { checkpointer, writer, written }, stored))
     }
 

@@ -8,7 +8,9 @@
 //! A background task runs until the process is asked to end. One that ends or panics earlier leaves a process that does half
 //! of its work: a leader that dispatches nothing, for instance. So the first one to do that is reported by [`Tasks::failed`],
 //! and the program ends with its name; the supervisor starts it again.
-//! Not here: tasks that serve one request. Their caller keeps the handle, or they hold a permit that bounds their number.
+//! A task that serves one request ([`Tasks::start_request`]) is owned and watched, too, but its panic ends that request alone: otherwise
+//! one bad request could end the process. It is logged with the name of the task.
+//! Not here: how many requests there may be at once. Their places bound that.
 
 mod planted;
 
@@ -21,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// The background tasks of a process; clones share them.
 #[derive(Clone, Default)]
@@ -30,6 +32,8 @@ pub struct Tasks(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     running: Mutex<Vec<JoinHandle<()>>>,
+    /// Tasks that serve one request each.
+    requests: Mutex<JoinSet<()>>,
     failed: watch::Sender<Option<Failed>>,
     /// An end is expected from here on.
     is_stopping: AtomicBool,
@@ -104,6 +108,31 @@ impl Tasks {
         })
     }
 
+    /// Runs a task that serves one request; returns at once. [`Tasks::stop`] ends it, its panic is logged.
+    pub fn start_request(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        self.requests().spawn(async move {
+            if let Err(panic) = caught(task).await {
+                log_request(name, panic.as_ref());
+            }
+        });
+    }
+
+    /// The same for work that blocks its thread. It cannot be ended: it ends when its reader is gone.
+    pub fn start_blocking_request(&self, name: &'static str, work: impl FnOnce() + Send + 'static) {
+        self.requests().spawn_blocking(move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                log_request(name, panic.as_ref());
+            }
+        });
+    }
+
+    /// Those that have ended are let go first, so that the set does not grow.
+    fn requests(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        let mut requests = self.0.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        while requests.try_join_next().is_some() {}
+        requests
+    }
+
     fn watch(&self, task: impl Future<Output = ()> + Send + 'static) -> Running {
         let (ended, end) = watch::channel(false);
         let handle = tokio::spawn(async move {
@@ -134,6 +163,7 @@ impl Tasks {
     /// Ends every task, the newest first; returns when all have ended.
     pub async fn stop(&self) {
         self.stopping();
+        self.requests().abort_all();
         loop {
             let newest = self.0.running.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(task) = newest else { return };
@@ -171,6 +201,10 @@ impl Running {
         // Nothing is ever sent: its end closes the channel.
         let _ = self.0.wait_for(|ended| *ended).await;
     }
+}
+
+fn log_request(name: &'static str, panic: &(dyn Any + Send)) {
+    tracing::error!("the task {name} of a request panicked: {}", text_of(panic));
 }
 
 /// Polls a future to its end, or to its panic.
@@ -234,6 +268,41 @@ mod tests {
         tasks.start_finite("mark", async {}).ended().await;
         tasks.start_finite("floor", async { panic!("no floor") });
         assert_eq!(tasks.failed().await.task, "floor");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_panics_ends_alone_and_stop_ends_the_others() {
+        let tasks = Tasks::default();
+        let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
+        let kept = ended.clone();
+        tasks.start_request("bad", async move {
+            let _ended = ended;
+            panic!("a bad request");
+        });
+        tasks.start_blocking_request("bad", || panic!("a bad request"));
+        let waits = kept.clone();
+        tasks.start_request("long", async move {
+            pending::<()>().await;
+            drop(waits);
+        });
+        tokio::select! {
+            biased;
+            failed = tasks.failed() => panic!("{failed}"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(kept);
+        tasks.stop().await;
+        assert_eq!(end.recv().await, None, "all of them have ended");
+    }
+
+    #[tokio::test]
+    async fn requests_that_have_ended_are_let_go() {
+        let tasks = Tasks::default();
+        for _ in 0..100 {
+            tasks.start_request("short", async {});
+            tokio::task::yield_now().await;
+        }
+        assert!(tasks.requests().len() < 10);
     }
 
     #[tokio::test]

@@ -3,9 +3,12 @@
 //! A client that reads slowly makes the task wait (at most [`AHEAD`] pieces are ready for it), one that goes away ends it,
 //! and so does the end of the server: a stream must not hold up an orderly stop. When there is nothing to say for
 //! [`BEAT`], the task says so, so that both ends notice a broken connection.
+//! The body owns its task: it ends with the body, and a panic of it breaks the body off instead of ending it as if it were whole.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -14,7 +17,8 @@ use axum::http::request::Parts;
 use grid_proto::listen::{Place, Places};
 use grid_types::Code;
 use tokio::sync::{mpsc, watch};
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::task::JoinSet;
+use tokio_stream::Stream;
 
 use crate::http::refused::Refused;
 
@@ -78,7 +82,8 @@ pub fn body<T: Send + 'static>(
     mut write: impl FnMut(T) -> Result<Bytes, String> + Send + 'static,
 ) -> Body {
     let (pieces, queue): (Pieces, _) = mpsc::channel(AHEAD);
-    tokio::spawn(async move {
+    let mut task = JoinSet::new();
+    task.spawn(async move {
         let mut piece = first;
         loop {
             if !piece.is_empty() && pieces.send(Ok(piece)).await.is_err() {
@@ -107,5 +112,65 @@ pub fn body<T: Send + 'static>(
             };
         }
     });
-    Body::from_stream(ReceiverStream::new(queue))
+    Body::from_stream(Written { queue, task })
+}
+
+/// What a task writes, and the task.
+struct Written {
+    queue: mpsc::Receiver<Result<Bytes, io::Error>>,
+    task: JoinSet<()>,
+}
+
+impl Stream for Written {
+    type Item = Result<Bytes, io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.queue.poll_recv(cx) {
+            Poll::Ready(None) => self.task.poll_join_next(cx).map(|ended| match ended {
+                Some(Err(error)) => Some(Err(io::Error::other(error))),
+                Some(Ok(())) | None => None,
+            }),
+            piece => piece,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Bytes;
+    use tokio::sync::mpsc;
+
+    use super::{Closing, body};
+
+    fn never() -> Closing {
+        Closing { closing: None, _place: None }
+    }
+
+    #[tokio::test]
+    async fn a_body_whose_task_panics_breaks_off() {
+        let (items, taken) = mpsc::channel(2);
+        for item in [b"whole".as_slice(), b"bad"] {
+            items.send(item).await.unwrap();
+        }
+        drop(items);
+        let write = |item: &'static [u8]| {
+            assert_ne!(item, b"bad", "planted");
+            Ok(Bytes::from_static(item))
+        };
+        let broken = body(taken, never(), Bytes::new(), "", write);
+        assert!(axum::body::to_bytes(broken, usize::MAX).await.is_err());
+        let (items, taken) = mpsc::channel(2);
+        items.send(b"whole".as_slice()).await.unwrap();
+        drop(items);
+        let whole = body(taken, never(), Bytes::new(), "", |item| Ok(Bytes::from_static(item)));
+        assert_eq!(axum::body::to_bytes(whole, usize::MAX).await.unwrap(), "whole");
+    }
+
+    #[tokio::test]
+    async fn the_task_of_a_body_ends_with_it() {
+        let (items, taken) = mpsc::channel::<&'static [u8]>(2);
+        let dropped = body(taken, never(), Bytes::new(), "", |item| Ok(Bytes::from_static(item)));
+        drop(dropped);
+        items.closed().await;
+    }
 }

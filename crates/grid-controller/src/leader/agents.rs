@@ -61,6 +61,11 @@ impl Agents {
         self.by_node.contains_key(&node)
     }
 
+    /// The agents that asked in this term.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeOrd> {
+        self.by_node.keys().copied()
+    }
+
     /// W1: whether an agent asks now, or did not long ago.
     pub fn lives(&self, node: NodeOrd, now_mono_ms: u64, silent_limit_ms: u64) -> bool {
         self.by_node.get(&node).is_some_and(|agent| {

@@ -9,11 +9,15 @@
 use std::collections::BTreeMap;
 
 use grid_core::{Answer, Command, Effect, Reply, State};
+use grid_plan::Backstop;
 use grid_proto::v1;
 use grid_types::{LeaseKey, NodeOrd, SessionId};
 
 use super::wire::{begin_kind, final_answer, forget, offer_message, reported};
 use super::{Leader, Now, Out, When};
+
+/// Effects and answers that may wait for the leader. A batch of its own may be larger: it is one entry, which L1 bounds.
+pub const MOST_WAITING: usize = 500_000;
 
 /// What stored entries of one term give a leader to say.
 #[derive(Debug, Default)]
@@ -22,6 +26,8 @@ pub struct AppliedBatch {
     pub term: u64,
     pub effects: Vec<Effect>,
     pub answers: Vec<Answered>,
+    /// More was applied than may wait, and all of it was dropped: the state has it.
+    pub overflowed: bool,
 }
 
 /// The final answer to what a worker asked or reported.
@@ -34,14 +40,26 @@ pub enum Answered {
 }
 
 impl AppliedBatch {
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty() && self.answers.is_empty() && !self.overflowed
+    }
+
     /// Adds what was applied later. A later term leaves nothing of an earlier one.
     pub fn merge(&mut self, later: Self) {
-        if self.term == later.term {
+        if self.term != later.term {
+            *self = later;
+        } else if self.overflowed {
+            // The leader looks at the state when it takes this, and finds the later entries there, too.
+        } else if self.len() > 0 && self.len() + later.len() > MOST_WAITING {
+            *self = Self { term: self.term, overflowed: true, ..Self::default() };
+        } else {
             self.effects.extend(later.effects);
             self.answers.extend(later.answers);
-        } else {
-            *self = later;
         }
+    }
+
+    fn len(&self) -> usize {
+        self.effects.len() + self.answers.len()
     }
 }
 
@@ -81,6 +99,9 @@ impl Leader {
         if batch.term != self.term {
             return Vec::new();
         }
+        if batch.overflowed {
+            return self.on_overflow(now);
+        }
         let (mut outs, mut messages) = (Vec::new(), Messages::default());
         for answered in batch.answers {
             self.answer(now.state, answered, &mut messages);
@@ -100,6 +121,22 @@ impl Leader {
             let is_waited_for = !(message.offers.is_empty() && message.revokes.is_empty() && message.begun.is_empty());
             outs.push(Out::Send { session, message, when: if is_waited_for { When::Now } else { When::WithNext } });
         }
+        self.stamped(outs)
+    }
+
+    /// What was applied was more than could wait, and is lost: deadlines are computed again from the state, each worker is asked
+    /// which leases it has, and is offered, or told to stop, what differs (W5). Reports and begins that had their answer in it come
+    /// again (W3, W4).
+    fn on_overflow(&mut self, now: &Now<'_>) -> Vec<Out> {
+        self.backstop = Backstop::default();
+        self.backstop.new_term(now.state, !now.mandate.offers(), now.mono_ms);
+        let mut outs = Vec::new();
+        for (id, session) in self.sessions.iter_mut() {
+            session.reported.clear();
+            session.beginning.clear();
+            outs.extend(session.ask_what_it_holds(*id, now.mono_ms));
+        }
+        outs.extend(self.agents.nodes().map(|agent| Out::Wake { agent }));
         self.stamped(outs)
     }
 

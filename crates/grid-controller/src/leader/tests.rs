@@ -2,13 +2,14 @@
 
 mod world;
 
+use grid_core::Effect;
 use grid_fabric::CloseReason;
 use grid_proto::v1;
 use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, SessionId};
 use world::World;
 
-use super::{Backlog, Leader, Mandate, Out, When};
+use super::{AppliedBatch, Backlog, Leader, MOST_WAITING, Mandate, Out, When};
 use crate::reply::NoReply;
 
 /// A job over three workers, with a change of leader and a restart of a worker in the middle. Returns everything that was sent.
@@ -80,6 +81,37 @@ fn what_was_applied_in_another_term_is_not_sent() {
     world.submit(7, &[("ping", "echo")]);
     world.batch.term += 1;
     assert_eq!(world.applied(), []);
+}
+
+#[test]
+fn w5_what_was_dropped_because_too_much_waited_is_offered_from_the_state() {
+    let mut world = World::new(&["w1"]);
+    world.say("w1", |message| message.held = Some(v1::HeldList::default()));
+    world.submit(7, &[("ping", "echo")]);
+    world.batch.effects = vec![Effect::Deposed; MOST_WAITING];
+    let more = AppliedBatch { term: world.batch.term, effects: vec![Effect::Deposed], ..AppliedBatch::default() };
+    world.batch.merge(more);
+    assert!(world.batch.overflowed && world.batch.effects.is_empty(), "nothing of it is kept");
+    let outs = world.applied();
+    let [Out::Send { message, .. }] = &outs[..] else { panic!("{outs:?}") };
+    assert!(message.ask_held);
+    world.deliver(outs);
+    world.say("w1", |message| message.held = Some(v1::HeldList::default()));
+    assert_eq!(world.running("w1"), 1, "the state has what was dropped");
+}
+
+#[test]
+fn one_batch_of_any_size_is_taken_and_those_of_an_overflow_are_not() {
+    let batch = |effects| AppliedBatch { term: 1, effects: vec![Effect::Deposed; effects], ..AppliedBatch::default() };
+    let mut waiting = AppliedBatch::default();
+    assert!(waiting.is_empty());
+    waiting.merge(batch(MOST_WAITING + 1));
+    assert_eq!((waiting.effects.len(), waiting.overflowed), (MOST_WAITING + 1, false));
+    waiting.merge(batch(1));
+    waiting.merge(batch(1));
+    assert_eq!((waiting.effects.len(), waiting.overflowed, waiting.is_empty()), (0, true, false));
+    waiting.merge(AppliedBatch { term: 2, ..batch(1) });
+    assert_eq!((waiting.effects.len(), waiting.overflowed), (1, false), "a later term begins anew");
 }
 
 #[test]

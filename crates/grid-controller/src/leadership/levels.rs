@@ -13,20 +13,29 @@ use tracing::{debug, info};
 
 use crate::shared::Shared;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Before a level that could not be raised is proposed again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs until the member ends.
 pub async fn raise(shared: Arc<Shared>) {
     let mut term = shared.tenure.term.clone();
     while term.wait_for(Option::is_some).await.is_ok() {
-        if let Some(level) = due(&shared) {
-            let command = Command::RaiseFeatureLevel(RaiseFeatureLevel { level });
-            match shared.log.proposer.propose(&command).await {
-                Ok(_) => info!(level, "feature level raised: every controller knows it"),
-                Err(no_reply) => debug!("feature level not raised: {no_reply}"),
+        let roster = shared.log.raft.roster();
+        let Some(level) = due(&shared) else {
+            tokio::select! {
+                () = shared.log.raft.roster_changed(&roster) => {}
+                changed = term.changed() => if changed.is_err() { return },
+            }
+            continue;
+        };
+        let command = Command::RaiseFeatureLevel(RaiseFeatureLevel { level });
+        match shared.log.proposer.propose(&command).await {
+            Ok(_) => info!(level, "feature level raised: every controller knows it"),
+            Err(no_reply) => {
+                debug!("feature level not raised: {no_reply}");
+                tokio::time::sleep(PAUSE).await;
             }
         }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -37,7 +46,6 @@ pub fn common(shared: &Shared) -> u32 {
 }
 
 fn due(shared: &Shared) -> Option<u32> {
-    shared.open_term()?;
     let common = common(shared);
     (common > shared.state().meta.feature_level).then_some(common)
 }

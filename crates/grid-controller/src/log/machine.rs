@@ -86,7 +86,7 @@ impl ControllerMachine {
         if outgoing.effects.contains(&Effect::Deposed) {
             self.to_leader.deposed.notify_one();
         }
-        if !outgoing.effects.is_empty() || !outgoing.answers.is_empty() {
+        if !outgoing.is_empty() {
             self.to_leader.mailbox.put(outgoing);
         }
         Ok(())

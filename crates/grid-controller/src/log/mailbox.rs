@@ -1,4 +1,6 @@
 //! Holds what was applied until the leader takes it. It merges, so `apply` never waits for the leader.
+//!
+//! Bounded by [`crate::leader::MOST_WAITING`]: beyond it what waits is dropped, and the leader works from the state instead.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +25,7 @@ impl Mailbox {
     pub async fn take(&self) -> AppliedBatch {
         loop {
             let batch = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            if !batch.effects.is_empty() || !batch.answers.is_empty() {
+            if !batch.is_empty() {
                 return batch;
             }
             self.bell.notified().await;

@@ -3,16 +3,19 @@
 //! Whoever looks at both, the state first, waits in between until the store has what the state had; otherwise it would see
 //! a step run whose predecessor has no result yet.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-const POLL: Duration = Duration::from_millis(2);
+use tokio::sync::Notify;
 
 /// Batches, counted.
 #[derive(Debug, Default)]
 pub struct Progress {
     begun: AtomicU64,
     stored: AtomicU64,
+    /// How many wait: without any, `stored` costs one look at this number.
+    waiting: AtomicUsize,
+    bell: Notify,
 }
 
 impl Progress {
@@ -23,6 +26,9 @@ impl Progress {
 
     pub fn stored(&self) {
         self.stored.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.bell.notify_waiters();
+        }
     }
 
     /// Ask with the state in hand.
@@ -32,14 +38,39 @@ impl Progress {
 
     /// A store that fails ends the process, and every wait with it (L2).
     pub async fn wait(&self, mark: u64) {
-        while self.stored.load(Ordering::SeqCst) < mark {
-            tokio::time::sleep(POLL).await;
+        let _waiter = Waiter::new(&self.waiting);
+        loop {
+            let mut rung = pin!(self.bell.notified());
+            // Before looking, so that a batch that is stored meanwhile rings.
+            rung.as_mut().enable();
+            if self.stored.load(Ordering::SeqCst) >= mark {
+                return;
+            }
+            rung.await;
         }
+    }
+}
+
+/// Counts a wait, however it ends.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::Ordering;
     use std::time::Duration;
 
     use super::Progress;
@@ -51,7 +82,11 @@ mod tests {
         progress.begin();
         let mark = progress.mark();
         assert!(tokio::time::timeout(Duration::from_secs(9), progress.wait(mark)).await.is_err());
+        assert_eq!(progress.waiting.load(Ordering::SeqCst), 0, "nobody waits any more");
+        let mut waits = pin!(progress.wait(mark));
+        assert!(tokio::time::timeout(Duration::from_secs(9), waits.as_mut()).await.is_err());
         progress.stored();
+        waits.await;
         progress.wait(mark).await;
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use grid_store::LogFilter;
+use grid_tasks::Tasks;
 use grid_types::{Code, JobRef};
 use tokio::sync::mpsc;
 
@@ -18,7 +19,7 @@ use super::{AHEAD, LONG_WAIT, begin};
 use crate::control::{BrokenOff, Output, OutputQuery, Refusal};
 use crate::shared::Shared;
 
-pub async fn output(shared: &Arc<Shared>, job: &JobRef, query: OutputQuery) -> Result<Output, Refusal> {
+pub async fn output(shared: &Arc<Shared>, tasks: &Tasks, job: &JobRef, query: OutputQuery) -> Result<Output, Refusal> {
     let place = shared.reading.log_readers.enter()?;
     let OutputQuery { step, node, .. } = &query;
     let filter = LogFilter { step: Some(*step), nodes: vec![node.to_string()], attempt: query.attempt, run: query.run };
@@ -40,7 +41,7 @@ pub async fn output(shared: &Arc<Shared>, job: &JobRef, query: OutputQuery) -> R
     let leader = Arc::clone(shared);
     let led = async move { if query.follow { leader.led().await } else { std::future::pending().await } };
     let offset = offset.unwrap_or(query.offset);
-    tokio::spawn(async move {
+    tasks.start_request("output-bytes", async move {
         let _place = place;
         let broken_off = tokio::select! {
             () = pump(source, outputs, first, offset, pieces.clone()) => return,

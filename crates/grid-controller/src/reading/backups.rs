@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use grid_store::{Reader, time_text};
+use grid_tasks::Tasks;
 use grid_types::Code;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -26,11 +27,12 @@ pub struct Backups {
     path: PathBuf,
     /// One at a time.
     place: Arc<Semaphore>,
+    tasks: Tasks,
 }
 
 impl Backups {
-    pub fn new(data_dir: &std::path::Path) -> Self {
-        Self { path: data_dir.join(FILE), place: Arc::new(Semaphore::new(1)) }
+    pub fn new(data_dir: &std::path::Path, tasks: Tasks) -> Self {
+        Self { path: data_dir.join(FILE), place: Arc::new(Semaphore::new(1)), tasks }
     }
 
     /// `current_wall_ms`: the time up to which everything acknowledged is applied here; none: it is stale, and says so.
@@ -45,7 +47,7 @@ impl Backups {
         let (made, place) = tokio::task::spawn_blocking(work).await.map_err(|e| failed(&e))?;
         let (file, written) = made.map_err(|e| failed(&e))?;
         let (pieces, taken) = mpsc::channel(AHEAD);
-        tokio::task::spawn_blocking(move || hand_out(file, &pieces, place));
+        self.tasks.start_blocking_request("backup", move || hand_out(file, &pieces, place));
         Ok(Backup {
             bytes: written.file_bytes,
             blake3: written.file_blake3,
@@ -99,6 +101,7 @@ mod tests {
     use std::pin::pin;
 
     use grid_store::Store;
+    use grid_tasks::Tasks;
     use grid_types::Code;
 
     use super::Backups;
@@ -109,7 +112,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         let dir = tempfile::TempDir::new().unwrap();
         let (store, _) = Store::open(&dir.path().join("state.sqlite")).unwrap();
-        let backups = Backups::new(dir.path());
+        let backups = Backups::new(dir.path(), Tasks::default());
         runtime.block_on(async {
             let (go, waits) = std::sync::mpsc::channel::<()>();
             tokio::task::spawn_blocking(move || waits.recv());

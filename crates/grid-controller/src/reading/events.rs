@@ -36,6 +36,7 @@ pub struct EventFeed {
     /// Somebody came to listen.
     came: Notify,
     places: Arc<Semaphore>,
+    tasks: Tasks,
 }
 
 #[derive(Default)]
@@ -54,6 +55,7 @@ impl EventFeed {
             newest: watch::Sender::new(0),
             came: Notify::new(),
             places: Arc::new(Semaphore::new(SUBSCRIBERS)),
+            tasks: tasks.clone(),
         });
         tasks.start("events", fill(Arc::clone(&feed), bell));
         feed
@@ -78,7 +80,7 @@ impl EventFeed {
         };
         self.came.notify_one();
         let (events, listener) = mpsc::channel(AHEAD);
-        tokio::spawn(serve(Arc::clone(self), filter, after, events, place));
+        self.tasks.start_request("event-listener", serve(Arc::clone(self), filter, after, events, place));
         Ok(listener)
     }
 

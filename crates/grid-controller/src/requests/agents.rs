@@ -8,6 +8,7 @@ use crate::control::{AgentPoll, AgentResult, Agents, Caller, Refusal, Right, Sco
 use crate::controller::Controller;
 
 impl Agents for Controller {
+    #[tracing::instrument(level = "debug", name = "agent", skip_all, fields(node = %poll.agent))]
     async fn poll_agent(
         &self,
         caller: &Caller,
@@ -18,6 +19,7 @@ impl Agents for Controller {
         self.serve_agent(permit, poll, stop).await
     }
 
+    #[tracing::instrument(level = "debug", name = "agent", skip_all, fields(node = %result.agent, job = %result.lease.lease.job))]
     async fn agent_result(&self, caller: &Caller, result: AgentResult) -> Result<RecordedDoc, Refusal> {
         let permit = caller.permit(Right::Work, Scope::Cluster)?;
         self.record_agent(permit, result).await

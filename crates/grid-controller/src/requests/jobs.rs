@@ -52,12 +52,14 @@ impl Jobs for Controller {
         plan_doc(&self.shared.state(), &spec)
     }
 
+    #[tracing::instrument(name = "job", skip_all, fields(%job))]
     async fn cancel(&self, caller: &Caller, job: &JobRef) -> Result<JobStateDoc, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Namespace(&job.namespace))?;
         let command = CancelJob { namespace: job.namespace.name().clone(), job: job.id };
         self.moved(permit, job, Command::CancelJob(command)).await
     }
 
+    #[tracing::instrument(name = "job", skip_all, fields(%job))]
     async fn confirm(&self, caller: &Caller, job: &JobRef, confirmation: Confirmation) -> Result<JobStateDoc, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Namespace(&job.namespace))?;
         let Confirmation { phase, held_only, rerun_once } = confirmation;
@@ -73,6 +75,7 @@ impl Jobs for Controller {
         Ok(JobStateDoc { note, may_have_run, ..moved })
     }
 
+    #[tracing::instrument(name = "job", skip_all, fields(%job))]
     async fn resolve(&self, caller: &Caller, job: &JobRef, resolution: StepResolution) -> Result<JobStateDoc, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Namespace(&job.namespace))?;
         let StepResolution { step, node, verdict } = resolution;
@@ -85,6 +88,7 @@ impl Jobs for Controller {
         self.moved(permit, job, Command::ResolveStep(command)).await
     }
 
+    #[tracing::instrument(name = "job", skip_all, fields(%job))]
     async fn resume(&self, caller: &Caller, job: &JobRef, wanted: Rerun) -> Result<JobStateDoc, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Namespace(&job.namespace))?;
         let asked = job.clone();
@@ -96,6 +100,7 @@ impl Jobs for Controller {
         Ok(JobStateDoc { note, ..moved })
     }
 
+    #[tracing::instrument(level = "debug", name = "job", skip_all, fields(%job))]
     async fn why(&self, caller: &Caller, job: &JobRef) -> Result<WhyDoc, Refusal> {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         let live = {
@@ -117,11 +122,13 @@ impl Jobs for Controller {
         Ok(WhyDoc { id: job.to_string(), status, why, may_have_run: self.may_have_run(job.id) })
     }
 
+    #[tracing::instrument(level = "debug", name = "job", skip_all, fields(%job))]
     async fn job(&self, caller: &Caller, job: &JobRef, run: Option<u32>) -> Result<JobDoc, Refusal> {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         self.job_doc(permit, job, run).await
     }
 
+    #[tracing::instrument(level = "debug", name = "job", skip_all, fields(%job))]
     async fn runs(&self, caller: &Caller, job: &JobRef, query: RunQuery) -> Result<ListDoc<RunDoc>, Refusal> {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         let asked = job.clone();

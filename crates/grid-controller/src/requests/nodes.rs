@@ -20,18 +20,21 @@ impl Nodes for Controller {
         self.node_doc(caller.permit(Right::View, Scope::Cluster)?, node).await
     }
 
+    #[tracing::instrument(name = "node", skip_all, fields(%node))]
     async fn drain(&self, caller: &Caller, node: &NodeId) -> Result<NodeDoc, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Cluster)?;
         let order = OrderDrain { node: self.known_node(node)?.0, drain: true };
         self.order_drain(permit, node, order).await
     }
 
+    #[tracing::instrument(name = "node", skip_all, fields(%node))]
     async fn undrain(&self, caller: &Caller, node: &NodeId) -> Result<NodeDoc, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Cluster)?;
         let order = OrderDrain { node: self.known_node(node)?.0, drain: false };
         self.order_drain(permit, node, order).await
     }
 
+    #[tracing::instrument(name = "node", skip_all, fields(%node))]
     async fn remove(&self, caller: &Caller, node: &NodeId, removal: Removal) -> Result<NodeStateDoc, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Cluster)?;
         let (ord, session) = self.known_node(node)?;

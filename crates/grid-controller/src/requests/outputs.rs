@@ -10,6 +10,7 @@ use crate::controller::Controller;
 use crate::outputs;
 
 impl Outputs for Controller {
+    #[tracing::instrument(level = "debug", name = "job", skip_all, fields(%job))]
     async fn results(
         &self,
         caller: &Caller,
@@ -24,12 +25,14 @@ impl Outputs for Controller {
         self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
     }
 
+    #[tracing::instrument(level = "debug", name = "job", skip_all, fields(%job))]
     async fn output(&self, caller: &Caller, job: &JobRef, query: OutputQuery) -> Result<Output, Refusal> {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         self.check_run(permit, job, query.run).await?;
-        outputs::output(&self.shared, job, query).await
+        outputs::output(&self.shared, &self.tasks, job, query).await
     }
 
+    #[tracing::instrument(level = "debug", name = "job", skip_all, fields(%job))]
     async fn logs(
         &self,
         caller: &Caller,
@@ -40,9 +43,10 @@ impl Outputs for Controller {
         let newest = self.check_run(permit, job, query.filter.run).await?;
         // Nothing more comes of a run that another one followed.
         query.follow &= newest;
-        outputs::logs(&self.shared, job, query).await
+        outputs::logs(&self.shared, &self.tasks, job, query).await
     }
 
+    #[tracing::instrument(level = "debug", name = "job", skip_all, fields(%job))]
     async fn outputs(
         &self,
         caller: &Caller,

@@ -16,6 +16,7 @@ use grid_proto::refusals::{Kind, Port, refuse_many};
 use grid_proto::v1;
 use grid_types::{NodeOrd, SessionId};
 use prost::Message;
+use tokio::sync::Notify;
 
 use super::Shared;
 use super::locks::{Locked, Rank};
@@ -31,6 +32,8 @@ pub struct Leading {
     inner: Mutex<Inner>,
     /// Of agents, which have no stream.
     pub polls: Polls,
+    /// A stream was opened.
+    pub opened: Notify,
 }
 
 #[derive(Default)]
@@ -112,6 +115,7 @@ impl Shared {
             self.perform(inner, outs);
             inner.close(*session, CloseReason::Replaced);
             inner.streams.insert(*session, stream);
+            self.leading.opened.notify_one();
             Ok(replaced)
         })
     }
@@ -119,6 +123,7 @@ impl Shared {
     /// A message of a worker, and everything that it leads to before the next one may be read.
     pub async fn message(self: &Arc<Self>, session: SessionId, message: v1::FromWorker) {
         let to_do = self.with(|inner, now| {
+            let _span = tracing::debug_span!("message", %session, epoch = message.leader_epoch).entered();
             let backlog = inner.backlog(session);
             let outs = inner.leader.as_mut().map(|leader| leader.on_message(now, session, message, backlog));
             self.perform(inner, outs.unwrap_or_default())

@@ -30,6 +30,7 @@ pub async fn dispatch(shared: Arc<Shared>, mailbox: Arc<Mailbox>) {
             // Never true: it ends with the member.
             _ = leadership.wait_for(|_| false) => return,
         };
+        let _span = tracing::debug_span!("applied", term = batch.term, effects = batch.effects.len()).entered();
         let to_do = shared.lead(|leader, now| leader.on_applied(now, batch));
         debug_assert!(to_do.proposals.is_empty(), "what is applied leads to messages only");
         patient.extend(to_do.with_next);

@@ -14,6 +14,7 @@ use tracing::debug;
 use crate::leadership::snapshot_problem;
 use crate::shared::Shared;
 
+/// Other controllers say how their snapshots are when they are asked, and not before.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Runs until the member ends.

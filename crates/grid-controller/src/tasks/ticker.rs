@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::shared::Shared;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -21,6 +23,7 @@ pub async fn tick(shared: Arc<Shared>) {
         let Some(term) = shared.open_term() else { continue };
         let to_do = shared.lead(|leader, now| leader.on_tick(now, term.now_ms()));
         // Awaited, so that a slow log is not flooded with the same proposals.
-        shared.propose_and_reply(to_do.proposals).await;
+        let span = tracing::debug_span!("tick", epoch = %term.epoch);
+        shared.propose_and_reply(to_do.proposals).instrument(span).await;
     }
 }

@@ -61,6 +61,19 @@ impl RunningMember {
         self.raft.server_metrics().borrow().membership_config.membership().clone()
     }
 
+    pub async fn roster_changed(&self, seen: &Roster) {
+        let mut server = self.raft.server_metrics();
+        loop {
+            server.borrow_and_update();
+            if self.roster() != *seen {
+                return;
+            }
+            if server.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
     pub fn roster(&self) -> Roster {
         let membership = self.membership();
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
