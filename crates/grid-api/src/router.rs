@@ -1,6 +1,6 @@
 //! The table of routes: canonical paths, their aliases, and the guards of each.
 //!
-//! E4: every mutation stands here with the guard of its role. Guards are attached to the method, not to the path, so
+//! E4: every mutation has the guard of its role here. Guards are attached to the method, not to the path, so
 //! that a wrong method is 405 on a standby too.
 
 use axum::Router;

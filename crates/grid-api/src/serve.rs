@@ -1,4 +1,4 @@
-//! Accepts connections and serves the router on them until told to stop.
+//! Accepts connections and serves the router on them until shutdown.
 //!
 //! No client holds a connection for nothing: headers, bodies, answers and goodbyes each have a time. Connections are
 //! bounded; beyond the bound new ones are answered 503 and closed.

@@ -1,4 +1,4 @@
-//! Plain HTTP agents: leases by asking, results by telling, no session and no journal (W10).
+//! Serves plain HTTP agents, which poll for leases and post results, without a stream or a journal (W10).
 //!
 //! ```text
 //!   POST /v1/leases --> admit (registers who is new) --> look --> HandOut, through the log --> answer
@@ -6,8 +6,8 @@
 //!                                      bell, or a second passes  nothing due: wait
 //! ```
 //!
-//! W10: what an agent is given is in the log before the answer goes out, so that a `once` lease is given in one answer,
-//! never twice.
+//! W10: the log records which leases an agent receives before the response is sent, so that a `once` lease is in one response
+//! and never in a second.
 //! W9: the answer names revoked leases, and the agent's result for one is its confirmation.
 //! Asking is the heartbeat, for as long as the question is open.
 //! Not here: bodies (`grid-api`), what may be given (`grid_core::HandOut`), what is due (`leader`).
@@ -41,7 +41,7 @@ struct Admitted {
 }
 
 impl Controller {
-    /// Answers when there is something to tell, when `poll.wait` is over, or when `stop` is.
+    /// Answers when there is work or something to stop, when `poll.wait` is over, or when `stop` resolves.
     pub(crate) async fn serve_agent(
         &self,
         permit: Permit,

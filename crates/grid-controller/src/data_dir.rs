@@ -31,7 +31,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// It was a member of a cluster, and is none any more.
+    /// It was removed from its cluster.
     #[must_use]
     pub fn is_removal(&self) -> bool {
         matches!(self, Self::Raft(grid_raft::OpenError::Removed { .. }))

@@ -35,7 +35,7 @@ use agents::Agents;
 use sessions::Sessions;
 
 pub use agents::{AgentAsks, Due};
-pub use applied::{AppliedBatch, MOST_WAITING, answered};
+pub use applied::{AppliedBatch, answered};
 pub use ticks::Planned;
 pub use wire::{end_of, error_of};
 
@@ -219,7 +219,7 @@ impl Leader {
     pub fn on_resumed(&mut self, now: &Now<'_>) -> Vec<Out> {
         let mut outs = Vec::new();
         for (id, session) in self.sessions.iter_mut() {
-            outs.extend(session.ask_what_it_holds(*id, now.mono_ms));
+            outs.extend(session.ask_outstanding(*id, now.mono_ms));
         }
         self.stamped(outs)
     }
@@ -354,7 +354,7 @@ pub fn is_proven(
     known.map(|node| node.ord).filter(|_| is_proven).ok_or(NotProven)
 }
 
-/// The log refused it because of where the node's session stands by now.
+/// The log refused it because the node's session or status has changed since.
 pub fn moved_on(no_reply: &NoReply) -> bool {
     matches!(no_reply, NoReply::Rejected(Rejection::StaleSession { .. } | Rejection::StatusMoved { .. }))
 }

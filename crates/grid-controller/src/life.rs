@@ -52,7 +52,7 @@ pub async fn started(opening: Opening) -> Result<Controller, OpenError> {
     }
 }
 
-/// What the API told people: it must never be less or other afterwards.
+/// What the API acknowledged: it must never be less or different afterwards.
 #[derive(Debug, PartialEq)]
 pub struct Acknowledged {
     pub jobs: Vec<JobDoc>,
@@ -101,12 +101,12 @@ pub async fn lived() -> (TempDir, TempDir, Acknowledged) {
             controller.shared.log.raft.trigger_snapshot().await.unwrap();
         }
     }
-    let told = acknowledged(&controller);
-    assert!(told.jobs.len() == 24 && told.jobs.iter().any(|job| !job.status.is_ended()));
+    let before = acknowledged(&controller);
+    assert!(before.jobs.len() == 24 && before.jobs.iter().any(|job| !job.status.is_ended()));
     // Nothing is under way now, so this is what a kill leaves.
     copy_all(closed.path(), killed.path());
     controller.shutdown().await;
-    (killed, closed, told)
+    (killed, closed, before)
 }
 
 pub async fn propose(controller: &Controller, command: Command) {

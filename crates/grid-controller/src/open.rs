@@ -1,4 +1,4 @@
-//! A running controller: opens the data folder and starts its parts.
+//! Opens the data folder of a controller and starts its parts.
 //!
 //! Not here: what the API asks of it (`requests`).
 
@@ -34,7 +34,7 @@ const CAUSE_LIMIT: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     pub heartbeat_ms: u64,
-    /// A follower stands for election after between one and two of these beyond its leader's lease, which is two.
+    /// A follower becomes a candidate between one and two of these after its leader's lease, which is two.
     pub election_ms: u64,
     /// The log is cut behind a snapshot when it has grown by this.
     pub snapshot_after_bytes: u64,
@@ -68,7 +68,7 @@ pub struct Opening {
 impl Controller {
     pub async fn open(opening: Opening) -> Result<Self, OpenError> {
         let dir = &opening.data_dir;
-        // Parameters of jobs are nobody else's to read.
+        // No other user may read the parameters of jobs.
         data_dir::enter(dir)?;
         data_dir::check(dir, &opening.settings.node_id, opening.start)?;
         let (folder, store, stored) = data_dir::take(dir, raft_config(&opening), opening.start)?;
@@ -187,7 +187,7 @@ impl Controller {
         self.shared.tenure.gate.release(gone);
     }
 
-    /// Hands leadership over, if this controller has it and there is somebody to take it: before an orderly end.
+    /// Hands leadership over before an orderly end, if this controller leads and another voter exists.
     pub async fn leave_leadership(&self) {
         let voters = self.shared.log.raft.roster().members.iter().filter(|listed| listed.is_voter).count();
         if voters < 2 || self.shared.open_term().is_none() {
@@ -216,7 +216,7 @@ impl Controller {
         }
     }
 
-    /// Resolves when it is certain that this controller was removed from its cluster: it never hears of it again.
+    /// Resolves when it is certain that this controller was removed from its cluster, which does not contact it any more.
     pub async fn removed(&self) {
         self.shared.log.raft.removed().await;
     }

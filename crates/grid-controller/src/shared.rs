@@ -1,7 +1,7 @@
 //! What the parts of a controller share, and the role it plays.
 //!
-//! E5: the role is worked out anew for every question: a leader whom no majority has answered within one election
-//! timeout is a STANDBY with that very question, whatever it was told last.
+//! E5: the role is computed for every request: a leader whom no majority has answered within one election
+//! timeout is a STANDBY from that request on, whatever Raft reported last.
 
 mod gate;
 mod leading;
@@ -90,7 +90,7 @@ impl Shared {
         (self.is_draining() || self.log.raft.has_majority()).then_some(term)
     }
 
-    /// The term in which new work is taken and given out.
+    /// The term in which new work is accepted and dispatched.
     pub fn open_term(&self) -> Option<Term> {
         self.current_term().filter(|_| !self.is_draining())
     }
@@ -159,7 +159,7 @@ impl Shared {
             doc.leader_url = Some(self.settings.api_url.clone());
             doc.leader_grpc = Some(self.settings.grpc_addr.clone());
         } else if role == Role::Standby {
-            // A leader whose term has not begun yet is none; so is one that is cut off.
+            // A leader whose term has not begun yet does not count, nor does one that is cut off.
             let leadership = self.tenure.leadership.borrow().clone();
             let other = leadership.leader.filter(|_| !leadership.is_leader).map(|leader| leader.member);
             if let Some(other) = other.filter(|other| !other.node_id.is_empty()) {

@@ -1,6 +1,6 @@
 //! A leader's term as the rest of the controller sees it, and its clock.
 //!
-//! Leader time goes on where the last term's entries left it and advances with the monotonic clock of whoever leads
+//! Leader time goes on where the last term's entries left it and advances with the monotonic clock of the leader
 //! (W6): a jump of the wall clock moves nothing, and time without a leader does not count.
 
 mod elapsed;

@@ -20,7 +20,7 @@ pub trait Hub: Send + Sync + 'static {
 
     fn drain(&self, node: String, credential: Credential) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
-    /// `holds_nothing`: what is still out to this node never reached it.
+    /// `holds_nothing`: the leases that are outstanding at this node never reached it.
     fn leave(
         &self,
         node: String,
@@ -36,12 +36,12 @@ pub trait Hub: Send + Sync + 'static {
     fn received(&self, session: SessionId, message: v1::FromWorker) -> impl Future<Output = ()> + Send;
 
     /// Called exactly once after each successful `opened`, however the stream ended. By then the outbox of that stream
-    /// answers `is_closed`, which tells it from a newer stream of the same session.
+    /// answers `is_closed`, which distinguishes it from a newer stream of the same session.
     fn closed(&self, session: SessionId);
 
     /// The node that sends outputs, by the first chunk of a stream.
     fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal>;
 
-    /// `false`: nobody listens (any more); the worker is told to stop.
+    /// `false`: no reader is left; the worker is asked to stop.
     fn log_chunk(&self, node: NodeOrd, chunk: v1::LogChunk) -> impl Future<Output = bool> + Send;
 }

@@ -10,7 +10,7 @@
 //! without waking anyone (`send_with_next`).
 //!
 //! Bounded: a worker that does not read is closed instead of buffered for. Nothing is lost by that, because dispatch
-//! is level-triggered (W5): the next session is told again what is still true.
+//! is level-triggered (W5): the next session receives again what is still true.
 //! Messages that wait are merged, so that a burst of offers and answers travels as one frame. Merging moves revokes
 //! and forgets before offers; a worker reads a message in that order anyway.
 //! A mutex and a waker instead of a channel: at 10,000 sessions an idle outbox has to cost a few hundred bytes.
@@ -84,7 +84,7 @@ impl Outbox {
         }
     }
 
-    /// Whether something waits that the worker has not been told.
+    /// Whether messages wait that the worker has not received.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         !self.lock().messages.is_empty()

@@ -4,8 +4,8 @@
 //!   "GRIDBKUP"  version u32  length u32  header (CBOR)  BLAKE3 of everything before    the SQLite file
 //! ```
 //!
-//! Integers are big-endian. This frame up to the first hash is the same in every version, so that a newer file is told
-//! from a damaged one. The header names length and hash of the SQLite file, and what a person wants to know of it.
+//! Integers are big-endian. This frame up to the first hash is the same in every version, so that a newer file can be
+//! distinguished from a damaged one. The header names length and hash of the SQLite file, and what an operator wants to know of it.
 //! A backup is either confirmed, and then has everything that was acknowledged before its time, or stale, and then its
 //! time is that of its last entry: never that of the copy, which says nothing about the state.
 //! Not here: what a restore may be made from besides (`restorable`), the confirmation (`grid-controller::backups`).
@@ -189,7 +189,7 @@ impl Write for Hashing {
     }
 }
 
-/// Reads the front of a backup; `file` stands at the SQLite file afterwards.
+/// Reads the front of a backup; `file` is positioned at the SQLite file afterwards.
 pub(crate) fn read_front(path: &Path, file: &mut File) -> Result<(BackupInfo, StatePart), StoreError> {
     let damaged = |problem: &str| StoreError::damaged_backup(path, problem);
     let cut = |e: io::Error| match e.kind() {

@@ -86,7 +86,7 @@ impl Checkpointer {
         let own = schema::writer(path)?;
         let (served, alarm) = (Arc::clone(&shared), alarm.clone());
         let named = std::thread::Builder::new().name("store-checkpoint".to_owned());
-        let thread = named.spawn(move || watched(&alarm, || run(&served, &own)))?;
+        let thread = named.spawn(move || reporting_panics(&alarm, || run(&served, &own)))?;
         Ok(Self { shared, thread: Some(thread), next_cap: CAP_FRAMES })
     }
 
@@ -118,7 +118,7 @@ impl Drop for Checkpointer {
     }
 }
 
-fn watched(alarm: &Alarm, run: impl FnOnce()) {
+fn reporting_panics(alarm: &Alarm, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         alarm.ring(format!("panicked: {}", text.unwrap_or("no message")));
@@ -164,7 +164,7 @@ mod tests {
     use rusqlite::Connection;
     use tempfile::TempDir;
 
-    use super::{Alarm, CAP_FRAMES, Checkpointer, DUE_FRAMES, watched};
+    use super::{Alarm, CAP_FRAMES, Checkpointer, DUE_FRAMES, reporting_panics};
     use crate::schema;
 
     fn opened() -> (TempDir, PathBuf, Connection, Checkpointer) {
@@ -180,9 +180,9 @@ mod tests {
     fn a_panic_of_the_thread_is_reported_and_its_end_is_not() {
         let (alarm, (reports, heard)) = (Alarm::default(), std::sync::mpsc::channel());
         alarm.set(move |why| reports.send(why).unwrap());
-        watched(&alarm, || ());
+        reporting_panics(&alarm, || ());
         assert!(heard.try_recv().is_err(), "it was asked to end");
-        watched(&alarm, || panic!("no {}", "disk"));
+        reporting_panics(&alarm, || panic!("no {}", "disk"));
         assert_eq!(heard.try_recv().unwrap(), "panicked: no disk");
     }
 
@@ -229,6 +229,6 @@ mod tests {
             checkpointer.next_cap = 10;
         }
         write(&writer, 5);
-        assert!(checkpointer.shared.frames.load(Ordering::Relaxed) < 30, "the WAL was begun anew");
+        assert!(checkpointer.shared.frames.load(Ordering::Relaxed) < 30, "the WAL was restarted");
     }
 }

@@ -1,6 +1,6 @@
 //! Why the store cannot go on, in words for the person who has to act on it.
 //!
-//! The cause is part of the message and not a `source`: whoever prints this prints one line.
+//! The cause is part of the message and not a `source`: it is printed as one line.
 
 use std::path::{Path, PathBuf};
 

@@ -6,9 +6,9 @@
 //!   Reader (a pool) --------------> documents of the API
 //! ```
 //!
-//! The log is the durability (L3) and this file a cache of it: one that was not closed in order is made anew from the
+//! The log is the durability (L3) and this file a cache of it: one that was not closed in order is rebuilt from the
 //! newest snapshot and the log (`seal`). Any write error is fatal to the process (L2): nothing here retries.
-//! Not here: what changes (`grid-core`), when a snapshot is due and where it lies (`grid-raft`), pruning of history.
+//! Not here: what changes (`grid-core`), when a snapshot is due and where it is (`grid-raft`), pruning of history.
 
 mod backup;
 mod cells;

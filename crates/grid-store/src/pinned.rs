@@ -1,8 +1,8 @@
 //! The store as it was at one moment, for a copy that is made while it goes on.
 //!
 //! A read transaction in WAL mode sees one commit, rows and position together, however many follow: snapshots and
-//! backups are copied through one, and hold up nobody. L5: a copy is fsynced, file and folder, before anyone hears of it.
-//! Meanwhile the WAL cannot begin anew, so it grows by what is written during the copy; and the store is not replaced
+//! backups are copied through one, and delay nobody. L5: a copy is fsynced, file and folder, before it is used.
+//! Meanwhile the WAL cannot restart, so it grows by what is written during the copy; and the store is not replaced
 //! before the copy is done (`pool`).
 
 use std::fs::File;

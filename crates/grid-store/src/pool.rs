@@ -123,7 +123,7 @@ impl LongLoan {
 
 impl Drop for LongLoan {
     fn drop(&mut self) {
-        // Closed before whoever waits for it goes on.
+        // Closed before the thread that waits for it continues.
         self.conn = None;
         self.pool.lock().lent_long -= 1;
         self.pool.changed.notify_all();

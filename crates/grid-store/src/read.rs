@@ -212,7 +212,7 @@ impl Reader {
         self.read(|conn| nodes::expected_among(conn, nodes))
     }
 
-    /// Everything of the live state, with the place in the log where it stands (L7): as large as the state itself.
+    /// Everything of the live state, with its position in the log (L7): as large as the state itself.
     pub fn stored(&self) -> Result<Stored, StoreError> {
         self.read(load)
     }

@@ -31,7 +31,7 @@ pub fn unpack(
     }
     let unpacked = bring(source, to).and_then(|told| settle(source, to, told, membership));
     if unpacked.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = files::remove_with_companions(to);
     }
     unpacked

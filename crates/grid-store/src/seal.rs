@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   open (sealed) --first write--> no seal --closed in order--> sealed
-//!                                     \--kill, power cut, damage--> not sealed: made anew from snapshot and log
+//!                                     \--kill, power cut, damage--> not sealed: rebuilt from snapshot and log
 //! ```
 //!
 //! SQLite notices damage to its structure, not to a value. The log and the snapshots have checksums, so a store without

@@ -4,7 +4,7 @@
 //! it over the store.
 //! Not here: how a copy is made (`held`).
 //! The rename is L6's switch: `replace_by` first shuts the readers out and closes every connection, which leaves the
-//! old file whole and without a WAL, so that at any moment the one name stands for all of the old data or all of the
+//! old file whole and without a WAL, so that at any moment the one name refers to all of the old data or all of the
 //! new. A second name and a pointer to it would say the same with two files to keep in step.
 
 use std::fs;
@@ -54,7 +54,7 @@ impl Store {
             let gone = files::remove_companions(path).and_then(|()| files::sync_folder(path));
             let gone = gone.and_then(|()| seal::remove(path));
             let made = gone.and_then(|()| empty_meta()).and_then(|meta| files::make(path, &meta));
-            made.map_err(|e| e.at(path, "make anew"))?;
+            made.map_err(|e| e.at(path, "rebuild"))?;
         }
         Self::open(path)
     }
@@ -97,7 +97,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes hold of everything as it is now; what is persisted later is not seen through it.
+    /// Pins the current state: what is persisted later is not visible through it.
     pub fn pin(&mut self) -> Result<PinnedStore, StoreError> {
         if self.open.is_none() {
             return Err(closed(&self.path));

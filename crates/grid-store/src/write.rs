@@ -243,7 +243,7 @@ fn write_head(
     Ok(before)
 }
 
-/// As they stand in their column: each can be found by its line.
+/// As their column has them: each can be found by its line.
 fn label_lines(labels: &BTreeMap<Name, Name>) -> Option<String> {
     let lines: String = labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     (!lines.is_empty()).then(|| format!("\n{lines}"))

@@ -79,7 +79,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// `known`: what may stand there beside `leader_epoch`.
+    /// `known`: the fields that are allowed besides `leader_epoch`.
     pub fn of<C: Introspect>(
         control: &C,
         caller: &mut Caller,
@@ -123,7 +123,7 @@ impl Fields {
         self.optional(name, wanted, read)
     }
 
-    /// A field that tells itself, part by part, what is wrong with it; null is left out.
+    /// A field whose reader names each of its faults; null counts as left out.
     pub fn nested<T>(&mut self, name: &str, read: impl FnOnce(&Value, &mut Faults) -> Option<T>) -> Option<T> {
         let value = self.map.get(name).filter(|value| !value.is_null())?;
         read(value, &mut self.faults)
@@ -179,7 +179,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
     Err(Refused::of_field(Code::UnsupportedMedia, "Content-Type", problem))
 }
 
-/// A compressed body would be told as bad JSON, which helps nobody.
+/// Without this check a compressed body would be refused as bad JSON, which is misleading.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Refused> {
     match headers.get(CONTENT_ENCODING) {
         None => Ok(()),

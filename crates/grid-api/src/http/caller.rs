@@ -1,4 +1,4 @@
-//! Who sent a request, as far as its connection and headers tell, and the controller that they ask.
+//! Who sent a request, as far as its connection and headers show, and the controller that serves it.
 //!
 //! Not here: whether they may do what they ask (`grid_controller::Caller::permit`), `leader_epoch` inside a body (`body`).
 

@@ -1,5 +1,5 @@
 //! `?consistency=strong` on reads of the state, on any controller (E6); `stale`, the default, may be said too. Not on `/role`
-//! and `/status`, which tell of one controller as it stands, nor on `…/logs`, a stream.
+//! and `/status`, which describe one controller, nor on `…/logs`, a stream.
 //!
 //! The parameter is taken out of the query before the handler reads it, so that no handler has to know it.
 //! Not here: how a read is made current (`Introspect::read_barrier`).

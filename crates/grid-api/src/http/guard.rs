@@ -4,7 +4,7 @@
 //! E9: an epoch that a request names is checked here, to refuse early, and again where the mutation takes effect.
 //! Not here: `leader_epoch` inside a body (`body`), which needs the body.
 //! The epoch is checked on reads too, if a client asks for it: the contract says "a request", and a client that pins
-//! an epoch wants to hear that it is over. `/role`, `/status` and health are free of it, since they are how one asks.
+//! an epoch has to learn that it is over. `/role`, `/status` and health are free of it, since they are how one asks.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue};
@@ -43,7 +43,7 @@ pub async fn leader<C: Introspect>(State(control): State<C>, request: Request, n
     }
 }
 
-/// Mutations that a leader takes until it is none any more (E7).
+/// Mutations that a controller accepts while it leads or hands over (E7).
 pub async fn leader_or_draining<C: Introspect>(State(control): State<C>, request: Request, next: Next) -> Response {
     match control.standing().role {
         Role::Leader | Role::Draining => next.run(request).await,

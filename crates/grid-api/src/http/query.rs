@@ -53,7 +53,7 @@ impl Params {
         self.read("run", "must be the number of a run, from 1", read)
     }
 
-    /// A parameter with its own syntax, which tells itself what is wrong.
+    /// A parameter with a syntax of its own, whose parser names the fault.
     pub fn parsed<T: FromStr<Err: std::fmt::Display>>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;
         text.parse().map_err(|e: T::Err| self.faults.add(name, e.to_string())).ok()

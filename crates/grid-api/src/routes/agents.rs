@@ -1,4 +1,4 @@
-//! Plain HTTP agents: `POST /v1/leases` asks for work, `POST /v1/results` tells how it ended (W4, W10).
+//! Plain HTTP agents: `POST /v1/leases` asks for work, `POST /v1/results` reports how it ended (W4, W10).
 //!
 //! Not here: what is given to whom (`Control`); the list of agents, which is that of nodes (`nodes`).
 //! The bodies are read by hand, to name every fault at once, as those of `decisions`.

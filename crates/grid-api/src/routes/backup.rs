@@ -2,7 +2,7 @@
 //!
 //! It has everything that was acknowledged before the request, or it is refused with NO_QUORUM: a controller that cannot
 //! confirm this (E6) may lack jobs. `?stale=true` takes what this controller has, and the file says so.
-//! Its length and hash stand in the head of the answer: a receiver that has less, or other bytes, has no backup. So they
+//! The headers have its length and hash: a receiver that has less, or other bytes, has no backup. So they
 //! are known before the first byte, and the answer may take as long as writing the file does.
 
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! The controllers: how they stand, who joins, who leaves, who leads.
+//! The controllers: their state, members that join and leave, the leader.
 //!
 //! Not here: what is allowed (`Control` answers CONFLICT with the reason), the role of one controller (`introspect`).
 
@@ -23,7 +23,7 @@ use crate::schema::EpochBody;
     tag = "cluster",
     operation_id = "cluster",
     responses(
-        (status = 200, description = "the controllers and how they stand", body = ClusterDoc),
+        (status = 200, description = "the controllers and their state", body = ClusterDoc),
     ),
 )]
 pub async fn status<C: Cluster>(

@@ -1,4 +1,4 @@
-//! What a person decides about a job: that a phase may begin, how a step ended that nobody knows (W8), that an ended job
+//! What an operator decides about a job: that a phase may begin, how a step with an unknown outcome ended (W8), that an ended job
 //! is to go on.
 //!
 //! Not here: whether anything waits (`Control` answers CONFLICT).
@@ -25,7 +25,7 @@ use crate::http::refused::Refused;
     operation_id = "confirmJob",
     request_body = Option<ConfirmBody>,
     responses(
-        (status = 200, description = "how the job stands now", body = JobStateDoc),
+        (status = 200, description = "the job's status now", body = JobStateDoc),
     ),
 )]
 pub async fn confirm<C: Jobs>(
@@ -51,7 +51,7 @@ pub async fn confirm<C: Jobs>(
     operation_id = "resumeJob",
     request_body = Option<ResumeBody>,
     responses(
-        (status = 200, description = "how the job stands now", body = JobStateDoc),
+        (status = 200, description = "the job's status now", body = JobStateDoc),
     ),
 )]
 pub async fn resume<C: Jobs>(
@@ -74,7 +74,7 @@ pub async fn resume<C: Jobs>(
     operation_id = "retryJob",
     request_body = Option<ResumeBody>,
     responses(
-        (status = 200, description = "how the job stands now", body = JobStateDoc),
+        (status = 200, description = "the job's status now", body = JobStateDoc),
     ),
 )]
 pub async fn retry<C: Jobs>(
@@ -102,7 +102,7 @@ fn rerun_once(mut fields: Fields) -> Result<bool, Refused> {
     operation_id = "resolveStep",
     request_body = ResolveBody,
     responses(
-        (status = 200, description = "how the job stands now", body = JobStateDoc),
+        (status = 200, description = "the job's status now", body = JobStateDoc),
     ),
 )]
 pub async fn resolve<C: Jobs>(

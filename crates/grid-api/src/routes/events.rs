@@ -6,7 +6,7 @@
 //!   data: {"id":812,"kind":"JobStarted","job":"job-…","text":"3 nodes","leader_epoch":4,"role":"LEADER",…}
 //! ```
 //!
-//! A stream begins with what happens next, or behind `Last-Event-ID` (which beats `?after=`, since browsers repeat the
+//! A stream begins with what happens next, or behind `Last-Event-ID` (which has precedence over `?after=`, since browsers repeat the
 //! address of the first request). A page without `after` is newest first, as every list; with it, oldest first.
 
 use axum::Json;
@@ -41,7 +41,7 @@ const BEAT: &str = ": beat\n\n";
         ("job" = Option<String>, Query, description = "only of this job", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
         ("node" = Option<String>, Query, description = "only of this node", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
         ("namespace" = Option<String>, Query, description = "only of this namespace", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "where a stream goes on; beats `after`"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "where a stream continues; has precedence over `after`"),
     ),
     responses(
         (

@@ -1,4 +1,4 @@
-//! How a controller stands: role, status, health. Free of guards, for these are asked before anything is known.
+//! Role, status and health of a controller. Without guards, because clients ask for these before they know anything.
 //!
 //! Health takes any query: probes add their own, and a probe that is refused takes a healthy controller out of service.
 
@@ -89,7 +89,7 @@ pub async fn ready<C: Introspect>(State(control): State<C>) -> Result<Json<Healt
     Err(Refused::new(Code::NoQuorum, message))
 }
 
-/// Any path that is none.
+/// Any unknown path.
 pub async fn unknown_path(uri: Uri) -> Refused {
     let shown: String = uri.path().chars().take(200).collect();
     Refused::new(Code::NotFound, format!("no such path: {shown:?}"))

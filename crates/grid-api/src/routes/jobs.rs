@@ -1,6 +1,6 @@
 //! Jobs: submit, cancel, read, list.
 //!
-//! Not here: what a person decides while one runs (`decisions`), who may submit (`guard`), what a job may contain (`grid_types::job`).
+//! Not here: what an operator decides while one runs (`decisions`), who may submit (`guard`), what a job may contain (`grid_types::job`).
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ fn write_canonical(value: &Value, out: &mut String) {
     operation_id = "cancelJob",
     request_body = Option<EpochBody>,
     responses(
-        (status = 200, description = "how the job stands now", body = JobStateDoc),
+        (status = 200, description = "the job's status now", body = JobStateDoc),
     ),
 )]
 pub async fn cancel<C: Jobs>(
@@ -230,7 +230,7 @@ pub async fn why<C: Jobs>(
     params(
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<String>, Query, description = "the `next` of the page before, a job id", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
-        ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
+        ("status" = Option<JobStatus>, Query, description = "only jobs with this status"),
         ("name" = Option<String>, Query, description = "only jobs of this name", min_length = 1, max_length = 128),
         ("label" = Option<String>, Query, description = "only jobs with these labels: KEY=VALUE, several separated by commas"),
         ("waiting" = Option<bool>, Query, description = "true: only jobs that wait for an operator"),
@@ -257,7 +257,7 @@ pub async fn list<C: Jobs>(
     params(
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<String>, Query, description = "the `next` of the page before, a job id", pattern = "^job-[0-7][0-9a-hjkmnp-tv-z]{12}$"),
-        ("status" = Option<JobStatus>, Query, description = "only jobs that stand so"),
+        ("status" = Option<JobStatus>, Query, description = "only jobs with this status"),
         ("name" = Option<String>, Query, description = "only jobs of this name", min_length = 1, max_length = 128),
         ("label" = Option<String>, Query, description = "only jobs with these labels: KEY=VALUE, several separated by commas"),
         ("waiting" = Option<bool>, Query, description = "true: only jobs that wait for an operator"),

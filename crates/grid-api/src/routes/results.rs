@@ -24,7 +24,7 @@ use crate::http::refused::Refused;
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<String>, Query, description = "the `next` of the page before", pattern = "^(0|[1-9][0-9]{0,8}):[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
         ("step" = Option<u32>, Query, description = "only this step"),
-        ("status" = Option<Outcome>, Query, description = "only results that stand so"),
+        ("status" = Option<Outcome>, Query, description = "only results with this outcome"),
         ("node" = Option<String>, Query, description = "only this node", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
         ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
     ),

@@ -58,7 +58,7 @@ fn leases() -> Value {
             },
             "instance": {
                 "type": ["string", "null"], "minLength": 1, "maxLength": MAX_INSTANCE_BYTES / 4,
-                "description": "tells one process of an agent from another: a second one is refused while the first is heard",
+                "description": "distinguishes processes of an agent: a second one is refused while the first one polls",
             },
             "hostname": {"type": ["string", "null"], "maxLength": MAX_FACT_BYTES / 4},
             "groups": {"type": ["array", "null"], "maxItems": MAX_GROUPS, "items": {"type": "string", "pattern": NAME}},

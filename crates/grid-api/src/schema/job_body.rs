@@ -132,7 +132,7 @@ fn phase_fields() -> Map<String, Value> {
         ("concurrency".to_owned(), concurrency()),
         (
             "confirm".to_owned(),
-            json!({"type": ["boolean", "null"], "description": "waits for a person before it begins"}),
+            json!({"type": ["boolean", "null"], "description": "waits for confirmation before it begins"}),
         ),
         (
             "nodes".to_owned(),

@@ -1,7 +1,7 @@
-//! Who an agent is: registered through the log at its first question, and again when it is another or says otherwise.
+//! Registers agents through the log: at the first poll, and again when the process or its facts have changed.
 //!
-//! W1: a second process under a name that is heard is refused, if the two tell themselves apart by `instance`. V3: one that
-//! was declared dead registers again. One that a person removed stays so; its next process is new.
+//! W1: a second process under a name that polls is refused, if the two differ in `instance`. V3: an agent that
+//! was declared dead registers again. One that an operator removed stays removed; its next process is a new agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,7 +107,7 @@ fn facts(poll: &AgentPoll, before: Option<&Node>) -> NodeFacts {
     facts
 }
 
-/// Of an agent that says nothing: it is taken to run what a worker does that was not told otherwise.
+/// The facts of an agent that sends none: it runs the backends that a worker enables by default.
 fn first_facts(poll: &AgentPoll) -> NodeFacts {
     let usual = builtin().iter().filter(|backend| backend.on_by_default);
     let backends: BTreeMap<String, BTreeSet<String>> = usual

@@ -1,4 +1,4 @@
-//! What an agent is told, and that it was told it.
+//! Records which leases an agent receives, and builds its poll response.
 //!
 //! W10: a `once` lease whose answer was certainly never written, because the one who asked was gone before it was made, is
 //! taken back ([`Parcel`]). Whether an answer that was written also arrived nobody knows: then the lease ends `unknown`.
@@ -102,7 +102,7 @@ impl Parcel {
         match reply {
             Ok(Reply::HandedOut { epoch, leases }) => Ok(Self { controller, agent, epoch, leases, taken: false }),
             Ok(_) => Err(Refusal::new(Code::Internal, "unexpected reply to a hand-out")),
-            // It has just registered anew, or was declared dead: nothing is given, and the next question knows.
+            // It has just registered again, or was declared dead: it receives nothing, and its next poll finds the new session.
             Err(no_reply) if moved_on(&no_reply) => {
                 let epoch = controller.shared.state().meta.leadership.epoch;
                 Ok(Self { controller, agent, epoch, leases: Vec::new(), taken: true })

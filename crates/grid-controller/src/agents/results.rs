@@ -1,6 +1,6 @@
-//! Results of agents: the same commands as those of workers, the answers of W4 as HTTP says them.
+//! Records the results of agents: the same commands as those of workers, with the answers of W4 as HTTP statuses.
 //!
-//! An agent has no other word for a revoke than a result: whatever it says of a revoked lease confirms that nothing of it
+//! An agent confirms a revoke by a result: whatever it says of a revoked lease confirms that nothing of it
 //! runs any more (W9). `cancelled` is the answer to a revoke; of a lease that nobody revoked it is a failure.
 
 use grid_core::{Answer, Command, ConfirmRevoke, RecordResult, Rejection, Reply, Stale};

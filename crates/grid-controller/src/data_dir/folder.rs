@@ -3,7 +3,7 @@
 //! ```text
 //!   node-id                 whose folder it is
 //!   raft/                   log, votes, snapshots, raft.json: this is the durability
-//!   state.sqlite            the applied state; made anew from raft/ whenever it cannot be trusted
+//!   state.sqlite            the applied state; rebuilt from raft/ whenever it cannot be trusted
 //!   restoring/              a restore under way; without effect until it becomes raft/
 //! ```
 //!
@@ -32,7 +32,7 @@ pub fn state_path(dir: &Path) -> PathBuf {
     dir.join("state.sqlite")
 }
 
-/// What an empty folder tells a cluster that it wants to join; the folder is this node's from now on.
+/// What an empty folder sends to the cluster that it joins; the folder belongs to this node from now on.
 pub fn prepare_join(dir: &Path, node: &Name) -> Result<LocalMember, OpenError> {
     enter(dir)?;
     check(dir, node, Start::Join)?;

@@ -1,12 +1,12 @@
 //! Opens the log and the store of a data folder, in the order in which nothing can be lost.
 //!
 //! ```text
-//!   sealed? -> take the folder, look the log and the snapshots over -> open the store, or make it anew for the replay
+//!   sealed? -> take the folder, look the log and the snapshots over -> open the store, or rebuild it by a replay
 //! ```
 //!
 //! L5: the store is a cache of snapshot and log. It is thrown away only after both were found sound: when they are not,
-//! it may hold the newest state there is. Whoever is refused is told what is damaged, up to which entry there is sound
-//! state, and how to go on from it.
+//! it may hold the newest state there is. A refusal names what is damaged, up to which entry the state is
+//! sound, and how to continue from it.
 //! Not here: what the checks are (`grid-raft`, `grid-store`).
 
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn take(dir: &Path, config: Config, start: Start) -> Result<(CheckedFolder, 
     let folder = CheckedFolder::open(config, start, known).map_err(|e| with_way_out(dir, e))?;
     if !is_sound && state.exists() {
         tracing::warn!(
-            "{}: was not closed in order, or by an older grid; it is made anew from snapshot and log",
+            "{}: was not closed in order, or by an older grid; it is rebuilt from snapshot and log",
             state.display()
         );
     }
@@ -46,7 +46,7 @@ fn open_sound(state: &Path, level: u32) -> Result<(Store, Stored), OpenError> {
     Ok((store, stored))
 }
 
-/// Damage is told with what can be done about it.
+/// Adds what an operator can do about the damage.
 pub fn with_way_out(dir: &Path, e: grid_raft::OpenError) -> OpenError {
     let reason = match e {
         grid_raft::OpenError::Damaged { reason, .. } => reason,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Nothing counts before the rename: a crash leaves a folder into which the same restore can be made again, a bad backup
-//! leaves none at all. E2: the folder remembers for good that its generation lies above the backup's, and
+//! leaves none at all. E2: the folder remembers for good that its generation is above the backup's, and
 //! above that of a cluster which superseded it ([`restored`]).
 //! Not here: raising the generation and holding the jobs (`BeginTerm`).
 //! There is no `state.sqlite` in the new folder: the first start makes it from the snapshot, as it does after any loss.
@@ -51,7 +51,7 @@ pub async fn restore(restoring: &Restoring) -> Result<Option<RestoredFolder>, Op
     folder::enter(dir)?;
     let made = make(restoring).await;
     if made.is_err() && is_new {
-        // Only if it is empty: the error is the one to tell.
+        // Only if it is empty: the first error is the one to report.
         let _ = fs::remove_dir(dir);
     }
     made

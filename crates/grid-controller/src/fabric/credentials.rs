@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The state has only the hash, so neither the log nor a backup can open a session. An unknown session, an unknown node and a
-//! wrong secret get the same answer after the same comparison: a refusal tells nothing about what exists.
+//! wrong secret get the same answer after the same comparison: a refusal does not reveal what exists.
 //! A worker registers again with every leader and after every lost answer, and gets another secret each time; the one before is
 //! void with its session.
 

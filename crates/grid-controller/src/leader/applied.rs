@@ -50,7 +50,7 @@ impl AppliedBatch {
             *self = later;
         } else if self.overflowed {
             // The leader looks at the state when it takes this, and finds the later entries there, too.
-        } else if self.len() > 0 && self.len() + later.len() > MOST_WAITING {
+        } else if !self.is_empty() && self.len() + later.len() > MOST_WAITING {
             *self = Self { term: self.term, overflowed: true, ..Self::default() };
         } else {
             self.effects.extend(later.effects);
@@ -108,7 +108,7 @@ impl Leader {
         }
         for effect in batch.effects {
             self.time(now, &effect);
-            // E5: cut off for a moment, it sends nothing new; the next heartbeats tell what that left out.
+            // E5: cut off for a moment, it sends nothing new; the next heartbeats show what is missing.
             if now.mandate.is_open() {
                 self.carry_out(now, effect, &mut messages, &mut outs);
             }
@@ -134,7 +134,7 @@ impl Leader {
         for (id, session) in self.sessions.iter_mut() {
             session.reported.clear();
             session.beginning.clear();
-            outs.extend(session.ask_what_it_holds(*id, now.mono_ms));
+            outs.extend(session.ask_outstanding(*id, now.mono_ms));
         }
         outs.extend(self.agents.nodes().map(|agent| Out::Wake { agent }));
         self.stamped(outs)

@@ -90,12 +90,12 @@ impl Leader {
             let leases = held.leases.into_iter().take(MAX_HELD).map(LeaseKey::from).collect();
             self.compare(now, (node, session), &leases, outs);
         } else if let Some(beat) = message.beat.filter(|_| backlog == Backlog::Empty) {
-            // Otherwise what waits may well be the reason why its list would differ; the next heartbeat tells.
+            // Otherwise what waits may well be the reason why its list would differ; the next heartbeat shows it.
             let differs = |known| !agrees(now.state, known, beat.held_digest);
             if now.state.nodes.get(&node).is_some_and(differs)
                 && let Some(known) = self.sessions.get_mut(session)
             {
-                outs.extend(known.ask_what_it_holds(session, now.mono_ms));
+                outs.extend(known.ask_outstanding(session, now.mono_ms));
             }
         }
     }

@@ -31,7 +31,7 @@ pub fn agrees(state: &State, node: &Node, held_digest: u64) -> bool {
     grid_proto::held_digest(&leases) == held_digest
 }
 
-/// What to tell a worker that holds `held`. Leases it accepted are in the second part, with their timeouts. While dispatch is
+/// What to send to a worker that has the leases `held`. Leases it accepted are in the second part, with their timeouts. While dispatch is
 /// paused (E8), nothing is offered.
 ///
 /// The list may be old: under load it is seconds on its way. What was offered after it was asked for may have arrived

@@ -36,7 +36,7 @@ pub struct Session {
     pub reported: BTreeSet<LeaseKey>,
     /// Leases that the worker asked to start (W3), while that is on its way into the log; and when it asked, by its own clock.
     pub beginning: BTreeMap<LeaseKey, u64>,
-    /// The question what it holds, until its list comes. One at a time, or nobody could tell which one a list answers.
+    /// The question which leases it has, until its list arrives. One at a time: a list does not name the question that it answers.
     pub asked: Option<Asked>,
     /// When its journal was asked about restored jobs (E2).
     pub asked_journal_mono_ms: Option<u64>,
@@ -151,7 +151,7 @@ impl Session {
         self.is_open.then_some(Out::Send { session: id, message, when: When::Now })
     }
 
-    pub fn ask_what_it_holds(&mut self, id: SessionId, now_mono_ms: u64) -> Option<Out> {
+    pub fn ask_outstanding(&mut self, id: SessionId, now_mono_ms: u64) -> Option<Out> {
         let question = v1::ToWorker { ask_held: true, ..v1::ToWorker::default() };
         let sent = self.asked.is_none().then(|| self.send(id, question)).flatten()?;
         self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });

@@ -9,7 +9,8 @@ use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, SessionId};
 use world::World;
 
-use super::{AppliedBatch, Backlog, Leader, MOST_WAITING, Mandate, Out, When};
+use super::applied::MOST_WAITING;
+use super::{AppliedBatch, Backlog, Leader, Mandate, Out, When};
 use crate::reply::NoReply;
 
 /// A job over three workers, with a change of leader and a restart of a worker in the middle. Returns everything that was sent.

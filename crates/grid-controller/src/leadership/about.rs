@@ -1,4 +1,4 @@
-//! What controllers tell each other of themselves.
+//! What controllers report to each other about themselves.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::shared::Shared;
 
-/// What a controller tells the others of itself. Fields are only added, with a default.
+/// What a controller reports about itself. Fields are only added, with a default.
 #[derive(Serialize, Deserialize)]
 pub struct About {
     pub role: Role,
@@ -24,7 +24,7 @@ pub struct About {
     pub cannot_dispatch: bool,
 }
 
-/// Lets other controllers ask how this one stands.
+/// Lets other controllers ask for this one's role and problems.
 pub fn describe(shared: &Arc<Shared>) {
     let weak = Arc::downgrade(shared);
     shared.log.raft.set_about(move || {
@@ -38,7 +38,7 @@ pub fn describe(shared: &Arc<Shared>) {
     });
 }
 
-/// Why the snapshots of a controller fail, if they do; `None` if it did not say how it stands.
+/// Why the snapshots of a controller fail, if they do; `None` if it did not answer that.
 pub fn snapshot_problem(state: &PeerState) -> Option<Option<String>> {
     serde_json::from_slice(&state.about).ok().map(|about: About| about.snapshot_problem)
 }

@@ -29,7 +29,7 @@ pub async fn hand_over(shared: &Arc<Shared>, to: Option<u64>) -> Result<(), Hand
     if shared.open_term().is_none() || shared.tenure.draining.swap(true, Ordering::AcqRel) {
         return Err(HandOverError::NotLeader);
     }
-    // However this ends, also if whoever asked goes away in the middle.
+    // However this ends, also if the client disconnects in the middle.
     let shared = Arc::clone(shared);
     let handing = tokio::spawn(async move {
         tracing::info!("draining: leadership is handed over");

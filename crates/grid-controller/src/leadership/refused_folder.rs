@@ -5,7 +5,7 @@
 //!                                   \--none could, or alone--> stays paused; `why` and `status` say so
 //! ```
 //!
-//! Each controller tells the others that its folder is refused (`cluster::About`), so that two such controllers do not hand
+//! Each controller reports to the others that its folder is refused (`leadership::About`), so that two such controllers do not hand
 //! over to each other. One that is elected again, because the healthy leader has failed, hands over again after 10 s.
 //! Not here: who looks at the folder (the supervisor, in `grid`), the pause itself (`gate`).
 

@@ -1,6 +1,6 @@
 //! Holds what was applied until the leader takes it. It merges, so `apply` never waits for the leader.
 //!
-//! Bounded by [`crate::leader::MOST_WAITING`]: beyond it what waits is dropped, and the leader works from the state instead.
+//! Bounded (`AppliedBatch::merge`): beyond the bound what waits is dropped, and the leader works from the state instead.
 
 use std::sync::{Mutex, PoisonError};
 

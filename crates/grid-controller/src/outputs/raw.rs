@@ -1,6 +1,6 @@
 //! The bytes of one output, as they are.
 //!
-//! There is no room for a note between bytes: what is missing at the beginning is told before the first of them, and a gap
+//! There is no room for a note between bytes: what is missing at the beginning is known before the first of them (`offset`), and a gap
 //! later ends the stream with an error, so that nobody takes it for the whole.
 
 use std::sync::Arc;

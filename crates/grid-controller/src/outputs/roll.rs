@@ -74,7 +74,7 @@ impl Roll {
         self.over
     }
 
-    /// How the job stands.
+    /// The job's current status.
     pub async fn status(&self, shared: &Shared) -> Result<JobStatus, String> {
         let (job, run) = (self.job.clone(), self.filter.run);
         let doc = shared.reading.read(move |reader| reader.job_status(&job, run)).await?;

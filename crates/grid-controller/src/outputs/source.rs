@@ -178,7 +178,7 @@ impl Source {
         let is_another = self.run != 0 && pulled.run != 0 && pulled.run != self.run;
         let is_shorter = pulled.data.is_empty() && self.tail_lines == 0 && pulled.offset < self.seen;
         if is_another || is_shorter {
-            turn.note("again", format!("{} runs this step again; its output begins anew", self.row.name));
+            turn.note("again", format!("{} runs this step again; its output starts over", self.row.name));
             (self.run, self.offset, self.seen) = (pulled.run, 0, 0);
             return turn;
         }
@@ -263,7 +263,7 @@ impl Source {
         let mut turn = Turn { over: true, ..Turn::default() };
         // A run is known by when its output began.
         if self.run != 0 && stored.started_wall_ms > self.run / 1_000_000 + CLOCK_SLACK_MS {
-            turn.note("again", format!("{} ran this step again; its output begins anew", self.row.name));
+            turn.note("again", format!("{} ran this step again; its output starts over", self.row.name));
             (self.run, self.offset) = (stored.started_wall_ms.saturating_mul(1_000_000), 0);
         }
         let kept = stored.tail.len() as u64;

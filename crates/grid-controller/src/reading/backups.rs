@@ -1,6 +1,6 @@
-//! Backups for whoever asks: written under the data folder, then handed out piece by piece.
+//! Writes backups under the data folder and sends them piece by piece.
 //!
-//! The file has lost its name before its first byte goes out, so that it goes with whoever reads it, however that ends. One
+//! The file has lost its name before its first byte goes out, so that it is gone when its reader is, however that ends. One
 //! at a time: each needs the room of the whole state on disk. A slow reader holds up only the next backup: at most
 //! [`AHEAD`] pieces are ready for it.
 //! Not here: what a backup is (`grid-store`), what can be made of it (`restore`).
@@ -42,7 +42,7 @@ impl Backups {
         };
         let path = self.path.clone();
         let failed = |e: &dyn std::fmt::Display| Refusal::new(Code::Internal, format!("cannot take a backup: {e}"));
-        // It goes on if whoever asked has left, and keeps its place until then: two would delete each other's files.
+        // It continues if the client has left, and keeps its place until then: two backups would delete each other's files.
         let work = move || (make(&path, &reader, current_wall_ms), place);
         let (made, place) = tokio::task::spawn_blocking(work).await.map_err(|e| failed(&e))?;
         let (file, written) = made.map_err(|e| failed(&e))?;

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::leader::error_of;
 
-/// Beyond the time that the worker was told to wait.
+/// Beyond the time that the worker may wait.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// What is asked of a worker.

@@ -1,6 +1,6 @@
-//! The controllers as people see them, and changes of who belongs to them.
+//! Describes the controllers, and changes the members of the cluster.
 //!
-//! Any controller answers how they stand, by asking the others; only the leader changes anything.
+//! Any controller describes all of them, by asking the others; only the leader changes anything.
 //! A superseded cluster keeps its members (E2): each change would make it harder to return to. Leadership may still move, which
 //! changes no data.
 //! Not here: the rules of membership (`grid_raft`), roles (`shared`).

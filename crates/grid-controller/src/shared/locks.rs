@@ -1,7 +1,7 @@
 //! The order of a controller's locks: the state, then the leader, each at most once a thread.
 //!
 //! A second look at the state behind a waiting writer never returns, and the thread that applies waits with it: the
-//! controller would hang while its heartbeats go on. So whoever breaks the order is told at once, in every test: debug
+//! controller would hang while its heartbeats go on. So code that breaks the order fails at once, in every test: debug
 //! builds keep a mark per thread and panic. Guards never cross an `await`, so a thread's marks are its own.
 
 use std::cell::Cell;

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 
 const SELDOM: Duration = Duration::from_secs(3_600);
 const OFTEN: Duration = Duration::from_secs(1);
-/// Between two commands, so that they never crowd out what people wait for.
+/// Between two commands, so that they never delay what clients wait for.
 const BREATH: Duration = Duration::from_millis(20);
 
 pub async fn prune(shared: Arc<Shared>) {

@@ -1,6 +1,6 @@
 //! Records when the snapshots of a controller fail and when they work again.
 //!
-//! Each controller tells the others what is wrong with its own (`cluster::About`); the leader asks them and proposes what
+//! Each controller reports what is wrong with its own (`leadership::About`); the leader asks all of them and proposes what
 //! the state does not have yet. A controller that does not answer is left as it is.
 //! Not here: the retries (`grid-raft::snapshots::persistence`), what becomes an event (`ReportSnapshots`).
 
@@ -23,7 +23,7 @@ pub async fn follow(shared: Arc<Shared>) {
     while term.wait_for(Option::is_some).await.is_ok() {
         for command in news(&shared).await {
             if let Err(no_reply) = shared.log.proposer.propose(&Command::ReportSnapshots(command)).await {
-                debug!("how snapshots stand was not recorded: {no_reply}");
+                debug!("a change of the snapshots' state was not recorded: {no_reply}");
             }
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -58,7 +58,7 @@ mod tests {
     use crate::data_dir::raft_dir;
     use crate::life::{opening, propose, register, started};
 
-    fn told(controller: &Controller) -> Vec<String> {
+    fn recorded(controller: &Controller) -> Vec<String> {
         let events = controller.shared.reading.reader.events_before(&EventFilter::default(), None, 1_000).unwrap();
         let kinds = events.items.into_iter().rev().map(|event| event.kind);
         kinds.filter(|kind| kind.starts_with("Snapshots")).collect()
@@ -66,12 +66,12 @@ mod tests {
 
     async fn until(controller: &Controller, kinds: &[&str]) {
         let reached = async {
-            while told(controller) != kinds {
+            while recorded(controller) != kinds {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
         let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
-        assert!(reached.is_ok(), "{:?} instead of {kinds:?}", told(controller));
+        assert!(reached.is_ok(), "{:?} instead of {kinds:?}", recorded(controller));
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! The leader's pulse: tells it that time has passed, and proposes what that brings.
+//! Gives the leader the time every 100 ms, and proposes what has become due.
 
 use std::sync::Arc;
 use std::time::Duration;

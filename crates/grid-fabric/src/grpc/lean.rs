@@ -56,7 +56,7 @@ impl<D: Message + Default + Shaped> Decoder for SparseDecoder<D> {
     type Error = Status;
 
     fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<D>, Status> {
-        // The part that lies in one piece, which is the whole message in all versions of tonic so far.
+        // The part that is contiguous, which is the whole message in all versions of tonic so far.
         if !is_sparse::<D>(bytes.chunk()) {
             return Err(Status::out_of_range("a message has too many elements"));
         }

@@ -1,6 +1,6 @@
 //! The controller's end: listens, and hands every call to the hub.
 //!
-//! On shutdown every open session is told so and ended; without that tonic would wait for streams that never end.
+//! On shutdown every open session receives the reason and ends; without that tonic would wait for streams that never end.
 
 use std::convert::Infallible;
 use std::future::Future;

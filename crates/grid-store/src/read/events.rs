@@ -69,7 +69,7 @@ pub(super) fn before(
     Ok((found, oldest.map(i64::cast_unsigned).filter(|oldest| *oldest < next).map(|_| next)))
 }
 
-/// No number lies beyond this.
+/// No number is above this.
 fn signed(id: u64) -> i64 {
     i64::try_from(id).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,8 @@
 //! The document of a job of which nothing has ended yet, from the state in memory.
 //!
-//! Whoever submits a job is answered with its document, and at that moment everything it says is in the state: reading it
+//! A submit is answered with the job's document, and at that moment everything it says is in the state: reading it
 //! back from SQLite cost as much as storing it. As soon as a step has ended anywhere the rows say more than the state;
-//! then there is no document here, and the caller reads it (`job`). A test holds the two against each other.
+//! then there is no document here, and the caller reads it (`job`). A test compares the two.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::runs;
 pub fn fresh_job(state: &State, wanted: &JobRef) -> Option<JobDoc> {
     let job = state.jobs.get(&wanted.id);
     let job = job.filter(|job| job.head.namespace == *wanted.namespace.name() && nothing_ended(job))?;
-    // The owner of an older one is whoever led when it was written.
+    // The owner of an older one is the leader that wrote it.
     if job.head.leader_epoch != state.meta.leadership.epoch {
         return None;
     }

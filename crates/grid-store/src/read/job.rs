@@ -200,7 +200,7 @@ pub(super) fn jobs(
     filter: &JobFilter,
 ) -> Result<ListDoc<JobDoc>, Fault> {
     let before = filter.before.map_or(i64::MAX, key);
-    // One more than asked for tells whether there is a next page.
+    // One more row than asked for shows whether there is a next page.
     let most = i64::from(limit) + 1;
     let mut found = Vec::new();
     let status = filter.status.map(JobStatus::word);
@@ -255,7 +255,7 @@ pub(super) fn runs(
 ) -> Result<Option<ListDoc<RunDoc>>, Fault> {
     let Some(newest) = JobRow::find(conn, job)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // One more than asked for tells whether there is a next page.
+    // One more row than asked for shows whether there is a next page.
     let mut items = runs::list(conn, &newest.head, before, limit.saturating_add(1))?;
     let more = items.len() > limit;
     items.truncate(limit);

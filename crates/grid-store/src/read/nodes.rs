@@ -1,6 +1,6 @@
 //! Node documents, and totals.
 //!
-//! A removed node is none: its row stays only to give old results its name.
+//! A removed node is not listed: its row stays only to give old results its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -36,7 +36,7 @@ pub(super) fn page(
     let Some(job) = JobRow::of_run(conn, job, run)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (from, mut name) = after.unwrap_or_default();
-    // One more than asked for tells whether there is a next page.
+    // One more row than asked for shows whether there is a next page.
     let most = limit.saturating_add(1);
     let mut search = Search { job: &job, status, most, found: Vec::new(), budget: Budget::default() };
     let only = node.map(|node| find(conn, &node, &job.expected)).transpose()?;

@@ -13,7 +13,7 @@ use super::roster::Roster;
 use crate::codec::key;
 use crate::error::Fault;
 
-/// At most so many examples of steps that a person has to decide about.
+/// At most so many examples of steps that an operator has to decide about.
 const EXAMPLES: usize = 20;
 
 #[derive(Debug, Clone, PartialEq)]

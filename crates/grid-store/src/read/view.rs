@@ -1,4 +1,4 @@
-//! How one step stands on one node, from what is stored of it.
+//! The state of one step on one node, from what is stored of it.
 //!
 //! ```text
 //!   a live cell at this step  >  done in an earlier run  >  the newest result of this run (J8)  >  a skip  >  pending
@@ -83,7 +83,7 @@ impl<'a> View<'a> {
     }
 
     fn in_run(&mut self, step: u32, node: NodeOrd) -> Result<ResultDoc, Fault> {
-        // What an earlier run has done stands, whatever became of the step elsewhere, and though its node may still wait
+        // What an earlier run has done still counts, whatever became of the step elsewhere, and though its node may still wait
         // for a place in the phase.
         let done = self.job.is_done(step, node);
         if !done
@@ -119,7 +119,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// How a live cell stands; `None` if nothing is open there.
+/// The state of a live cell; `None` if nothing is open there.
 pub(super) fn of_cell(cell: &Cell, head: &JobHead, wall_offset_ms: i64) -> Option<ResultDoc> {
     let attempt = cell.attempt().0;
     let waits = |reason: String| {

@@ -1,4 +1,4 @@
-//! The body of `POST /v1/results`. The lease id says it all; the rest of its name is there so that whoever reads or logs
+//! The body of `POST /v1/results`. The lease id says it all; the rest of its name is there so that people who read or log
 //! results needs no id of ours, and must agree with it.
 
 use grid_controller::AgentResult;

@@ -257,7 +257,7 @@ impl World {
         let applied = apply(&mut self.state, &Entry { head, commands: commands.to_vec() });
         let answers = commands.iter().zip(&applied.replies);
         let answers = answers.filter_map(|(command, reply)| answered(command, reply.as_ref().ok()?)).collect();
-        self.batch.merge(AppliedBatch { term: self.term, effects: applied.effects, answers });
+        self.batch.merge(AppliedBatch { term: self.term, effects: applied.effects, answers, overflowed: false });
         applied.replies.into_iter().map(|reply| reply.map_err(NoReply::Rejected)).collect()
     }
 
