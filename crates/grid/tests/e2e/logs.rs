@@ -221,7 +221,7 @@ fn a_worker_that_is_killed_is_told_and_its_output_goes_on_when_it_is_back() {
 }
 
 #[test]
-fn an_output_that_begins_anew_because_its_worker_was_killed_says_so() {
+fn an_output_that_starts_over_because_its_worker_was_killed_says_so() {
     let mut cluster = Cluster::start(&[("web-01", "")]);
     let api = cluster.api();
     let id = api.submit(&job("all", [task("test", "output", &json!({"lines": 60, "width": 9, "pause": "50ms"}))]));
@@ -230,7 +230,7 @@ fn an_output_that_begins_anew_because_its_worker_was_killed_says_so() {
     assert_eq!(api.job(&id).status(), "running");
     cluster.worker("web-01").kill9();
     cluster.worker("web-01").restart();
-    follower.wait_error("a note", |line| line.contains("begins anew"));
+    follower.wait_error("a note", |line| line.contains("starts over"));
     assert_eq!(follower.wait_end(), 0);
     let lines = by_node(&follower.lines()).remove("web-01").unwrap();
     let before = lines.len() - 60;
