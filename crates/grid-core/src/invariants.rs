@@ -150,6 +150,12 @@ fn windows_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
     if is_full && job.head.restored.is_none() {
         report(format!("I8: {inside} nodes are in a phase for {room:?}"));
     }
+    let is_early = |(at, cell): (usize, &crate::state::Cell)| {
+        !job.is_admitted(at) && !matches!(cell.state, CellState::Idle | CellState::Parked)
+    };
+    if job.head.restored.is_none() && job.cells.iter().enumerate().any(is_early) {
+        report("J13: a node is in the phase before its first nodes were confirmed".to_owned());
+    }
     let admitted = job.head.status == JobStatus::Running && !job.is_stalled();
     if admitted != state.running.contains(&job.head.id) {
         report(format!("J3: stalled {}, but admitted {}", job.is_stalled(), !admitted));

@@ -7,6 +7,7 @@
 //!   lease     slots, results, retries, revokes           unknown   outcomes that nobody knew
 //!   skip      steps that will not run                    ending    verdicts, and what is left of a job
 //!   pause     gates, waits, admission                    failed_steps   events about failed steps
+//!   first     canaries: nodes that run a phase first
 //! ```
 //!
 //! They work on a [`Turn`](crate::turn::Turn). `why` and `plan` only read the state.
@@ -16,6 +17,7 @@ mod ahead;
 mod backoff;
 mod ending;
 mod failed_steps;
+mod first;
 mod hold;
 mod lease;
 mod members;

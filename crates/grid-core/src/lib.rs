@@ -50,8 +50,8 @@ pub use invariants::{Starts, violations};
 pub use jobs::{Doubt, Planned, operator_wait, plan, why};
 pub use levels::{BadLevel, FEATURE_LEVEL, OLDEST_LEVEL, check_level};
 pub use state::{
-    Ahead, Bits, Cell, CellState, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node, Parts, Past,
-    Quotas, Ran, RanEnd, RanState, RequestHash, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State, Stub,
-    Superseded, Tally, Trip,
+    Ahead, Bits, Cell, CellState, FirstNodes, IdempotencyKey, Job, JobHead, JobParts, KeyRow, Leadership, Meta, Node,
+    Parts, Past, Quotas, Ran, RanEnd, RanState, RequestHash, Restored, Revoked, SECRET_BYTES, Scope, SecretHash, State,
+    Stub, Superseded, Tally, Trip,
 };
 pub use targets::{Unmatched, unmatched};

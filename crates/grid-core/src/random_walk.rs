@@ -37,19 +37,21 @@ impl Dice {
         let condition = self.condition();
         let concurrency = (self.roll(3) == 0).then(|| Concurrency::Nodes(u32::try_from(self.roll(3)).unwrap() + 1));
         let confirm = self.roll(6) == 0;
+        let may_be_first = condition != Condition::OnFailure && self.roll(5) == 0;
+        let first = may_be_first.then(|| Concurrency::Nodes(u32::try_from(self.roll(3)).unwrap() + 1));
         let task = |dice: &mut Self| match dice.roll(4) {
             0 => leaf("ping", "echo"),
             1 => leaf("test", "record"),
             _ => retrying("test", "fail", u32::try_from(dice.roll(3)).unwrap()),
         };
         if self.roll(2) == 0 {
-            return Phase { condition, concurrency, confirm, ..task(self) };
+            return Phase { condition, concurrency, confirm, first, ..task(self) };
         }
         let tasks = (0..=self.roll(3)).map(|_| {
             let inner = self.condition();
             when(inner, task(self))
         });
-        Phase { condition, concurrency, confirm, ..pipeline(tasks.collect()) }
+        Phase { condition, concurrency, confirm, first, ..pipeline(tasks.collect()) }
     }
 }
 

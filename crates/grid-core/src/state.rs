@@ -26,7 +26,7 @@ use minicbor::{Decode, Encode};
 pub use bits::Bits;
 pub use cell::{Ahead, Cell, CellState};
 pub use grid_types::Revoked;
-pub use head::{JobHead, Restored, Tally, Trip};
+pub use head::{FirstNodes, JobHead, Restored, Tally, Trip};
 pub use job::Job;
 pub use node::Node;
 pub use parts::{JobParts, KeyRow, Parts};

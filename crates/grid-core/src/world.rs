@@ -24,7 +24,7 @@ mod phases;
 mod restores;
 mod views;
 
-pub(crate) use phases::{cleanup, confirmed, leaf, pipeline, retrying, rolling, when};
+pub(crate) use phases::{cleanup, confirmed, first, leaf, pipeline, retrying, rolling, when};
 
 pub(crate) type Lease = (NodeOrd, LeaseKey);
 

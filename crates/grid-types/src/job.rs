@@ -66,6 +66,9 @@ pub struct JobSpec {
     /// The part of what is left that it runs on.
     #[n(11)]
     pub limit: Option<Limit>,
+    /// Of every phase that has none of its own; [`JobSpec::first_nodes`] resolves it.
+    #[n(12)]
+    pub first: Option<Concurrency>,
 }
 
 /// What becomes of a node that is offline when it would be offered a lease (J4).
@@ -125,6 +128,9 @@ pub struct Phase {
     #[n(6)]
     #[cbor(default)]
     pub atomic: bool,
+    /// J13: so many nodes run it before the others, which then need a person's word.
+    #[n(7)]
+    pub first: Option<Concurrency>,
 }
 
 /// J9: on which of the expected nodes a top-level `on_failure` phase runs.
@@ -220,6 +226,7 @@ impl JobSpec {
             labels: BTreeMap::new(),
             exclude: None,
             limit: None,
+            first: None,
         }
     }
 
@@ -245,6 +252,13 @@ impl JobSpec {
     pub fn places(&self, phase: &Phase, expected: usize) -> Option<u32> {
         let window = phase.concurrency.as_ref().or(self.concurrency.as_ref());
         window.map(|window| window.places(expected))
+    }
+
+    /// J13: how many of so many expected nodes run a phase before the others; none: all begin together. A clean-up never waits.
+    #[must_use]
+    pub fn first_nodes(&self, phase: &Phase, expected: usize) -> Option<u32> {
+        let first = phase.first.as_ref().or(self.first.as_ref());
+        first.filter(|_| phase.condition != Condition::OnFailure).map(|first| first.places(expected))
     }
 
     /// How long the job may take.
@@ -299,6 +313,7 @@ impl Phase {
             confirm: false,
             nodes: None,
             atomic: false,
+            first: None,
         }
     }
 
@@ -313,6 +328,7 @@ impl Phase {
             confirm: false,
             nodes: None,
             atomic: false,
+            first: None,
         }
     }
 }

@@ -23,6 +23,11 @@ coded! {
         3 Node { 0 step: StepIndex, 1 node: NodeId, 2 status: NodeStatus, 3 for_ms: u64, 4 more: u32 } => format!(
             "step {step} waits for {node}, {status} for {}{}", Span::from_ms(for_ms / 1_000 * 1_000), and_more(*more)
         );
+        /// J13: `first` nodes are through the phase, `others` are not.
+        4 Others { 0 phase: u32, 1 first: u32, 2 others: u32 } => format!(
+            "phase {phase} has run on its first {}; {} more {} waiting for confirmation: gridc job confirm {job}",
+            on_nodes(*first), others, if *others == 1 { "is" } else { "are" }
+        );
     }
 }
 
@@ -31,7 +36,7 @@ coded! {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum WaitingFor {
-    /// A phase begins only when it is confirmed.
+    /// A phase begins, or goes on beyond its first nodes, only when it is confirmed.
     Confirmation,
     /// An outcome is unknown and has to be resolved.
     Resolution,
@@ -45,7 +50,7 @@ impl Wait {
     pub fn waiting_for(&self) -> Option<WaitingFor> {
         match self {
             Self::Held { .. } => Some(WaitingFor::Release),
-            Self::Confirmation { .. } => Some(WaitingFor::Confirmation),
+            Self::Confirmation { .. } | Self::Others { .. } => Some(WaitingFor::Confirmation),
             Self::Resolution { .. } => Some(WaitingFor::Resolution),
             Self::Node { .. } => None,
         }
@@ -75,6 +80,13 @@ mod tests {
         let (step, node) = (StepIndex(2), || "web-01".parse().unwrap());
         let gate = Wait::Confirmation { phase: 1 }.text(job);
         assert_eq!(gate, format!("phase 1 is waiting for confirmation: gridc job confirm {job}"));
+        let rest = Wait::Others { phase: 0, first: 1, others: 7 }.text(job);
+        assert_eq!(
+            rest,
+            format!(
+                "phase 0 has run on its first 1 node; 7 more are waiting for confirmation: gridc job confirm {job}"
+            )
+        );
         let away = Wait::Node { step, node: node(), status: NodeStatus::Dead, for_ms: 41_999, more: 3 };
         assert_eq!(away.text(job), "step 2 waits for web-01, dead for 41s (and 3 more)");
         let unknown = Wait::Resolution { step, node: node(), more: 0 }.text(job);

@@ -1,4 +1,4 @@
-//! `ConfirmJob`: a person lets a phase begin, or a job go on that a backup brought back. For one wait of one job, and once.
+//! `ConfirmJob`: a person lets a phase begin, or go on beyond its first nodes (J13), or a job go on that a backup brought back. For one wait of one job, and once.
 
 use grid_types::{Event, JobId, JobStatus, Name};
 use minicbor::{Decode, Encode};
@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 use super::{Rejection, Reply};
 use crate::turn::Turn;
 
-/// Lets a phase with `confirm` begin, or a restored job continue (E2).
+/// Lets a phase with `confirm` begin, one with `first` go on (J13), or a restored job continue (E2).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ConfirmJob {
     /// The namespace of the job.
@@ -36,13 +36,20 @@ impl ConfirmJob {
         if self.held == Some(true) {
             return Err(Rejection::NotWaiting(format!("{} is not held", self.job)));
         }
-        let waiting = job.head.gate.filter(|gate| self.phase.is_none_or(|phase| phase == *gate));
+        let is_begun = job.head.gate.is_none();
+        let asked = job.head.waiting_phase();
+        let waiting = asked.filter(|gate| self.phase.is_none_or(|phase| phase == *gate));
         let Some(phase) = waiting else {
-            return Err(match job.head.gate {
+            return Err(match asked {
                 None => Rejection::NotWaiting(format!("{} does not wait for a confirmation", self.job)),
                 Some(gate) => Rejection::NotWaiting(format!("{} waits for phase {gate} to be confirmed", self.job)),
             });
         };
+        if is_begun {
+            turn.record_job_event(self.job, Event::PhaseConfirmed { phase });
+            turn.admit_the_others(self.job);
+            return Ok(Reply::Moved { job: self.job, status: JobStatus::Running });
+        }
         if let Some(job) = turn.state.jobs.get_mut(&self.job) {
             job.head.gate = None;
             job.head.confirmed = phase + 1;

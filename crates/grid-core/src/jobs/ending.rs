@@ -73,6 +73,7 @@ impl Turn<'_> {
         if let Some(at) = job.head.deadline_ms.take() {
             self.drop_timer(at, Timer::JobDeadline(id));
         }
+        self.admit_the_others(id);
         self.state.pending.remove(&id);
         self.state.running.remove(&id);
         self.touch_job(id);

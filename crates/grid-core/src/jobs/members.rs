@@ -70,13 +70,14 @@ impl Job {
 
     /// Whether the current phase has anything to do on any of its nodes: an earlier run may have done it all.
     pub(crate) fn has_work(&self, phase: &Phase) -> bool {
-        let first = self.first_step();
-        let wanted = |position: usize| {
-            (first.0..)
-                .map(StepIndex)
-                .zip(&phase.tasks)
-                .any(|(step, task)| !self.is_done(step, position) && self.skips(position, task).is_none())
-        };
-        (0..self.expected.len()).any(|position| self.is_member(position) && wanted(position))
+        (0..self.expected.len()).any(|position| self.is_member(position) && self.has_work_at(phase, position))
+    }
+
+    /// The same, on one node that takes part.
+    pub(crate) fn has_work_at(&self, phase: &Phase, position: usize) -> bool {
+        let steps = (self.first_step().0..).map(StepIndex);
+        steps
+            .zip(&phase.tasks)
+            .any(|(step, task)| !self.is_done(step, position) && self.skips(position, task).is_none())
     }
 }

@@ -89,6 +89,7 @@ impl Turn<'_> {
             }
             let Some(job) = self.state.jobs.get_mut(&id) else { return };
             job.head.phase = phase;
+            job.head.first = None;
             job.head.offline_before = job.head.offline_skips;
             if let Some(reason) = passes_by {
                 let from = job.first_step();
@@ -136,6 +137,7 @@ impl Turn<'_> {
             cell.begin_phase(*member);
             job.open += u32::from(*member);
         }
+        self.choose_first(id, &members);
         for (position, member) in members.into_iter().enumerate() {
             let runs_ahead = self.state.jobs.get(&id).is_some_and(|job| job.cells[position].ahead.is_some());
             if member && rolls && !runs_ahead {
@@ -242,7 +244,7 @@ impl Turn<'_> {
         job.open = job.open.saturating_sub(1);
         if job.open == 0 {
             self.decided.insert(id);
-        } else if !job.parked.is_empty() {
+        } else if !job.parked.is_empty() || job.head.first.is_some() {
             self.windows.insert(id);
         }
         self.touch_cell(id, position);
@@ -285,6 +287,7 @@ impl Turn<'_> {
         }
         let positions = job.expected.len();
         job.head.tripped = Some(why);
+        self.admit_the_others(id);
         self.touch_job(id);
         self.tell_trip(id);
         for position in 0..positions {
@@ -318,6 +321,7 @@ impl Turn<'_> {
         job.blocked = 0;
         let queued = job.expected.iter().zip(&job.cells).filter(|(_, cell)| cell.state == CellState::Queued);
         self.wake.extend(queued.map(|(node, _)| *node));
+        self.admit_the_others(id);
         self.await_nobody(id);
         self.touch_job(id);
         self.tell_trip(id);

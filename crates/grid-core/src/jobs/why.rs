@@ -102,6 +102,10 @@ pub fn operator_wait(state: &State, job: &Job) -> Option<Wait> {
     if let Some(phase) = job.head.gate {
         return Some(Wait::Confirmation { phase });
     }
+    if let Some(first) = job.head.first.as_ref().filter(|first| first.through) {
+        let (phase, first) = (job.head.phase, first.nodes.count());
+        return Some(Wait::Others { phase, first, others: job.open });
+    }
     // Counted by the job: most have none, and of those that do the first one is enough.
     let more = job.unresolved.checked_sub(1)?;
     let mut cells = job.cells.iter().zip(&job.expected).filter(|(cell, _)| cell.state == CellState::Unresolved);
@@ -174,7 +178,8 @@ fn known_to_run<'a>(state: &'a State, job: &Job) -> Option<(StepIndex, &'a Node,
 
 /// Is let in as soon as its node is back.
 fn is_away(job: &Job, cell: &Cell, node: &Node) -> bool {
-    cell.state == CellState::Parked && job.waits_for(node)
+    let is_next = job.position(node.ord).is_some_and(|position| job.is_admitted(position));
+    cell.state == CellState::Parked && is_next && job.waits_for(node)
 }
 
 fn revoked(cell: &Cell) -> bool {

@@ -34,7 +34,7 @@ impl Turn<'_> {
             if job.open.saturating_sub(job.outside()) >= room {
                 return;
             }
-            let Some(next) = job.parked.pop_first() else { return };
+            let Some(next) = job.parked.pop_first() else { return self.ask_for_the_others(id) };
             let position = usize::try_from(next).unwrap_or(usize::MAX);
             if let Some(cell) = job.cells.get_mut(position) {
                 cell.state = CellState::Idle;
@@ -74,20 +74,28 @@ impl Turn<'_> {
 }
 
 impl Job {
-    /// How many nodes may be in the current phase at once, if not all.
+    /// How many nodes may be in the current phase at once, if not all. J13: a phase with `first` has a window, however wide.
     pub(crate) fn window(&self) -> Option<u32> {
-        self.spec.places(self.current_phase()?, self.expected.len())
+        let (phase, nodes) = (self.current_phase()?, self.expected.len());
+        self.spec.places(phase, nodes).or_else(|| self.spec.first_nodes(phase, nodes).map(|_| u32::MAX))
     }
 
     /// Open cells that have no place in the window.
     pub(crate) fn outside(&self) -> u32 {
-        u32::try_from(self.parked.len() + self.away.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.parked.len() + self.away.len() + self.held_back.len()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn park_at(&mut self, position: usize, away: bool) {
         let position = u32::try_from(position).unwrap_or(u32::MAX);
-        let (to, from) = if away { (&mut self.away, &mut self.parked) } else { (&mut self.parked, &mut self.away) };
-        from.remove(&position);
+        let is_held_back = usize::try_from(position).is_ok_and(|at| !self.is_admitted(at));
+        self.parked.remove(&position);
+        self.away.remove(&position);
+        self.held_back.remove(&position);
+        let to = match away {
+            _ if is_held_back => &mut self.held_back,
+            true => &mut self.away,
+            false => &mut self.parked,
+        };
         to.insert(position);
     }
 
@@ -95,5 +103,6 @@ impl Job {
         let position = u32::try_from(position).unwrap_or(u32::MAX);
         self.parked.remove(&position);
         self.away.remove(&position);
+        self.held_back.remove(&position);
     }
 }

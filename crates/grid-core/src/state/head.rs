@@ -112,6 +112,20 @@ pub struct JobHead {
     /// there. Known when a restored job has ended, and in the runs that follow.
     #[n(34)]
     pub complete_journals: Option<Bits>,
+    /// J13: while the current phase is only for its first nodes.
+    #[n(35)]
+    pub first: Option<FirstNodes>,
+}
+
+/// The nodes that run a phase before the others (J13).
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct FirstNodes {
+    /// Their positions in `expected`.
+    #[n(0)]
+    pub nodes: Bits,
+    /// They are through: the others wait for a person.
+    #[n(1)]
+    pub through: bool,
 }
 
 /// A job from before a restore (E2).
@@ -221,11 +235,21 @@ impl JobHead {
             failure_events: 0,
             restored: None,
             complete_journals: None,
+            first: None,
             run: 1,
             started_wall_ms: None,
             ended_wall_ms: None,
             run_kind: RunKind::Submit,
         }
+    }
+}
+
+impl JobHead {
+    /// The phase that waits for a person: to begin, or to go on beyond its first nodes (J13).
+    #[must_use]
+    pub fn waiting_phase(&self) -> Option<u32> {
+        let rest = self.first.as_ref().is_some_and(|first| first.through);
+        self.gate.or(rest.then_some(self.phase))
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Job {
     pub parked: BTreeSet<u32>,
     /// Derived: positions that would, but for their node, which is away and waited for.
     pub away: BTreeSet<u32>,
+    /// Derived: positions that wait until the first nodes of the phase are confirmed (J13), there or not.
+    pub held_back: BTreeSet<u32>,
     /// Derived: cells that wait for a node to come back (`offline: wait`).
     pub blocked: u32,
     /// Derived: cells that wait for a person to say how they ended (`on_unknown: wait`).
@@ -49,6 +51,7 @@ impl Job {
             open: 0,
             parked: BTreeSet::new(),
             away: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             blocked: 0,
             unresolved: 0,
         }
@@ -102,14 +105,14 @@ impl Job {
     /// Everything it has open waits for a person or for nodes to come back (J3).
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        let told_to_wait = self.head.held.is_some() || self.head.gate.is_some();
+        let told_to_wait = self.head.held.is_some() || self.head.waiting_phase().is_some();
         told_to_wait || (self.open > 0 && self.open == self.outside() + self.blocked + self.unresolved)
     }
 
     /// Whether what it waits for is a person.
     #[must_use]
     pub fn waits_for_a_person(&self) -> bool {
-        let told_to_wait = self.head.held.is_some() || self.head.gate.is_some();
+        let told_to_wait = self.head.held.is_some() || self.head.waiting_phase().is_some();
         told_to_wait || (self.is_stalled() && self.unresolved > 0)
     }
 

@@ -33,6 +33,10 @@ pub(crate) fn rolling(concurrency: u32, phase: Phase) -> Phase {
     Phase { concurrency: Some(Concurrency::Nodes(concurrency)), ..phase }
 }
 
+pub(crate) fn first(nodes: u32, phase: Phase) -> Phase {
+    Phase { first: Some(Concurrency::Nodes(nodes)), ..phase }
+}
+
 pub(crate) fn confirmed(phase: Phase) -> Phase {
     Phase { confirm: true, ..phase }
 }

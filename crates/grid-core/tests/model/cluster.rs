@@ -96,7 +96,9 @@ impl Cluster {
 
     fn advance_phases(&mut self) -> bool {
         let mut moved = false;
+        let online: BTreeSet<u32> = self.nodes.keys().copied().filter(|node| self.is_online(*node)).collect();
         for job in self.jobs.values_mut() {
+            job.online.clone_from(&online);
             while job.go_on() {
                 moved = true;
             }
@@ -291,12 +293,12 @@ impl Cluster {
             }
             At::Backoff { .. } | At::Leased { .. } => false,
         };
-        job.gate || (job.in_phase && job.walks.iter().all(waits))
+        job.gate || job.asks || (job.in_phase && job.walks.iter().all(waits))
     }
 
     fn waits_for_a_person(&self, job: &Job) -> bool {
         let unresolved = job.in_phase && job.walks.values().any(|walk| walk.at == At::Unresolved);
-        job.gate || (unresolved && self.is_stalled(job))
+        job.gate || job.asks || (unresolved && self.is_stalled(job))
     }
 
     /// J3: a job's time does not pass while it waits for a person.

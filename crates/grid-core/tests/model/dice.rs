@@ -89,7 +89,9 @@ impl Dice {
         let chosen = [PhaseNodes::Failed, PhaseNodes::Healthy, PhaseNodes::All];
         let nodes = (condition == Condition::OnFailure && self.one_in(2)).then(|| self.pick(&chosen));
         let atomic = phase.is_pipeline && self.one_in(2);
-        Phase { condition, concurrency, confirm, nodes, atomic, ..phase }
+        let is_canary = flavour.gates && condition != Condition::OnFailure && self.one_in(6);
+        let first = is_canary.then(|| self.concurrency(flavour));
+        Phase { condition, concurrency, confirm, nodes, atomic, first, ..phase }
     }
 
     /// `"12.5%"`, `"0.125"`, from nothing to everything.
@@ -118,6 +120,7 @@ impl Dice {
         spec.offline = self.pick(&[Offline::Skip, Offline::Wait, Offline::Fail]);
         spec.on_unknown = self.pick(&[OnUnknown::Fail, OnUnknown::Fail, OnUnknown::Wait]);
         spec.concurrency = self.one_in(4).then(|| self.concurrency(flavour));
+        spec.first = (flavour.gates && self.one_in(12)).then(|| self.concurrency(flavour));
         if flavour.timeouts && self.one_in(3) {
             spec.timeout = Some("5s".parse().unwrap());
         }

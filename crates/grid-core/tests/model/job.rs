@@ -75,6 +75,12 @@ pub struct Job {
     pub in_phase: bool,
     pub gate: bool,
     pub confirmed: bool,
+    /// J13: while the phase is only for its first nodes.
+    pub first: Option<BTreeSet<u32>>,
+    /// They are through, and a person is to say whether the others follow.
+    pub asks: bool,
+    /// Nodes that are there now.
+    pub online: BTreeSet<u32>,
     pub walks: BTreeMap<u32, Walk>,
     /// Settled (step, node): outcome and attempts.
     pub rows: BTreeMap<(u32, u32), (Outcome, u32)>,
@@ -106,6 +112,9 @@ impl Job {
             in_phase: false,
             gate: false,
             confirmed: false,
+            first: None,
+            asks: false,
+            online: BTreeSet::new(),
             walks: BTreeMap::new(),
             rows: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -176,7 +185,10 @@ impl Job {
         }
         if self.in_phase {
             if self.walks.values().any(|walk| walk.at != At::Ended) {
-                return false;
+                let is_over = |node: &u32| self.walks[node].at == At::Ended;
+                let through = self.first.as_ref().is_some_and(|first| first.iter().all(is_over));
+                let asked = std::mem::replace(&mut self.asks, through);
+                return self.asks && !asked;
             }
             self.decide_phase();
         } else if self.phase == self.spec.phases.len() {
@@ -210,7 +222,8 @@ impl Job {
             return;
         }
         (self.in_phase, self.missed) = (true, false);
-        let at = if self.room().is_some() { At::Parked } else { At::Waiting };
+        self.first = self.first_of(&active);
+        let at = if self.phase_has_window() { At::Parked } else { At::Waiting };
         let fresh = Walk { sub: 0, attempt: 1, last: None, broken: false, entered: false, begun: false, at };
         self.walks = active.iter().map(|node| (*node, fresh)).collect();
         for node in active.into_iter().filter(|_| at == At::Waiting) {
@@ -317,13 +330,36 @@ impl Job {
     }
 
     pub fn phase_has_window(&self) -> bool {
-        self.room().is_some()
+        self.room().is_some() || self.canaries().is_some()
+    }
+
+    /// J13: the phase's own beats the job's, and a clean-up has none; a share is rounded down, but never to nothing.
+    fn canaries(&self) -> Option<usize> {
+        let first = self.phase().first.as_ref().or(self.spec.first.as_ref()).filter(|_| !self.is_for_failures())?;
+        Some(match first {
+            Concurrency::Nodes(nodes) => *nodes as usize,
+            Concurrency::Share(share) => Budget::read(&share.to_string()).floor_of(self.expected.len()).max(1),
+        })
+    }
+
+    /// By their ids, who is there before who is not, of those that have something to do. Nobody, if all of them would be first.
+    fn first_of(&self, active: &[u32]) -> Option<BTreeSet<u32>> {
+        let count = self.canaries()?;
+        let mut busy: Vec<u32> = active.iter().copied().filter(|node| self.has_work(&[*node])).collect();
+        busy.sort_by_key(|node| (!self.online.contains(node), format!("node-{node}")));
+        (busy.len() > count).then(|| busy.into_iter().take(count).collect())
+    }
+
+    /// Nobody waits for the first nodes any more.
+    pub fn admit_all(&mut self) {
+        (self.first, self.asks) = (None, false);
     }
 
     /// J2: a place in the phase's window.
     pub fn has_place(&self, node: u32) -> bool {
         let inside = self.walks.values().filter(|walk| walk.entered && walk.at != At::Ended).count();
-        self.walks[&node].entered || self.room().is_none_or(|room| inside < room)
+        let admitted = self.first.as_ref().is_none_or(|first| first.contains(&node));
+        admitted && (self.walks[&node].entered || self.room().is_none_or(|room| inside < room))
     }
 
     /// Its turn has come: it looks for what it has to do.
@@ -373,6 +409,7 @@ impl Job {
 
     fn decide_phase(&mut self) {
         self.in_phase = false;
+        self.admit_all();
         self.unreached |= self.missed && !self.was_reached();
         self.phase += 1;
     }

@@ -113,8 +113,9 @@ fn brief(spec: &JobSpec) -> String {
         let window = phase.concurrency.as_ref().map_or(String::new(), |n| format!(" window {n}"));
         let confirm = if phase.confirm { " confirm" } else { "" };
         let atomic = if phase.atomic { " atomic" } else { "" };
+        let first = phase.first.as_ref().map_or(String::new(), |n| format!(" first {n}"));
         let nodes = phase.nodes.map_or(String::new(), |nodes| format!(" nodes {nodes:?}"));
-        format!("\n    {}{nodes}{atomic}{window}{confirm} [{}]", phase.condition.word(), tasks.join(", "))
+        format!("\n    {}{nodes}{atomic}{window}{first}{confirm} [{}]", phase.condition.word(), tasks.join(", "))
     };
     let phases: Vec<_> = spec.phases.iter().map(phase).collect();
     format!(

@@ -244,11 +244,14 @@ impl Player {
             rerun_once: false,
         });
         let model = self.rig.model.jobs.get_mut(&job).unwrap();
-        if !model.gate {
-            let head = self.rig.head();
-            return self.rig.ignored(head, command);
+        match (model.gate, model.asks) {
+            (true, _) => (model.gate, model.confirmed) = (false, true),
+            (false, true) => model.admit_all(),
+            (false, false) => {
+                let head = self.rig.head();
+                return self.rig.ignored(head, command);
+            }
         }
-        (model.gate, model.confirmed) = (false, true);
         self.rig.one(command).unwrap();
     }
 

@@ -232,6 +232,8 @@ impl Rig {
             let lives = self.state.jobs.contains_key(id);
             assert_eq!(lives, !model.status.is_ended() || model.has_leases(), "{id} lives on");
             assert_eq!(job.head.gate.is_some(), model.gate, "{id} waits at a gate");
+            let asks = job.head.first.as_ref().is_some_and(|first| first.through);
+            assert_eq!(asks, model.asks, "J13: {id} waits for a person to let the others follow");
             let skipped = usize::try_from(job.head.skipped_offline.count()).unwrap();
             assert_eq!(skipped, model.skipped_offline.len(), "J11: {id}: nodes that were offline and skipped");
         }

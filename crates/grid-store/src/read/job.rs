@@ -115,6 +115,7 @@ impl JobRow {
             target: target_doc(&spec.target),
             exclude: spec.exclude.as_ref().map(ToString::to_string),
             limit: spec.limit.as_ref().map(ToString::to_string),
+            first: spec.first.as_ref().map(ToString::to_string),
             tasks: tasks_doc(&spec.phases),
             strategy: spec.strategy.word().to_owned(),
             timeout: spec.timeout.map(|timeout| timeout.to_string()),

@@ -46,6 +46,9 @@ pub struct JobDoc {
     /// The part of the target that it runs on: a number of nodes, a share, or a target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// Of phases that have none of their own: how many nodes, or which share, run a phase before the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
     /// Phases as submitted, defaults filled in.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub tasks: Value,
@@ -218,6 +221,9 @@ pub fn tasks_doc(phases: &[Phase]) -> Value {
         if phase.confirm {
             map.insert("confirm".to_owned(), json!(true));
         }
+        if let Some(first) = &phase.first {
+            map.insert("first".to_owned(), concurrency_doc(first));
+        }
         if let Some(nodes) = phase.nodes {
             map.insert("nodes".to_owned(), json!(nodes));
         }
@@ -275,7 +281,7 @@ mod tests {
             "target": "all",
             "tasks": [
                 {"condition": "on_failure", "confirm": true, "nodes": "healthy", "atomic": true, "tasks": [{"backend": "ping", "action": "sleep", "params": {"duration": "3s"}}]},
-                {"backend": "ping", "action": "echo", "condition": "on_success", "concurrency": 7},
+                {"backend": "ping", "action": "echo", "condition": "on_success", "concurrency": 7, "first": "10%"},
                 {"backend": "test", "action": "output", "params": {"lines": 3, "width": 4}, "timeout": "9s", "max_retries": 3},
             ],
         });

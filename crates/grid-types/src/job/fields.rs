@@ -21,7 +21,7 @@ const fn field(name: &'static str, accepts: &'static str, default: &'static str,
 }
 
 /// The fields of a job.
-pub const JOB: &[Field; 12] = &[
+pub const JOB: &[Field; 13] = &[
     field("target", "a target", "required", "the nodes it runs on, frozen when it starts"),
     field("exclude", "a target, but not `any`", "", "nodes of the target that it does not run on"),
     field(
@@ -76,6 +76,12 @@ pub const JOB: &[Field; 12] = &[
         "all",
         "the `concurrency` of every phase that has none of its own",
     ),
+    field(
+        "first",
+        "a number of nodes, from 1, or a share like `\"10%\"`",
+        "none",
+        "the `first` of every phase that has none of its own, but for `on_failure` phases",
+    ),
     field("name", "a text of at most 128 characters", "", "for people: shown in lists and events, need not be unique"),
     field(
         "labels",
@@ -112,7 +118,7 @@ pub const LEAF: &[Field; 6] = &[
 ];
 
 /// The fields of a phase.
-pub const PHASE: &[Field; 6] = &[
+pub const PHASE: &[Field; 7] = &[
     field(
         "tasks",
         "a list of tasks",
@@ -143,6 +149,15 @@ pub const PHASE: &[Field; 6] = &[
          included; one that is away takes none before it has begun",
     ),
     field("confirm", "`true`, `false`", "`false`", "the phase begins only after `gridc job confirm`"),
+    field(
+        "first",
+        "a number of nodes, from 1, or a share like `\"10%\"`",
+        "the job's, or none",
+        "a canary: so many nodes run the phase, the others only after `gridc job confirm`. They are the first by id of the nodes that have \
+         something to do and are online when the phase begins; offline ones only if there are no others. A share is of the job's nodes, rounded \
+         down, and at least 1. The job waits when they are through, whether they failed or not, unless that failed the job or no other node has anything \
+         to do. Every run of the job begins with them. Not on `on_failure` phases",
+    ),
     field(
         "atomic",
         "`true`, `false`",

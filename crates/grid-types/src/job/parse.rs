@@ -46,6 +46,7 @@ pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {
     let labels = labels_field(job.get("labels"), &mut faults);
     let exclude = exclude_field(job.get("exclude"), &mut faults);
     let limit = limit_field(job.get("limit"), &mut faults);
+    let first = concurrency_field(job.get("first"), "first", &mut faults);
     let target = target.unwrap_or(Target::All);
     let spec = JobSpec {
         target,
@@ -60,6 +61,7 @@ pub fn parse_job(document: &Value) -> Result<JobSpec, Faults> {
         labels,
         exclude,
         limit,
+        first,
     };
     faults.finish(spec)
 }

@@ -53,6 +53,7 @@ impl Job {
             let budget = Budget::of(&self.spec.tolerance());
             if self.tripped.is_none() && budget.is_exceeded(self.failed(), self.expected.len()) {
                 self.tripped = Some(Trip::Tolerance);
+                self.admit_all();
                 self.reconsider();
             }
         }
@@ -94,6 +95,7 @@ impl Job {
         let was_pending = self.status == JobStatus::Pending;
         self.status = JobStatus::Cancelled;
         self.gate = false;
+        self.admit_all();
         if !was_pending {
             self.revoke_all(Why::Cancel);
             self.reconsider();
@@ -117,6 +119,7 @@ impl Job {
 
     /// The job's own timeout.
     pub fn time_is_over(&mut self) {
+        self.admit_all();
         self.deadline_ms = None;
         let cleans_up = self.tripped.is_some() && self.may_run(Condition::Always);
         self.tripped = Some(Trip::Timeout);

@@ -11,7 +11,7 @@ use crate::span::Span;
 
 const LEAF_FIELDS: &[&str] = &fields::names(fields::LEAF);
 const TASK_FIELDS: &[&str] = &fields::joined::<6, 1, 7>(fields::LEAF, fields::IN_PIPELINE);
-const PHASE_FIELDS: &[&str] = &fields::joined::<6, 6, 12>(fields::LEAF, fields::PHASE);
+const PHASE_FIELDS: &[&str] = &fields::joined::<6, 7, 13>(fields::LEAF, fields::PHASE);
 
 pub(super) fn phases_field(value: Option<&Value>, faults: &mut Faults) -> Vec<Phase> {
     let Some(Value::Array(list)) = value else {
@@ -41,6 +41,7 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
     refuse_unknown(phase, PHASE_FIELDS, at, faults);
     let concurrency = concurrency_field(phase.get("concurrency"), &format!("{at}.concurrency"), faults);
     let confirm = flag_field(phase.get("confirm"), &format!("{at}.confirm"), faults);
+    let first = concurrency_field(phase.get("first"), &format!("{at}.first"), faults);
     let atomic = flag_field(phase.get("atomic"), &format!("{at}.atomic"), faults);
     let Some(tasks) = phase.get("tasks") else {
         if atomic {
@@ -51,13 +52,15 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
         }
         let leaf = Phase::leaf(task_at(phase, at, faults));
         let nodes = nodes_field(phase.get("nodes"), leaf.condition, at, faults);
-        return Some(Phase { concurrency, confirm, nodes, ..leaf });
+        refuse_first(first.is_some(), leaf.condition, at, faults);
+        return Some(Phase { concurrency, confirm, nodes, first, ..leaf });
     };
     for field in LEAF_FIELDS.iter().filter(|f| phase.contains_key(**f)) {
         faults.add(format!("{at}.{field}"), "a phase is either a task or a pipeline; it cannot have this beside tasks");
     }
     let condition = condition_field(phase.get("condition"), at, faults);
     let nodes = nodes_field(phase.get("nodes"), condition, at, faults);
+    refuse_first(first.is_some(), condition, at, faults);
     let Value::Array(list) = tasks else {
         faults.add(format!("{at}.tasks"), "must be a list of tasks");
         return None;
@@ -66,7 +69,7 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
         faults.add(format!("{at}.tasks"), "must have at least one task");
     }
     let tasks = list.iter().enumerate().filter_map(|(i, task)| sub_task(task, &format!("{at}.tasks[{i}]"), faults));
-    Some(Phase { condition, concurrency, confirm, nodes, atomic, ..Phase::pipeline(tasks.collect()) })
+    Some(Phase { condition, concurrency, confirm, nodes, atomic, first, ..Phase::pipeline(tasks.collect()) })
 }
 
 /// J9: only a clean-up may choose its nodes; every other phase runs on the nodes that have not failed.
@@ -80,6 +83,13 @@ fn nodes_field(value: Option<&Value>, condition: Condition, at: &str, faults: &m
         faults.add(format!("{at}.nodes"), "only a phase with condition: on_failure can choose its nodes");
     }
     found
+}
+
+/// J13: a clean-up is wanted at once.
+fn refuse_first(given: bool, condition: Condition, at: &str, faults: &mut Faults) {
+    if given && condition == Condition::OnFailure {
+        faults.add(format!("{at}.first"), "a phase with condition: on_failure waits for no confirmation");
+    }
 }
 
 fn sub_task(value: &Value, at: &str, faults: &mut Faults) -> Option<Task> {
