@@ -10,8 +10,14 @@ use crate::error::Error;
 impl Client {
     /// # Errors
     /// When nobody could answer.
-    pub async fn nodes(&self, after: Option<&str>, limit: Option<u32>) -> Result<ListDoc<NodeDoc>, Error> {
+    pub async fn nodes(
+        &self,
+        target: Option<&str>,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<ListDoc<NodeDoc>, Error> {
         let mut pairs = Vec::new();
+        push(&mut pairs, "target", target);
         push(&mut pairs, "after", after);
         push(&mut pairs, "limit", limit);
         self.get(&["api", "v1", "nodes"], pairs).await

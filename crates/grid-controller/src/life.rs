@@ -76,7 +76,7 @@ pub fn acknowledged(controller: &Controller) -> Acknowledged {
     Acknowledged {
         jobs: ids.iter().map(|id| reader.job(&job_ref(id.0)).unwrap().unwrap()).collect(),
         outputs: ids.iter().map(|id| reader.outputs(&job_ref(id.0), StepIndex(0)).unwrap()).collect(),
-        nodes: reader.nodes(1_000, None).unwrap().items,
+        nodes: reader.nodes(1_000, None, None).unwrap().items,
         stubs: state.stubs.clone(),
         keys: state.keys.keys().map(|(_, key)| key.clone()).collect(),
     }

@@ -182,9 +182,14 @@ impl Reader {
         self.read(events::newest)
     }
 
-    /// By name, behind `after`. `last_seen` is the last change of state.
-    pub fn nodes(&self, limit: u32, after: Option<&NodeId>) -> Result<ListDoc<NodeDoc>, StoreError> {
-        self.read(|conn| nodes::page(conn, limit, after))
+    /// By name, behind `after`; with `among` only these. `last_seen` is the last change of state.
+    pub fn nodes(
+        &self,
+        limit: u32,
+        after: Option<&NodeId>,
+        among: Option<&BTreeSet<NodeOrd>>,
+    ) -> Result<ListDoc<NodeDoc>, StoreError> {
+        self.read(|conn| nodes::page(conn, limit, after, among))
     }
 
     pub fn node(&self, id: &NodeId) -> Result<Option<NodeDoc>, StoreError> {

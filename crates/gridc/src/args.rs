@@ -1,7 +1,7 @@
-//! Puts the words of `job run` in order before clap reads them (and of `cluster backup`, whose `-o` is a file).
+//! Puts the words of `job run` and `job plan` in order before clap reads them (and of `cluster backup`, whose `-o` is a file).
 //!
 //! Parameters of an action look like options (`--package curl`), and options of gridc may stand anywhere between
-//! them. So everything after `job run` is split in two: what gridc knows as its own goes first, the words of the task
+//! them. So everything after these two words is split in two: what gridc knows as its own goes first, the words of the task
 //! follow behind a `--`, each parameter joined with its value (`--package=curl`).
 //!
 //! What gridc knows is asked of clap itself, so the two can never disagree. An unknown option before the first word
@@ -19,7 +19,8 @@ pub fn arrange(argv: Vec<OsString>, root: &Command) -> Vec<OsString> {
     if let Some((_, start)) = find(&argv, root, ["cluster", "backup"]) {
         return with_output_as_file(argv, start);
     }
-    let Some((run, start)) = find(&argv, root, ["job", "run"]) else { return argv };
+    let task = find(&argv, root, ["job", "run"]).or_else(|| find(&argv, root, ["job", "plan"]));
+    let Some((run, start)) = task else { return argv };
     let known = Known::of(run);
     let mut arranged: Vec<_> = argv[..start].to_vec();
     let mut words: Vec<OsString> = Vec::new();

@@ -20,7 +20,7 @@ use grid_types::{Name, Span};
 use crate::paint::ColorWhen;
 
 pub use events::EventsArgs;
-pub use job::{JobVerb, RerunArgs, RunArgs, Verdict};
+pub use job::{JobVerb, PlanArgs, RerunArgs, RunArgs, Verdict};
 pub use logs::LogsArgs;
 pub use look::{ListArgs, StatusArgs, StatusWord, WaitArgs};
 pub use node::{DrainArgs, NodeVerb};

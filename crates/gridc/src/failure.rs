@@ -72,7 +72,11 @@ impl Failure {
         let mut lines = format!("error: {}\n", long_line(&message));
         for fault in faults {
             let field = if fault.field.is_empty() { String::new() } else { format!("{}: ", one_line(&fault.field)) };
-            lines.push_str(&format!("  {field}{}\n", long_line(&fault.problem)));
+            // Only what was found here has further lines, which point at a character.
+            let is_own = matches!(self, Self::Invalid { .. });
+            let (problem, place) = fault.problem.split_once('\n').filter(|_| is_own).unwrap_or((&fault.problem, ""));
+            lines.push_str(&format!("  {field}{}\n", long_line(problem)));
+            place.lines().for_each(|line| lines.push_str(&format!("    {}\n", long_line(line))));
         }
         for hint in self.hints() {
             lines.push_str(&format!("hint: {}\n", visible(&hint)));
@@ -116,5 +120,6 @@ fn in_brackets(hint: Option<&str>) -> String {
 }
 
 fn in_one(faults: &[FaultDoc]) -> String {
-    faults.iter().map(|f| format!("{}: {}", f.field, f.problem)).collect::<Vec<_>>().join("; ")
+    let first_line = |problem: &str| problem.lines().next().unwrap_or_default().to_owned();
+    faults.iter().map(|f| format!("{}: {}", f.field, first_line(&f.problem))).collect::<Vec<_>>().join("; ")
 }

@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use grid_client::{Client, Error, JobsQuery, Options};
+use grid_types::Name;
 use grid_types::api::NodeDoc;
 use grid_types::job::Target;
 
+use crate::aim;
 use crate::cli::{Global, JobVerb, NodeVerb, Verb};
 use crate::failure::Failure;
 use crate::suggest::nearest;
@@ -23,7 +25,8 @@ const NODES: u32 = 1_000;
 pub enum Named {
     Job(String),
     Node(String),
-    Target(Target),
+    /// As it was typed.
+    Target(String),
 }
 
 pub fn named(verb: &Verb) -> Option<Named> {
@@ -31,6 +34,8 @@ pub fn named(verb: &Verb) -> Option<Named> {
     let job = |id: &String| Some(id).filter(|id| id.starts_with("job-")).map(|id| Named::Job(id.clone()));
     match verb {
         Verb::Job(JobVerb::Run(args)) => args.target.clone().map(Named::Target),
+        Verb::Job(JobVerb::Plan(args)) => args.target.clone().map(Named::Target),
+        Verb::Node(NodeVerb::List { target }) => target.clone().map(Named::Target),
         Verb::Job(
             JobVerb::Get { id, .. } | JobVerb::Cancel { id, .. } | JobVerb::Resolve { id, .. } | JobVerb::Why { id },
         ) => job(id),
@@ -48,8 +53,11 @@ pub fn named(verb: &Verb) -> Option<Named> {
 pub async fn meant(global: &Global, named: &Named, failure: &Failure) -> Option<String> {
     let missing = match named {
         Named::Job(_) | Named::Node(_) => failure.exit_code() == 4,
-        Named::Target(_) => matches!(failure, Failure::Client(Error::Refused(refusal))
-            if refusal.details.iter().any(|fault| fault.field == "target")),
+        Named::Target(_) => match failure {
+            Failure::Client(Error::Refused(refusal)) => refusal.details.iter().any(|fault| fault.field == "target"),
+            Failure::Invalid { faults, .. } => faults.iter().any(|fault| fault.field == aim::TARGET),
+            _ => false,
+        },
     };
     if !missing {
         return None;
@@ -68,10 +76,10 @@ async fn near(client: &Client, namespace: &str, named: &Named) -> Option<String>
             nearest_job(id, jobs.iter().map(|job| job.id.as_str()))
         }
         Named::Node(id) => {
-            let nodes = client.nodes(None, Some(NODES)).await.ok()?.items;
+            let nodes = client.nodes(None, None, Some(NODES)).await.ok()?.items;
             nearest(id, nodes.iter().map(|node| node.id.as_str())).filter(|near| near != id).map(str::to_owned)
         }
-        Named::Target(target) => nearest_target(target, &client.nodes(None, Some(NODES)).await.ok()?.items),
+        Named::Target(target) => nearest_target(target, &client.nodes(None, None, Some(NODES)).await.ok()?.items),
     }
 }
 
@@ -82,7 +90,8 @@ fn nearest_job<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Option<Str
     off.filter(|(off, _)| *off <= 2).min().filter(|(off, _)| *off > 0).map(|(_, known)| known.to_owned())
 }
 
-fn nearest_target(target: &Target, nodes: &[NodeDoc]) -> Option<String> {
+fn nearest_target(typed: &str, nodes: &[NodeDoc]) -> Option<String> {
+    let Ok(target) = typed.parse::<Target>() else { return bare_name(typed, nodes) };
     let value = target.value()?;
     match target {
         Target::Group(_) => {
@@ -106,6 +115,21 @@ fn nearest_target(target: &Target, nodes: &[NodeDoc]) -> Option<String> {
         }
         Target::All | Target::Any | Target::Where(_) => None,
     }
+}
+
+/// A name without its scope: a group or a node, or the nearest one.
+fn bare_name(typed: &str, nodes: &[NodeDoc]) -> Option<String> {
+    let name: Name = typed.parse().ok()?;
+    let groups = || nodes.iter().flat_map(|node| node.groups.iter().map(String::as_str));
+    let ids = || nodes.iter().map(|node| node.id.as_str());
+    if groups().any(|group| group == name.as_str()) {
+        return Some(format!("group:{name}"));
+    }
+    if ids().any(|id| id == name.as_str()) {
+        return Some(format!("node:{name}"));
+    }
+    let group = nearest(name.as_str(), groups()).map(|group| format!("group:{group}"));
+    group.or_else(|| nearest(name.as_str(), ids()).map(|id| format!("node:{id}")))
 }
 
 #[cfg(test)]
@@ -136,8 +160,12 @@ mod tests {
             ("labels:zone=berlim", Some("labels:zone=berlin")),
             ("group:xyzzy", None),
             ("all", None),
+            ("web", Some("group:web")),
+            ("db-01", Some("node:db-01")),
+            ("prd", Some("group:prod")),
+            ("web and db", None),
         ] {
-            assert_eq!(nearest_target(&typed.parse().unwrap(), &nodes).as_deref(), meant, "{typed}");
+            assert_eq!(nearest_target(typed, &nodes).as_deref(), meant, "{typed}");
         }
     }
 

@@ -7,7 +7,6 @@
 use std::io::Read;
 use std::path::Path;
 
-use grid_types::api::fault_docs;
 use grid_types::job::parse_job;
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Faults, strict};
@@ -27,7 +26,7 @@ pub fn read(path: &Path) -> Result<Value, Failure> {
     match twice.finish(()).and_then(|()| parse_job(&job)) {
         Ok(_) => Ok(job),
         Err(faults) => {
-            let faults = fault_docs(&faults);
+            let faults = crate::aim::pointed(&faults, &job);
             Err(Failure::Invalid { what: format!("the job in {name}"), faults })
         }
     }

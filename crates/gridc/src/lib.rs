@@ -11,6 +11,7 @@
 //! Not here: finding the leader and repeating what may be repeated (`grid-client`), which parameters an action takes
 //! (`grid_types::decl`).
 
+mod aim;
 mod args;
 mod backend;
 mod backup;
@@ -128,7 +129,7 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::List(args)) => job::list(global, &args).await,
         Verb::Job(JobVerb::Cancel { id, wait: false, .. }) => job::cancel(global, &id).await,
         Verb::Job(JobVerb::Cancel { id, wait_timeout, .. }) => job::cancel_and_wait(global, &id, wait_timeout).await,
-        Verb::Job(JobVerb::Plan { file }) => plan::plan(global, &file).await,
+        Verb::Job(JobVerb::Plan(args)) => plan::plan(global, &args).await,
         Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args, false).await,
         Verb::Job(JobVerb::Retry(args)) => decide::resume(global, &args, true).await,
         Verb::Job(JobVerb::Confirm { id: Some(id), phase, rerun_once, wait, wait_timeout, .. }) => {
@@ -140,7 +141,7 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
             decide::resolve(global, &id, StepIndex(step), &node, verdict).await
         }
         Verb::Job(JobVerb::Why { id }) => decide::why(global, &id).await,
-        Verb::Node(NodeVerb::List) => node::list(global).await,
+        Verb::Node(NodeVerb::List { target }) => node::list(global, target.as_deref()).await,
         Verb::Node(NodeVerb::Info { id }) => node::info(global, &id).await,
         Verb::Node(NodeVerb::Drain(args)) => node::drain(global, &args).await,
         Verb::Node(NodeVerb::Remove { id, force }) => node::remove(global, &id, force).await,

@@ -20,11 +20,12 @@ const PAGE: u32 = 1_000;
 const POLL: Duration = Duration::from_millis(250);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-pub async fn list(global: &Global) -> Result<u8, Failure> {
+pub async fn list(global: &Global, target: Option<&str>) -> Result<u8, Failure> {
+    target.map(crate::aim::parse).transpose()?;
     let client = connect(global)?;
     let mut nodes: ListDoc<NodeDoc> = ListDoc { items: Vec::new(), next: None };
     loop {
-        let page = client.nodes(nodes.next.as_deref(), Some(PAGE)).await?;
+        let page = client.nodes(target, nodes.next.as_deref(), Some(PAGE)).await?;
         let empty = page.items.is_empty();
         nodes.items.extend(page.items);
         nodes.next = page.next;
@@ -36,7 +37,7 @@ pub async fn list(global: &Global) -> Result<u8, Failure> {
     out::print(format, &nodes, |terminal| {
         table(&nodes.items, client.now()).painted(terminal, global.color.paints(terminal))
     })?;
-    if format == Format::Table && nodes.items.is_empty() {
+    if format == Format::Table && nodes.items.is_empty() && target.is_none() {
         tell("hint: no node has registered yet; `grid worker --server URL` starts one");
     }
     Ok(0)
@@ -139,6 +140,7 @@ fn info_text(node: &NodeDoc, now: Timestamp) -> String {
         ("session", node.session.to_string()),
     ];
     rows.extend(node.backends.iter().map(|(name, actions)| ("backend", format!("{name}: {}", actions.join(", ")))));
+    rows.extend(node.facts.iter().map(|(name, value)| (name.as_str(), value.clone())));
     for (_, value) in &mut rows {
         *value = one_line(value);
     }

@@ -1,18 +1,21 @@
 //! `gridc job plan`: what a job would do, phase by phase, and where it could not.
 
-use std::path::Path;
-
 use grid_types::api::PlanDoc;
 use serde_json::{Map, Value};
 
-use crate::cli::{Format, Global};
+use crate::cli::{Format, Global, PlanArgs, RunArgs};
 use crate::connect::connect;
 use crate::failure::Failure;
 use crate::out;
 use crate::text::{named, one_line, target};
 
-pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
-    let body = crate::jobfile::read(file)?;
+pub async fn plan(global: &Global, args: &PlanArgs) -> Result<u8, Failure> {
+    let args = RunArgs::from(args);
+    let mut body = match &args.file {
+        Some(file) => crate::jobfile::read(file)?,
+        None => crate::task::document(&args)?,
+    };
+    crate::run::put_marks(&mut body, &args)?;
     let doc = connect(global)?.plan(global.namespace.as_str(), &body).await?;
     out::print(global.output.unwrap_or(Format::Table), &doc, |_| plan_text(&doc))?;
     Ok(0)
@@ -20,7 +23,16 @@ pub async fn plan(global: &Global, file: &Path) -> Result<u8, Failure> {
 
 fn plan_text(doc: &PlanDoc) -> String {
     let mut text = format!("target     {}\n", target(&doc.target));
+    for (name, value) in [("exclude", &doc.exclude), ("limit", &doc.limit)] {
+        text.extend(value.as_ref().map(|value| format!("{name:<11}{}\n", one_line(value))));
+    }
     text.push_str(&format!("nodes      {}: {}\n", doc.expected.len(), named(&doc.expected)));
+    for group in &doc.unmatched {
+        let (count, known, reason) = (group.count, doc.known, one_line(&group.reason));
+        let more = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(group.nodes.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        text.push_str(&format!("left out   {count} of {known} {reason}: {}{more}\n", named(&group.nodes)));
+    }
     let offline: Vec<_> = doc.offline.iter().map(|(node, state)| format!("{node} ({state})")).collect();
     if !offline.is_empty() {
         text.push_str(&format!("offline    {}\n", named(&offline)));
@@ -35,6 +47,9 @@ fn plan_text(doc: &PlanDoc) -> String {
     if let Some(concurrency) = &doc.concurrency {
         let concurrency = one_line(concurrency);
         text.push_str(&format!("concurrency  {concurrency}, in phases that do not set their own\n"));
+    }
+    if let Some(first) = &doc.first {
+        text.push_str(&format!("first      {}, in phases that do not set their own\n", one_line(first)));
     }
     text.push_str(&format!(
         "strategy   {}\ntolerates  {}\nrows       {}\n",
@@ -55,7 +70,7 @@ fn push_phase(text: &mut String, index: usize, phase: &Map<String, Value>, step:
         }
         None => ("all nodes together", vec![phase], &["timeout", "max_retries"][..]),
     };
-    let rules = rules(phase, &["condition", "nodes", "concurrency", "atomic", "confirm"]);
+    let rules = rules(phase, &["condition", "nodes", "concurrency", "first", "atomic", "confirm"]);
     let nodes = cleanup_nodes(phase);
     text.push_str(&format!("{:<11}{way}{rules}{nodes}\n", format!("phase {index}")));
     for task in tasks {
@@ -91,7 +106,7 @@ fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use grid_types::api::{PlanDoc, TargetDoc};
+    use grid_types::api::{PlanDoc, TargetDoc, UnmatchedDoc};
     use serde_json::json;
 
     use super::plan_text;
@@ -101,6 +116,15 @@ mod tests {
         let doc = PlanDoc {
             hash: "ab".into(),
             target: TargetDoc { scope: "group".into(), value: Some("web".into()) },
+            exclude: Some("node:web-03".into()),
+            limit: None,
+            first: Some("10%".into()),
+            known: 10,
+            unmatched: vec![UnmatchedDoc {
+                reason: "do not match group:web".into(),
+                count: 7,
+                nodes: vec!["db-01".into(), "db-02".into()],
+            }],
             expected: vec!["web-01".into(), "web-02".into()],
             offline: [("web-02".to_owned(), "dead".to_owned())].into(),
             lacking: [("apt/install".to_owned(), vec!["web-01".to_owned()])].into(),
@@ -120,7 +144,9 @@ mod tests {
         };
         let expected = "\
 target     group:web
+exclude    node:web-03
 nodes      2: web-01, web-02
+left out   7 of 10 do not match group:web: db-01, db-02 and 5 more
 offline    web-02 (dead)
 lacking    apt/install would fail on web-01
 phase 0    each node alone, concurrency: 3
@@ -133,6 +159,7 @@ phase 2    all nodes together, condition: on_failure, on failed nodes (on all af
 phase 3    all nodes together, condition: on_failure, nodes: healthy
   step 4   ping/echo
 concurrency  20%, in phases that do not set their own
+first      10%, in phases that do not set their own
 strategy   fail-fast
 tolerates  0
 rows       6

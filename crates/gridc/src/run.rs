@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use grid_client::{Client, IdempotencyKey, LogsQuery};
-use grid_types::api::{FaultDoc, JobDoc};
+use grid_types::api::JobDoc;
 use grid_types::job::parse_job;
 use grid_types::{JobId, JobStatus, Outcome, Span};
 
@@ -63,11 +63,11 @@ fn worse(job: u8, written: u8) -> u8 {
     if job == 0 { written } else { job }
 }
 
-/// `--name` and `--label` stand beside a file, too: they beat what it says.
-fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
+/// `--name`, `--label` and what narrows the target stand beside a file, too: they beat what it says.
+pub fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
     each_once(&args.labels)?;
     let Some(job) = body.as_object_mut() else { return Ok(()) };
-    if args.name.is_none() && args.labels.is_empty() {
+    if !args.narrow().put(job) && args.name.is_none() && args.labels.is_empty() {
         return Ok(());
     }
     job.extend(args.name.as_ref().map(|name| ("name".to_owned(), json!(name))));
@@ -77,10 +77,9 @@ fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
             labels.extend(args.labels.iter().map(|(key, value)| (key.clone(), json!(value))));
         }
     }
-    parse_job(body).map(drop).map_err(|faults| {
-        let faults = faults.list().iter().map(FaultDoc::from);
-        Failure::Invalid { what: "the job".to_owned(), faults: faults.collect() }
-    })
+    parse_job(body)
+        .map(drop)
+        .map_err(|faults| Failure::Invalid { what: "the job".to_owned(), faults: crate::aim::pointed(&faults, body) })
 }
 
 /// `gridc job wait`: the live view of a job that is there already.

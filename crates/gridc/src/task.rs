@@ -4,7 +4,7 @@
 //! The controller checks everything again; it is the authority. Checking here too costs nothing and answers before
 //! anybody is asked, with names as they were typed.
 
-use grid_types::api::{FaultDoc, target_doc};
+use grid_types::api::FaultDoc;
 use grid_types::decl::{self, ActionDecl, BackendDecl, ParamType};
 use grid_types::job::parse_job;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,9 @@ use crate::suggest::nearest;
 /// Options of gridc that somebody may have meant behind an action.
 const OPTIONS: &[&str] = &[
     "target",
+    "exclude",
+    "limit",
+    "first",
     "strategy",
     "failure-tolerate",
     "offline",
@@ -58,7 +61,7 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
         task.insert("confirm".to_owned(), json!(true));
     }
     let mut job = Map::new();
-    job.insert("target".to_owned(), json!(args.target.as_ref().map(target_doc)));
+    job.insert("target".to_owned(), args.target.as_deref().map(crate::aim::target).transpose()?.unwrap_or_default());
     if let Some(tolerate) = &args.failure_tolerate {
         job.insert("failure_tolerate".to_owned(), number_or_share(tolerate));
     }

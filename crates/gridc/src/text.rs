@@ -88,6 +88,13 @@ pub fn message(result: &ResultDoc) -> Option<String> {
     Some(one_line(text)).filter(|line| !line.is_empty())
 }
 
+/// The target of a job with what narrows it.
+pub fn aim(job: &JobDoc) -> String {
+    let without = job.exclude.as_ref().map(|exclude| format!(", without {}", one_line(exclude))).unwrap_or_default();
+    let limit = job.limit.as_ref().map(|limit| format!(", limited to {}", one_line(limit))).unwrap_or_default();
+    format!("{}{without}{limit}", target(&job.target))
+}
+
 pub fn target(target: &TargetDoc) -> String {
     match &target.value {
         Some(expr) if target.scope == "where" => one_line(expr),

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use grid_types::Faults;
+use grid_types::job::{Target, TargetError};
 
 use crate::http::refused::Refused;
 
@@ -57,6 +58,12 @@ impl Params {
     pub fn parsed<T: FromStr<Err: std::fmt::Display>>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;
         text.parse().map_err(|e: T::Err| self.faults.add(name, e.to_string())).ok()
+    }
+
+    /// `target`, a set of nodes.
+    pub fn target(&mut self) -> Option<Target> {
+        let text = self.take("target")?;
+        text.parse().map_err(|TargetError { at, problem }| self.faults.add_at("target", problem, at)).ok()
     }
 
     /// A parameter that is one of a few words.

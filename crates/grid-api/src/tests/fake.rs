@@ -316,8 +316,9 @@ impl Events for Fake {
 
 impl Nodes for Fake {
     async fn nodes(&self, _caller: &Caller, query: NodeQuery) -> Result<ListDoc<NodeDoc>, Refusal> {
-        let NodeQuery { limit, after } = query;
-        self.called(format!("nodes {limit} {after:?}"))?;
+        let NodeQuery { limit, after, target } = query;
+        let target = target.map(|target| format!(" {target}")).unwrap_or_default();
+        self.called(format!("nodes {limit} {after:?}{target}"))?;
         Ok(ListDoc { items: self.inner().nodes.clone(), next: Some("node-left".to_owned()) })
     }
 

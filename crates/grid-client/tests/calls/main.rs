@@ -320,7 +320,7 @@ async fn queries_go_out_as_the_contract_writes_them() {
     };
     let client = client(&server.url(), AMPLE);
     client.results("team-a", job_id(), &query).await.unwrap();
-    client.nodes(None, Some(7)).await.unwrap();
+    client.nodes(None, None, Some(7)).await.unwrap();
     let paths: Vec<_> = server.seen().into_iter().map(|s| s.path_and_query).collect();
     assert_eq!(
         paths,

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use grid_types::NodeId;
 use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
+use grid_types::job::Target;
 
 use super::{Caller, Introspect, Refusal};
 
@@ -12,6 +13,8 @@ pub struct NodeQuery {
     pub limit: u32,
     /// Only nodes whose id comes after this one.
     pub after: Option<NodeId>,
+    /// Only nodes of this target.
+    pub target: Option<Target>,
 }
 
 /// When a node may be removed.

@@ -1,5 +1,7 @@
 //! Reading, draining and removing nodes.
 
+use std::collections::BTreeSet;
+
 use grid_core::{Command, OrderDrain, RemoveNode};
 use grid_fabric::CloseReason;
 use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
@@ -12,7 +14,10 @@ use crate::controller::Controller;
 impl Nodes for Controller {
     async fn nodes(&self, caller: &Caller, query: NodeQuery) -> Result<ListDoc<NodeDoc>, Refusal> {
         let permit = caller.permit(Right::View, Scope::Cluster)?;
-        let list = self.read(permit, move |reader| reader.nodes(query.limit, query.after.as_ref())).await?;
+        let NodeQuery { limit, after, target } = query;
+        let among: Option<BTreeSet<NodeOrd>> =
+            target.map(|target| self.shared.state().matching(&target).into_iter().collect());
+        let list = self.read(permit, move |reader| reader.nodes(limit, after.as_ref(), among.as_ref())).await?;
         Ok(ListDoc { items: list.items.into_iter().map(|doc| self.freshen(doc)).collect(), next: list.next })
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use grid_core::{Rejection, State};
-use grid_types::api::{PlanDoc, target_doc, tasks_doc};
+use grid_types::api::{PlanDoc, UnmatchedDoc, target_doc, tasks_doc};
 use grid_types::job::JobSpec;
 
 use crate::control::{PlanHash, Refusal, refused};
@@ -14,7 +14,7 @@ use crate::reply::NoReply;
 pub(super) fn plan_doc(state: &State, spec: &JobSpec) -> Result<PlanDoc, Refusal> {
     let (nodes, hash) = grid_core::plan(state, spec, &declarations(spec));
     if nodes.is_empty() {
-        let reason = format!("no known node matches {}", spec.target);
+        let reason = format!("no known node matches {}", spec.aim());
         return Err(refused(NoReply::Rejected(Rejection::NoTarget(reason))));
     }
     let mut expected = Vec::with_capacity(nodes.len());
@@ -35,12 +35,18 @@ pub(super) fn plan_doc(state: &State, spec: &JobSpec) -> Result<PlanDoc, Refusal
             lacking.entry(name.clone()).or_default().push(node.id.to_string());
         }
     }
+    let (unmatched, known) = grid_core::unmatched(state, spec, &nodes);
     expected.sort_unstable();
     lacking.values_mut().for_each(|nodes| nodes.sort_unstable());
     let rows = spec.step_count().saturating_mul(expected.len());
     Ok(PlanDoc {
         hash: PlanHash(hash).to_string(),
         target: target_doc(&spec.target),
+        exclude: spec.exclude.as_ref().map(ToString::to_string),
+        limit: spec.limit.as_ref().map(ToString::to_string),
+        first: spec.first.as_ref().map(ToString::to_string),
+        known: u64::try_from(known).unwrap_or(u64::MAX),
+        unmatched: unmatched.into_iter().map(unmatched_doc).collect(),
         expected,
         offline,
         lacking,
@@ -50,6 +56,14 @@ pub(super) fn plan_doc(state: &State, spec: &JobSpec) -> Result<PlanDoc, Refusal
         concurrency: spec.concurrency.as_ref().map(ToString::to_string),
         rows: u64::try_from(rows).unwrap_or(u64::MAX),
     })
+}
+
+fn unmatched_doc(group: grid_core::Unmatched) -> UnmatchedDoc {
+    UnmatchedDoc {
+        reason: group.reason,
+        count: u64::try_from(group.count).unwrap_or(u64::MAX),
+        nodes: group.examples.iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// Of the actions that a job uses, as this controller declares them.

@@ -74,7 +74,7 @@ async fn every_request_is_checked_before_it_does_anything() {
     );
     ask!(listen(EventFilter::default(), None), events(EventFilter::default(), EventQuery::default()));
     ask!(
-        nodes(NodeQuery { limit: 1, after: None }),
+        nodes(NodeQuery { limit: 1, after: None, target: None }),
         node(node),
         drain(node),
         undrain(node),

@@ -28,13 +28,22 @@ const NODE_WORDS: [NodeStatus; 6] = [
 const JOB_WORDS: [JobStatus; 5] =
     [JobStatus::Pending, JobStatus::Running, JobStatus::Completed, JobStatus::Failed, JobStatus::Cancelled];
 
-pub(super) fn page(conn: &Connection, limit: u32, after: Option<&NodeId>) -> Result<ListDoc<NodeDoc>, Fault> {
+pub(super) fn page(
+    conn: &Connection,
+    limit: u32,
+    after: Option<&NodeId>,
+    among: Option<&BTreeSet<NodeOrd>>,
+) -> Result<ListDoc<NodeDoc>, Fault> {
     let after = after.map_or("", NodeId::as_str);
     let mut list =
-        conn.prepare_cached("SELECT node FROM nodes WHERE id > ?1 AND status <> 'removed' ORDER BY id LIMIT ?2")?;
-    let mut rows = list.query(params![after, i64::from(limit) + 1])?;
+        conn.prepare_cached("SELECT node, ord FROM nodes WHERE id > ?1 AND status <> 'removed' ORDER BY id")?;
+    let mut rows = list.query(params![after])?;
     let (mut found, mut more, mut budget) = (Vec::<Node>::new(), false, Budget::default());
     while let Some(row) = rows.next()? {
+        let ord: u32 = row.get(1)?;
+        if among.is_some_and(|among| !among.contains(&NodeOrd(ord))) {
+            continue;
+        }
         if budget.is_spent() || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
             more = true;
             break;

@@ -136,7 +136,7 @@ fn nodes_are_listed_by_name() {
     let world = World::with_nodes(12);
     let (mut seen, mut after): (Vec<String>, Option<NodeId>) = (Vec::new(), None);
     loop {
-        let page = world.reader().nodes(5, after.as_ref()).unwrap();
+        let page = world.reader().nodes(5, after.as_ref(), None).unwrap();
         seen.extend(page.items.into_iter().map(|doc| doc.id));
         let Some(next) = page.next else { break };
         after = Some(next.parse().unwrap());

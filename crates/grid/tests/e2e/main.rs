@@ -56,6 +56,7 @@ mod short_disk;
 mod silence;
 mod staging;
 mod strategies;
+mod targets;
 mod tasks;
 mod terminals;
 mod tour;

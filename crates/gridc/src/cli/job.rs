@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::logs::{self, LogsArgs};
 use super::look::{ListArgs, StatusArgs, WaitArgs};
+use crate::aim::Narrow;
 use clap::{Args, Subcommand, ValueEnum};
 use grid_types::api::Resolution;
-use grid_types::job::Target;
 use grid_types::limits::MAX_RETRIES;
 use grid_types::{NodeId, Span, decl};
 
@@ -94,18 +94,16 @@ Examples:
     /// Show what a job would do, without doing it
     #[command(after_help = "\
 Resolves targets and defaults, lists the nodes it would run on (which of them are offline, and which
-lack what a step needs), shows every phase and step, and prints a hash over all of it.
-`gridc job run -f FILE --plan HASH` runs exactly that, or is refused (exit 5) because
+lack what a step needs) and why the others are left out, shows every phase and step, and prints a hash
+over all of it. `gridc job run -f FILE --plan HASH` runs exactly that, or is refused (exit 5) because
 the file, a node or a declaration has changed.
 
 Examples:
   gridc job plan -f deploy.yaml
+  gridc job plan -f deploy.yaml --limit 1
+  gridc job plan -t 'group:web and facts:os.id=debian' apt update
   gridc job run -f deploy.yaml --plan $(gridc job plan -f deploy.yaml -o json | jq -r .hash)")]
-    Plan {
-        /// The job, a YAML or JSON file; - is stdin
-        #[arg(short, long, value_name = "FILE")]
-        file: PathBuf,
-    },
+    Plan(Box<PlanArgs>),
     /// Let an ended job go on: run only what is missing
     #[command(after_help = "\
 Runs what failed, timed out, was cancelled, skipped, is unknown or was never reached, on the nodes of
@@ -200,14 +198,24 @@ Examples:
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(override_usage = "\
 gridc job run [OPTIONS] --target TARGET BACKEND ACTION [PARAMETER]...
        gridc job run [OPTIONS] --file FILE", group = clap::ArgGroup::new("stay").args(["wait", "follow"]).multiple(true))]
 pub struct RunArgs {
-    /// Where to run: all, group:NAME, node:ID, labels:KEY=VALUE,... or any (one node, picked for you)
+    /// Where to run: all, any (one node, picked for you), node:ID,..., group:NAME,..., labels:KEY=VALUE,...,
+    /// facts:KEY=VALUE,..., combined with and, or, not; first 3 of ..., 20% of ...
     #[arg(short, long, value_name = "TARGET", required_unless_present = "file")]
-    pub target: Option<Target>,
+    pub target: Option<String>,
+    /// Do not run on these nodes of the target
+    #[arg(long, value_name = "TARGET")]
+    pub exclude: Option<String>,
+    /// Run only on this part of the target: the first N nodes by id, a share, or those that also match
+    #[arg(long, value_name = "N|SHARE|TARGET", allow_negative_numbers = true)]
+    pub limit: Option<String>,
+    /// Run each phase on so many nodes first; the others follow after `gridc job confirm`
+    #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
+    pub first: Option<String>,
     /// Read the job from a YAML or JSON file; - is stdin
     #[arg(short, long, value_name = "FILE", conflicts_with_all = TASK_OPTIONS)]
     pub file: Option<PathBuf>,
@@ -268,6 +276,52 @@ pub struct RunArgs {
     /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
     #[arg(value_name = "TASK")]
     pub words: Vec<String>,
+}
+
+impl RunArgs {
+    pub fn narrow(&self) -> Narrow<'_> {
+        Narrow { exclude: self.exclude.as_deref(), limit: self.limit.as_deref(), first: self.first.as_deref() }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(override_usage = "\
+gridc job plan [OPTIONS] --target TARGET BACKEND ACTION [PARAMETER]...
+       gridc job plan [OPTIONS] --file FILE")]
+pub struct PlanArgs {
+    /// Where to run, as for `gridc job run`
+    #[arg(short, long, value_name = "TARGET", required_unless_present = "file")]
+    pub target: Option<String>,
+    /// Read the job from a YAML or JSON file; - is stdin
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["target", "words"])]
+    pub file: Option<PathBuf>,
+    /// Do not run on these nodes of the target
+    #[arg(long, value_name = "TARGET")]
+    pub exclude: Option<String>,
+    /// Run only on this part of the target: the first N nodes by id, a share, or those that also match
+    #[arg(long, value_name = "N|SHARE|TARGET", allow_negative_numbers = true)]
+    pub limit: Option<String>,
+    /// Run each phase on so many nodes first; the others follow after `gridc job confirm`
+    #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
+    pub first: Option<String>,
+    /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
+    #[arg(value_name = "TASK")]
+    pub words: Vec<String>,
+}
+
+impl From<&PlanArgs> for RunArgs {
+    fn from(args: &PlanArgs) -> Self {
+        let PlanArgs { target, file, exclude, limit, first, words } = args;
+        Self {
+            target: target.clone(),
+            file: file.clone(),
+            exclude: exclude.clone(),
+            limit: limit.clone(),
+            first: first.clone(),
+            words: words.clone(),
+            ..Self::default()
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -334,12 +388,16 @@ Examples:
   gridc job run -t group:web ping sleep --duration 3s --timeout 10s --max-retries 2 --wait -o json
   gridc job run -t labels:role=web,zone=a ping hostname --concurrency 2 --failure-tolerate 10%
   gridc job run -t any ping echo --confirm --wait
-  gridc job run -f deploy-web.yaml --wait --wait-timeout 10m
+  gridc job run -t 'group:web and not node:web-01' ping hostname
+  gridc job run -t 'first 3 of facts:os.id=debian,os.version>=12' ping hostname --wait
+  gridc job run -f deploy-web.yaml --limit 1 --wait
+  gridc job run -f deploy-web.yaml --exclude node:web-01 --wait
+  gridc job run -f deploy-web.yaml --first 1 --wait --wait-timeout 10m
   gridc job run -t group:web apt update --follow
   gridc job run -f - < deploy-web.json
 
 A job file:
-  target: {scope: group, value: web}      # or: all, node, labels, any
+  target: group:web                       # or: all, any, node:a,b, labels:k=v, facts:k=v
   strategy: fail-fast                     # or: continue
   failure_tolerate: 10%                   # or a number of nodes
   offline: wait                           # or: skip, fail

@@ -12,12 +12,17 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum NodeVerb {
-    /// List every node the cluster knows
+    /// List the nodes that the cluster knows
     #[command(after_help = "\
 Examples:
   gridc node list
+  gridc node list -t 'group:web and facts:os.version>=12'
   gridc node list -o json | jq -r '.items[] | select(.status != \"ready\") | .id'")]
-    List,
+    List {
+        /// Only nodes of this target, as for `gridc job run`
+        #[arg(short, long, value_name = "TARGET")]
+        target: Option<String>,
+    },
     /// Show everything known about one node
     #[command(after_help = "\
 Examples:

@@ -17,7 +17,7 @@ use crate::out;
 use crate::paint::Tone;
 use crate::safe::Safe;
 use crate::table::{Cell, Table, painted_facts};
-use crate::text::{count, counts_line, message, one_line, progress, target};
+use crate::text::{aim, count, counts_line, message, one_line, progress};
 use crate::when::ago;
 
 const MAX_SHOWN: usize = 50;
@@ -263,7 +263,7 @@ fn head(doc: &JobDoc, why: Option<&str>, look: &Look) -> Vec<(&'static str, Cell
         head.push(("run", format!("{} of {newest}", doc.run).into()));
     }
     head.extend([
-        ("target", target(&doc.target).into()),
+        ("target", aim(doc).into()),
         ("nodes", doc.node_count().to_string().into()),
         ("strategy", one_line(&doc.strategy).into()),
     ]);

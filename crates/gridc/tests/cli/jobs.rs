@@ -187,10 +187,12 @@ async fn faults_of_a_job_file_are_named_before_anybody_is_asked() {
     assert_eq!(
         ran.stderr,
         "error: the job in stdin is not valid\n  \
-         target: unknown scope \"everyone\": use all, group:NAME, node:ID, labels:KEY=VALUE or any\n  \
+         target: unknown word \"everyone\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE\n    \
+         everyone\n    \
+         ^\n  \
          tasks[0].action: unknown action \"pong\"; ping has echo, hostname, sleep\n  \
-         tasks[1].retries: unknown field; known here: backend, action, params, timeout, max_retries, tasks, condition, \
-         nodes, concurrency, confirm, atomic\n"
+         tasks[1].retries: unknown field; known here: backend, action, params, timeout, max_retries, effect, tasks, \
+         condition, nodes, concurrency, confirm, first, atomic\n"
     );
     let ran = run_with_stdin(&server.url(), "job run -f -", "target: all\ntarget: node:a\n").await.exits(2);
     assert!(ran.stderr.contains("target: is given twice"), "{ran:?}");

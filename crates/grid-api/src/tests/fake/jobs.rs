@@ -38,6 +38,11 @@ impl Jobs for Fake {
         Ok(PlanDoc {
             hash: PlanHash([0xab; 32]).to_string(),
             target: target_doc(&spec.target),
+            exclude: None,
+            limit: None,
+            first: None,
+            known: 1,
+            unmatched: Vec::new(),
             expected: vec!["web-01".to_owned()],
             offline: BTreeMap::new(),
             lacking: BTreeMap::new(),
