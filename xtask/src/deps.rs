@@ -25,7 +25,7 @@ struct Rule {
 const RUNTIMES: &[&str] = &["tokio", "rusqlite", "openraft"];
 /// What only a controller may contain.
 const CONTROL_PLANE: &[&str] = &["grid-core", "grid-plan", "grid-store", "grid-raft", "grid-controller", "grid-api"];
-const DEV_ONLY: &[&str] = &["grid-testkit", "xtask"];
+const DEV_ONLY: &[&str] = &["grid-sim", "grid-testkit", "xtask"];
 
 const PURE: &str = "the pure crates do no I/O, so that apply and the planners stay deterministic";
 const ONE_WAY: &str = "dependencies point one way: types ← core ← plan ← controller ← api ← grid";

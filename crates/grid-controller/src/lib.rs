@@ -22,7 +22,7 @@ mod control;
 mod controller;
 mod data_dir;
 mod fabric;
-mod leader;
+pub mod leader;
 mod leadership;
 #[cfg(test)]
 mod life;
@@ -30,7 +30,7 @@ mod log;
 mod open;
 mod outputs;
 mod reading;
-mod reply;
+pub mod reply;
 mod requests;
 mod shared;
 mod tasks;

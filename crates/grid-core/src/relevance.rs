@@ -9,7 +9,7 @@
 use grid_types::{LeaseKey, NodeOrd};
 
 use crate::commands::{BeginLease, ConfirmRevoke, RecordResult, Reply, Stale};
-use crate::state::State;
+use crate::state::{CellState, State};
 
 impl State {
     /// Whether `node` has, or may have had, the lease of which it reports the result; otherwise the answer.
@@ -62,7 +62,13 @@ impl State {
         }
         let Some(job) = self.jobs.get(&lease.job) else { return !self.stubs.contains_key(&lease.job) };
         let Some(cell) = job.position(node).and_then(|position| job.cells.get(position)) else { return true };
-        let newest = (job.head.epoch, job.step_of(cell).0, cell.attempt);
+        let newest = if cell.state == CellState::Idle {
+            // How far it came in this phase is not kept: any lease of the phase may have been its own.
+            let steps = job.current_phase().map_or(0, |phase| phase.tasks.len());
+            (job.head.epoch, job.first_step().0.saturating_add(u32::try_from(steps).unwrap_or(u32::MAX)), 0)
+        } else {
+            (job.head.epoch, job.step_of(cell).0, cell.attempt)
+        };
         let is_ahead = (lease.job_epoch, lease.step.0, lease.attempt.0) > newest;
         is_ahead || !job.has_step(lease)
     }
@@ -93,6 +99,18 @@ mod tests {
         assert!(state.is_invented(NodeOrd(2), lease), "it is another node's");
         world.succeed((node, lease));
         assert!(!world.state.is_out(node, lease) && !world.state.is_invented(node, lease), "{job} has ended");
+    }
+
+    /// Its answer was lost, or the report arrived twice.
+    #[test]
+    fn a_report_that_is_repeated_while_other_nodes_still_run_is_not_invented() {
+        let mut world = World::with_nodes(2);
+        world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
+        let (node, lease) = world.offered()[0];
+        world.succeed((node, lease));
+        assert!(!world.state.is_out(node, lease) && !world.state.is_invented(node, lease));
+        let next = LeaseKey { step: StepIndex(1), ..lease };
+        assert!(world.state.is_invented(node, next), "its barrier is still open");
     }
 
     #[test]

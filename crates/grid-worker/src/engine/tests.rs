@@ -230,3 +230,35 @@ impl Rig {
         self.killed()
     }
 }
+
+/// Nothing in the engine and the book does I/O, asks a clock, takes a lock, starts a task or draws a random number.
+#[test]
+fn issue15_the_engine_and_the_book_are_pure() {
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = vec![source.join("engine.rs"), source.join("book.rs")];
+    for folder in ["engine", "book"] {
+        files.extend(std::fs::read_dir(source.join(folder)).unwrap().map(|file| file.unwrap().path()));
+    }
+    let forbidden = [
+        "tokio",
+        "std::sync",
+        "std::time",
+        "std::net",
+        "std::fs",
+        "std::thread",
+        "getrandom",
+        "async ",
+        "HashMap",
+        "HashSet",
+    ];
+    for file in files.iter().filter(|file| file.is_file() && !file.ends_with("tests.rs")) {
+        let text = std::fs::read_to_string(file).unwrap();
+        for word in forbidden {
+            assert!(!text.contains(word), "{}: {word}", file.display());
+        }
+        let own = text.matches("crate::").count();
+        let allowed: usize =
+            ["crate::engine", "crate::book", "crate::journal"].iter().map(|module| text.matches(module).count()).sum();
+        assert_eq!(own, allowed, "{}: it uses nothing else of the worker", file.display());
+    }
+}
