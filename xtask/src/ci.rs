@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::shell::cargo;
-use crate::{deny, deps, pages, rules, size, test};
+use crate::{deny, deps, pages, rules, size, spawns, test};
 
 type Stage = (&'static str, fn() -> Result<()>);
 
@@ -17,6 +17,7 @@ const STAGES: &[Stage] = &[
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", clippy),
     ("deps", || deps::run(&[])),
+    ("spawns", spawns::run),
     ("deny", deny::run),
     ("rules", || rules::run(&[])),
     ("pages", pages::run),

@@ -11,6 +11,8 @@
 
 mod modules;
 
+pub use modules::tokens;
+
 use anyhow::{Result, bail};
 
 use crate::shell::cargo_stdout;

@@ -18,6 +18,7 @@ mod pages;
 mod rules;
 mod shell;
 mod size;
+mod spawns;
 mod test;
 mod tools;
 
@@ -30,10 +31,10 @@ cargo xtask CHORE [ARGS]
                 ARGS go to `cargo test`:   cargo xtask test -p grid-core
                                            cargo xtask test -- w3_started
                                            cargo xtask test --release
-  ci            what .ci/run runs: fmt, clippy, deps, deny, rules, pages, size, doc, test; stops at the first that fails
+  ci            what .ci/run runs: fmt, clippy, deps, spawns, deny, rules, pages, size, doc, test; stops at the first that fails
   deny          check licences, duplicates and sources of third-party crates (policy: deny.toml)
   deps          check that dependencies between crates point one way (table: xtask/src/deps.rs) and that no
-                unknown cycle is between the modules of a crate (table: xtask/src/deps/modules.rs)
+                cycle is between the modules of a crate
   deps cycles [CRATE]
                 list the imports that are part of a cycle
   docs          write the generated pages of docs/ anew (a test checks that they are current)
@@ -42,6 +43,7 @@ cargo xtask CHORE [ARGS]
   hostile [S]   attack every port of a cluster under load for S seconds (300); `test` does it for 10
   pages         check that every file that a page of the documentation names exists
   rules [RULE]  check that every protocol rule that the code names is in docs/protocol.md, or list who names one
+  spawns        check that no task or thread is started whose handle is dropped
   size          list files with more than 400 lines of production code; only warns
 
 Tests that start real processes look for the binaries beside the test executable;
@@ -74,7 +76,8 @@ fn main() -> ExitCode {
         ("pages", []) => pages::run(),
         ("rules", args) => rules::run(args),
         ("size", []) => size::run(),
-        ("ci" | "deny" | "docs" | "fixtures" | "pages" | "size", [extra, ..]) => {
+        ("spawns", []) => spawns::run(),
+        ("ci" | "deny" | "docs" | "fixtures" | "pages" | "size" | "spawns", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }

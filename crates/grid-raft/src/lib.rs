@@ -55,7 +55,7 @@ pub use error::{ChangeError, HandOverError, OpenError, PeerPortError, ProposeErr
 pub use group::Member;
 pub use leadership::{LeaderInfo, Leadership};
 pub use machine::{Committed, LogPosition, Machine, MachineError, MachinePosition, WriteCopy};
-pub use member::membership::{Listed, Roster};
+pub use member::membership::{Listed, Namesake, Roster};
 pub use member::read::PeerState;
 pub use peers::epochs::{GENERATION_STEP, PlausibleEpochs};
 pub use raft::Raft;

@@ -25,7 +25,7 @@ use crate::group::{Member, Metrics, Proposal};
 use crate::leadership::{LeaderInfo, Leadership, observe};
 use crate::machine::{LogPosition, Machine};
 use crate::member::RunningMember;
-use crate::member::membership::Roster;
+use crate::member::membership::{Namesake, Roster};
 use crate::member::read::PeerState;
 use crate::peer_port::service::serve;
 use crate::peers::epochs::PlausibleEpochs;
@@ -138,9 +138,9 @@ impl<R: Send + 'static> Raft<R> {
         states
     }
 
-    /// Adds a learner, or brings the record of a member up to date. `replace`: in the place of a member of that name.
-    pub async fn admit(&self, raft_id: u64, member: Member, replace: bool) -> Result<(), ChangeError> {
-        self.member.admit(raft_id, member, replace).await
+    /// Adds a learner, or brings the record of a member up to date.
+    pub async fn admit(&self, raft_id: u64, member: Member, namesake: Namesake) -> Result<(), ChangeError> {
+        self.member.admit(raft_id, member, namesake).await
     }
 
     pub async fn promote(&self, raft_id: u64) -> Result<(), ChangeError> {
@@ -320,7 +320,7 @@ mod tests {
     use crate::error::ChangeError;
     use crate::file_machine::{Home, lead, propose};
     use crate::group::{Group, Member};
-    use crate::member::membership::Change;
+    use crate::member::membership::{Change, FormerVoter};
 
     /// What the leader of a later term would send to this member.
     fn from_another_leader(
@@ -362,7 +362,7 @@ mod tests {
 
             // It stays half-way: the second voter never answers.
             let member = raft.member.clone();
-            let changing = tokio::spawn(async move { member.change(wish(), true).await });
+            let changing = tokio::spawn(async move { member.change(wish(), FormerVoter::StaysLearner).await });
             let next = added.log_id.index + 1;
             core.wait(None).log_index_at_least(Some(next), "begun").await.expect("in the log");
             core.runtime_config().elect(false);
@@ -376,7 +376,7 @@ mod tests {
                 matches!(&outcome, Err(ChangeError::OutcomeUnknown(why)) if why.contains("leadership")),
                 "{outcome:?}"
             );
-            assert_eq!(raft.member.change(wish(), true).await, Err(ChangeError::NotLeader));
+            assert_eq!(raft.member.change(wish(), FormerVoter::StaysLearner).await, Err(ChangeError::NotLeader));
         });
     }
 

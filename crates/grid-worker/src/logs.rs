@@ -2,7 +2,8 @@
 //!
 //! Each request is answered by one chunk and forgotten. Nothing here remembers a reader: one that goes away just does not
 //! ask again, and one that is slow asks later.
-//! Bounds: [`MAX_ANSWERS`] at a time, [`MAX_BYTES`] each, [`MAX_WAIT`] long.
+//! Bounds: [`MAX_ANSWERS`] at a time, [`MAX_BYTES`] each, [`MAX_WAIT`] long; as many requests again are answered that this worker is
+//! busy, and what is beyond that is not answered.
 
 use std::io;
 use std::pin::pin;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use grid_fabric::{Credential, Link};
 use grid_proto::v1;
+use grid_tasks::Tasks;
 use grid_types::LeaseKey;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
@@ -25,28 +27,38 @@ const GATHER: Duration = Duration::from_millis(50);
 
 /// Answers requests, a bounded number at a time.
 #[derive(Clone)]
-pub(crate) struct LogDesk {
+pub(crate) struct LogAnswers {
     outputs: Arc<Outputs>,
     places: Arc<Semaphore>,
+    /// One for each request that is not answered yet.
+    requests: Arc<Semaphore>,
+    tasks: Tasks,
     /// How often an output was looked at.
     #[cfg(test)]
     looks: Arc<std::sync::atomic::AtomicUsize>,
 }
 
-impl LogDesk {
-    pub(crate) fn new(outputs: Arc<Outputs>) -> Self {
+impl LogAnswers {
+    pub(crate) fn new(outputs: Arc<Outputs>, tasks: Tasks) -> Self {
         Self {
             outputs,
             places: Arc::new(Semaphore::new(MAX_ANSWERS)),
+            requests: Arc::new(Semaphore::new(2 * MAX_ANSWERS)),
+            tasks,
             #[cfg(test)]
             looks: Arc::default(),
         }
     }
 
     pub(crate) fn answer(&self, link: impl Link, credential: Credential, request: v1::LogRequest) {
-        let desk = self.clone();
-        tokio::spawn(async move {
-            let chunk = desk.chunk(&request).await;
+        let Ok(request_place) = Arc::clone(&self.requests).try_acquire_owned() else {
+            tracing::debug!("too many requests for outputs: one is not answered");
+            return;
+        };
+        let answers = self.clone();
+        self.tasks.start_finite("log-answer", async move {
+            let _request_place = request_place;
+            let chunk = answers.chunk(&request).await;
             let (session, secret) = (credential.session.0, Some(credential.secret));
             let chunk = v1::LogChunk { session, secret, ..chunk };
             let (chunks, queue) = mpsc::channel(1);
@@ -147,19 +159,20 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::time::Duration;
 
-    use super::{LogDesk, MAX_ANSWERS};
+    use super::{LogAnswers, MAX_ANSWERS};
     use crate::output::Outputs;
     use grid_proto::v1;
+    use grid_tasks::Tasks;
     use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 
     const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
 
     const STARTED_AT_MS: u64 = 1_790_000_000_000;
 
-    fn desk() -> (LogDesk, Arc<Outputs>, tempfile::TempDir) {
+    fn log_answers() -> (LogAnswers, Arc<Outputs>, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let outputs = Arc::new(Outputs::new(dir.path()));
-        (LogDesk::new(Arc::clone(&outputs)), outputs, dir)
+        (LogAnswers::new(Arc::clone(&outputs), Tasks::default()), outputs, dir)
     }
 
     fn request(offset: u64, limit: u32) -> v1::LogRequest {
@@ -168,100 +181,101 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_has_at_most_what_was_asked_for_and_says_whether_more_may_come() {
-        let (desk, outputs, _dir) = desk();
+        let (answers, outputs, _dir) = log_answers();
         let sink = outputs.open(LEASE, STARTED_AT_MS);
-        assert_eq!(desk.chunk(&request(0, 4)).await.data, b"");
+        assert_eq!(answers.chunk(&request(0, 4)).await.data, b"");
         sink.write(b"abcdef");
-        let first = desk.chunk(&request(0, 4)).await;
+        let first = answers.chunk(&request(0, 4)).await;
         assert_eq!((first.data.as_slice(), first.open, first.end), (b"abcd".as_slice(), true, true));
         drop(sink);
-        let rest = desk.chunk(&request(4, 4)).await;
+        let rest = answers.chunk(&request(4, 4)).await;
         assert_eq!((rest.data.as_slice(), rest.open, rest.run), (b"ef".as_slice(), false, first.run));
-        assert_ne!(desk.chunk(&v1::LogRequest { lease: None, ..request(0, 4) }).await.error, "");
+        assert_ne!(answers.chunk(&v1::LogRequest { lease: None, ..request(0, 4) }).await.error, "");
     }
 
     #[tokio::test]
     async fn a_reader_that_has_seen_everything_waits_for_more_and_no_longer_than_it_said() {
-        let (desk, outputs, _dir) = desk();
+        let (answers, outputs, _dir) = log_answers();
         let sink = outputs.open(LEASE, STARTED_AT_MS);
         sink.write(b"abc");
         let waiting = v1::LogRequest { seen: 3, wait_ms: 20_000, ..request(1, 100) };
-        let (other, asked) = (desk.clone(), waiting.clone());
+        let (other, asked) = (answers.clone(), waiting.clone());
         let answer = tokio::spawn(async move { other.chunk(&asked).await });
         // It has looked and gone on to wait.
-        while desk.looks.load(Ordering::Relaxed) < 1 && !answer.is_finished() {
+        while answers.looks.load(Ordering::Relaxed) < 1 && !answer.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         sink.write(b"d");
         assert_eq!(answer.await.unwrap().data, b"bcd", "from its offset, although it has seen some of it");
         let impatient = v1::LogRequest { seen: 4, wait_ms: 10, ..waiting };
-        assert_eq!(desk.chunk(&impatient).await.data, b"bcd");
+        assert_eq!(answers.chunk(&impatient).await.data, b"bcd");
     }
 
     #[tokio::test]
     async fn the_last_lines_are_found_from_the_end() {
-        let (desk, outputs, _dir) = desk();
+        let (answers, outputs, _dir) = log_answers();
         let sink = outputs.open(LEASE, STARTED_AT_MS);
         for i in 0..30_000 {
             sink.write(format!("line {i}\n").as_bytes());
         }
         let last = |lines| v1::LogRequest { tail_lines: lines, ..request(0, 1_000) };
-        assert_eq!(desk.chunk(&last(2)).await.data, b"line 29998\nline 29999\n");
+        assert_eq!(answers.chunk(&last(2)).await.data, b"line 29998\nline 29999\n");
         sink.write(b"unfinished");
-        assert_eq!(desk.chunk(&last(2)).await.data, b"line 29999\nunfinished");
-        assert_eq!(desk.chunk(&last(20_000)).await.data[..12], *b"line 10001\nl");
-        assert_eq!(desk.chunk(&last(u32::MAX)).await.offset, 0);
+        assert_eq!(answers.chunk(&last(2)).await.data, b"line 29999\nunfinished");
+        assert_eq!(answers.chunk(&last(20_000)).await.data[..12], *b"line 10001\nl");
+        assert_eq!(answers.chunk(&last(u32::MAX)).await.offset, 0);
     }
 
     #[tokio::test]
     async fn another_run_of_the_lease_is_told_apart() {
-        let (desk, outputs, _dir) = desk();
+        let (answers, outputs, _dir) = log_answers();
         outputs.open(LEASE, STARTED_AT_MS).write(b"interrupted");
-        let first = desk.chunk(&request(0, 100)).await;
+        let first = answers.chunk(&request(0, 100)).await;
         outputs.open(LEASE, STARTED_AT_MS + 1).write(b"again");
-        let second = desk.chunk(&request(11, 100)).await;
+        let second = answers.chunk(&request(11, 100)).await;
         assert_eq!((second.data.as_slice(), second.run), (b"".as_slice(), first.run + 1_000_000));
     }
 
     #[tokio::test]
     async fn an_output_keeps_its_run_when_it_moves_from_memory_to_its_file_and_after_a_restart() {
-        let (desk, outputs, dir) = desk();
+        let (answers, outputs, dir) = log_answers();
         let sink = outputs.open(LEASE, STARTED_AT_MS);
         sink.write(b"first");
-        let first = desk.chunk(&request(0, 100)).await;
+        let first = answers.chunk(&request(0, 100)).await;
         sink.write(&[b'x'; 100_000]);
-        let second = desk.chunk(&request(5, 100)).await;
+        let second = answers.chunk(&request(5, 100)).await;
         drop(sink);
-        let ended = desk.chunk(&request(5, 100)).await;
-        let restarted = LogDesk::new(Arc::new(Outputs::new(dir.path()))).chunk(&request(5, 100)).await;
+        let ended = answers.chunk(&request(5, 100)).await;
+        let restarted =
+            LogAnswers::new(Arc::new(Outputs::new(dir.path())), Tasks::default()).chunk(&request(5, 100)).await;
         assert_eq!([second.run, ended.run, restarted.run], [first.run; 3]);
         assert_eq!((second.open, ended.open, restarted.data.len()), (true, false, 100));
     }
 
     #[tokio::test]
     async fn a_short_output_is_answered_from_memory_after_its_lease_has_ended() {
-        let (desk, outputs, dir) = desk();
+        let (answers, outputs, dir) = log_answers();
         outputs.open(LEASE, STARTED_AT_MS).write(b"short");
-        let ended = desk.chunk(&request(0, 100)).await;
+        let ended = answers.chunk(&request(0, 100)).await;
         assert_eq!((ended.data.as_slice(), ended.open, ended.error.as_str()), (b"short".as_slice(), false, ""));
         assert!(!dir.path().join("output").exists(), "it never was on the disk");
         assert_eq!(outputs.discard(&[LEASE]), []);
-        assert!(desk.chunk(&request(0, 100)).await.error.contains("no output"));
+        assert!(answers.chunk(&request(0, 100)).await.error.contains("no output"));
     }
 
     #[tokio::test]
     async fn readers_are_bounded() {
-        let (desk, outputs, _dir) = desk();
+        let (answers, outputs, _dir) = log_answers();
         let _sink = outputs.open(LEASE, STARTED_AT_MS);
         let waiting = v1::LogRequest { wait_ms: 20_000, ..request(0, 4) };
         for _ in 0..MAX_ANSWERS {
-            let (desk, waiting) = (desk.clone(), waiting.clone());
-            tokio::spawn(async move { desk.chunk(&waiting).await });
+            let (answers, waiting) = (answers.clone(), waiting.clone());
+            tokio::spawn(async move { answers.chunk(&waiting).await });
         }
-        while desk.places.available_permits() > 0 {
+        while answers.places.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        let refused = desk.chunk(&waiting).await;
+        let refused = answers.chunk(&waiting).await;
         assert!(refused.busy && refused.error.contains("try again"), "{refused:?}");
     }
 }

@@ -31,7 +31,7 @@ use crate::folder::{Folder, random_bytes};
 use crate::inbox::Inbox;
 use crate::journal::{FileDisk, Journal, JournalError, Record};
 use crate::lease::{Surroundings, WorkFolders, blocking_places, read_mark};
-use crate::logs::LogDesk;
+use crate::logs::LogAnswers;
 use crate::output::Outputs;
 use crate::process::{Processes, SystemProcesses, machine_boot};
 use crate::shutdown::Shutdown;
@@ -138,7 +138,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
         journal,
         executor: Executor::new(Arc::clone(&surroundings), backends, events_in, tasks.clone()),
         inbox: Inbox { events, synced, shutdown },
-        logs: LogDesk::new(Arc::clone(&outputs)),
+        logs: LogAnswers::new(Arc::clone(&outputs), tasks.clone()),
         outputs,
         clock: seams.clock,
         ready: Some(Box::new(ready)),

@@ -19,7 +19,7 @@ use crate::exec::Executor;
 use crate::folder::Folder;
 use crate::inbox::{Inbox, Inner};
 use crate::journal::{FileDisk, Journal, Record};
-use crate::logs::LogDesk;
+use crate::logs::LogAnswers;
 use crate::output::Outputs;
 use crate::wires::Wires;
 
@@ -36,7 +36,7 @@ pub(crate) struct Worker<D: Dialer, R: Directory> {
     pub(crate) executor: Executor,
     pub(crate) inbox: Inbox,
     pub(crate) outputs: Arc<Outputs>,
-    pub(crate) logs: LogDesk,
+    pub(crate) logs: LogAnswers,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ready: Option<Box<dyn FnOnce(Ready) + Send>>,
     /// Everything that runs beside this loop.

@@ -9,6 +9,8 @@
 mod graph;
 mod source;
 
+pub use source::tokens;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -6,7 +6,7 @@
 //! Not here: the rules of membership (`grid_raft`), roles (`shared`).
 
 use grid_core::{Command, Supersede};
-use grid_raft::{ChangeError, HandOverError, Listed, Member, PeerState};
+use grid_raft::{ChangeError, HandOverError, Listed, Member, Namesake, PeerState};
 use grid_types::Code;
 use grid_types::api::{ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, RoleDoc};
 
@@ -130,7 +130,8 @@ impl Controller {
             folder_id: body.folder_id,
             feature_level: body.feature_level,
         };
-        self.shared.log.raft.admit(body.raft_id, member, body.replace).await.map_err(|e| unchanged(&e))?;
+        let namesake = if body.replace { Namesake::Replace } else { Namesake::Refuse };
+        self.shared.log.raft.admit(body.raft_id, member, namesake).await.map_err(|e| unchanged(&e))?;
         Ok(JoinedDoc { cluster_id: self.shared.log.raft.local_member().cluster_id.clone() })
     }
 

@@ -14,6 +14,7 @@ use grid_proto::peer;
 use crate::error::ChangeError;
 use crate::group::Member;
 use crate::member::RunningMember;
+use crate::member::membership::Namesake;
 use crate::peers::Lane;
 
 const ROUND: Duration = Duration::from_millis(200);
@@ -49,7 +50,7 @@ impl RunningMember {
     pub async fn announced(&self, from: u64, member: Member, wants_vote: bool) -> Result<(), ChangeError> {
         // Whoever was removed and does not know it yet is not let in again by the back door.
         self.membership().get_node(&from).ok_or(ChangeError::Unknown(from))?;
-        self.admit(from, member, false).await?;
+        self.admit(from, member, Namesake::Refuse).await?;
         if wants_vote { self.promote(from).await } else { Ok(()) }
     }
 

@@ -65,6 +65,7 @@ mod tests {
     use crate::config::Start;
     use crate::file_machine::{Home, lead};
     use crate::group::Member;
+    use crate::member::membership::Namesake;
     use crate::peers::sender::Method;
 
     /// It was cut off while it led, and has a membership at a higher index that was never committed.
@@ -73,7 +74,10 @@ mod tests {
         Home::new().run(Start::Bootstrap, async |raft| {
             lead(&raft).await;
             let member = &raft.member;
-            member.admit(2, Member { folder_id: "f2".into(), ..Member::default() }, false).await.expect("added");
+            member
+                .admit(2, Member { folder_id: "f2".into(), ..Member::default() }, Namesake::Refuse)
+                .await
+                .expect("added");
             member.remove(2).await.expect("removed");
             let at = member.unlisted_at(2).await.expect("runs").expect("a committed membership without it");
             let me = member.peers.me();

@@ -22,7 +22,10 @@ use crate::member::RunningMember;
 use crate::peers::Lane;
 
 const LIMIT: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(10);
+/// Replication progress is signalled; that a member is silent is not.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// After the lease, so that no voter still believes in it.
+const MARGIN: Duration = Duration::from_millis(10);
 const ASK_AGAIN: Duration = Duration::from_millis(400);
 const CALL_LIMIT: Duration = Duration::from_secs(1);
 
@@ -38,9 +41,13 @@ impl RunningMember {
             let answers = self.peers.contact().hears(id, self.lease);
             answers && self.behind(id).is_some_and(|behind| behind <= entries)
         };
+        let mut metrics = self.raft.metrics();
         let waiting = async {
             while !self.membership().voter_ids().any(|id| id != me && to.is_none_or(|to| to == id) && is_near(id)) {
-                tokio::time::sleep(POLL).await;
+                if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, metrics.changed()).await {
+                    // This member has ended.
+                    return;
+                }
             }
         };
         let _ = tokio::time::timeout(limit, waiting).await;
@@ -63,7 +70,7 @@ impl RunningMember {
     async fn hand_to(&self, target: u64, member: &Member, begun: Instant) -> Result<(), HandOverError> {
         let mut server = self.raft.server_metrics();
         let term = server.borrow().vote.leader_id.term;
-        let mut pause = self.lease + POLL;
+        let mut pause = self.lease + MARGIN;
         while begun.elapsed() < LIMIT {
             let moved = server.wait_for(|m| m.vote.leader_id.term > term || !m.state.is_leader());
             if let Ok(changed) = tokio::time::timeout(pause, moved).await {
@@ -81,6 +88,7 @@ impl RunningMember {
 
     async fn whole_follower(&self, to: Option<u64>, begun: Instant) -> Result<(u64, Member), HandOverError> {
         let me = self.peers.me().raft_id;
+        let mut metrics = self.raft.metrics();
         loop {
             if !self.raft.server_metrics().borrow().state.is_leader() {
                 return Err(HandOverError::NotLeader);
@@ -101,7 +109,9 @@ impl RunningMember {
             if begun.elapsed() >= LIMIT {
                 return Err(HandOverError::Refused("no other voter has the whole log; see gridc controllers".into()));
             }
-            tokio::time::sleep(POLL).await;
+            if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, metrics.changed()).await {
+                return Err(HandOverError::NotLeader);
+            }
         }
     }
 }

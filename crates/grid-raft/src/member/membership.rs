@@ -4,7 +4,7 @@
 //! Refused, with the reason: what would leave a group whose voters that answer
 //! now are no majority, and what would take away the leader itself.
 //! E3: an id comes with one folder; the name of a member under another folder
-//! only if `replace` is said.
+//! only to replace it ([`Namesake`]).
 //! Not here: who may ask (the controller), addresses that changed (`announce`).
 //! A change that a dead leader left half-way (a joint configuration) is finished
 //! before the next one begins.
@@ -55,6 +55,22 @@ impl Roster {
 
 pub type Change = ChangeMembers<u64, Member>;
 
+/// What is done about a member that has the name of a new one, and another data folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Namesake {
+    /// The new one is refused.
+    Refuse,
+    /// It is removed: its folder is lost.
+    Replace,
+}
+
+/// What a voter is after it was taken out of the voters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormerVoter {
+    StaysLearner,
+    Leaves,
+}
+
 impl RunningMember {
     /// The newest membership in the log, committed or not.
     pub fn membership(&self) -> Membership {
@@ -104,7 +120,7 @@ impl RunningMember {
     }
 
     /// Adds a learner, or brings the record of a member up to date.
-    pub async fn admit(&self, raft_id: u64, member: Member, replace: bool) -> Result<(), ChangeError> {
+    pub async fn admit(&self, raft_id: u64, member: Member, namesake: Namesake) -> Result<(), ChangeError> {
         // Before it is in the log: an entry that the other members refuse would stop every commit behind it.
         bounds::member(&member).map_err(|(_, what)| ChangeError::Refused(what.to_owned()))?;
         let _turn = self.begin_change().await?;
@@ -117,12 +133,12 @@ impl RunningMember {
             if *known == member {
                 return Ok(());
             }
-            return self.change(Change::SetNodes(BTreeMap::from([(raft_id, member)])), true).await;
+            return self.change(Change::SetNodes(BTreeMap::from([(raft_id, member)])), FormerVoter::StaysLearner).await;
         }
-        let namesake = self.roster().by_node_id(&member.node_id).map(|listed| listed.raft_id);
-        match namesake {
+        let other = self.roster().by_node_id(&member.node_id).map(|listed| listed.raft_id);
+        match other {
             Some(_) if member.node_id.is_empty() => {}
-            Some(other) if replace => self.take_out(other, false).await?,
+            Some(other) if namesake == Namesake::Replace => self.take_out(other, FormerVoter::Leaves).await?,
             Some(_) => {
                 let reason = format!(
                     "{name} is a member already, with another data folder; if that folder is lost, start this one with \
@@ -138,7 +154,7 @@ impl RunningMember {
                 "the cluster has {MAX_MEMBERS} members, the most that there can be"
             )));
         }
-        self.change(Change::AddNodes(BTreeMap::from([(raft_id, member)])), true).await
+        self.change(Change::AddNodes(BTreeMap::from([(raft_id, member)])), FormerVoter::StaysLearner).await
     }
 
     /// Makes a learner a voter, once it is close enough behind.
@@ -158,7 +174,7 @@ impl RunningMember {
             }
             _ => return Err(ChangeError::Refused("it does not answer; start it, and try again".into())),
         }
-        self.change(Change::AddVoterIds(BTreeSet::from([raft_id])), true).await
+        self.change(Change::AddVoterIds(BTreeSet::from([raft_id])), FormerVoter::StaysLearner).await
     }
 
     /// Makes a voter a learner.
@@ -169,13 +185,13 @@ impl RunningMember {
         if !membership.voter_ids().any(|id| id == raft_id) {
             return Ok(());
         }
-        self.take_out(raft_id, true).await
+        self.take_out(raft_id, FormerVoter::StaysLearner).await
     }
 
     pub async fn remove(&self, raft_id: u64) -> Result<(), ChangeError> {
         let _turn = self.begin_change().await?;
         self.membership().get_node(&raft_id).ok_or(ChangeError::Unknown(raft_id))?;
-        self.take_out(raft_id, false).await
+        self.take_out(raft_id, FormerVoter::Leaves).await
     }
 
     /// Entries that the leader has and the member is not known to have.
@@ -193,10 +209,10 @@ impl RunningMember {
         replies.into_iter().map(|(id, _)| id).chain([self.peers.me().raft_id]).collect()
     }
 
-    async fn take_out(&self, raft_id: u64, keep_as_learner: bool) -> Result<(), ChangeError> {
+    async fn take_out(&self, raft_id: u64, former: FormerVoter) -> Result<(), ChangeError> {
         let membership = self.membership();
         if !membership.voter_ids().any(|id| id == raft_id) {
-            return self.change(Change::RemoveNodes(BTreeSet::from([raft_id])), keep_as_learner).await;
+            return self.change(Change::RemoveNodes(BTreeSet::from([raft_id])), former).await;
         }
         let name = |id: &u64| match membership.get_node(id).map(|member| member.node_id.as_str()) {
             Some(name) if !name.is_empty() => name.to_owned(),
@@ -219,7 +235,7 @@ impl RunningMember {
             );
             return Err(ChangeError::Refused(reason));
         }
-        self.change(Change::RemoveVoters(BTreeSet::from([raft_id])), keep_as_learner).await
+        self.change(Change::RemoveVoters(BTreeSet::from([raft_id])), former).await
     }
 
     /// Waits for its turn; nothing is begun that could not be finished.
@@ -234,19 +250,20 @@ impl RunningMember {
             return Err(ChangeError::NoMajority);
         }
         if let [_, .., newest] = membership.get_joint_config().as_slice() {
-            self.change(Change::ReplaceAllVoters(newest.clone()), true).await?;
+            self.change(Change::ReplaceAllVoters(newest.clone()), FormerVoter::StaysLearner).await?;
         }
         Ok(turn)
     }
 
     /// E4: "not the leader" only if the change was never handed over. openraft says the same of one that was, when
     /// leadership is lost before it is committed, or between its two entries.
-    pub async fn change(&self, change: Change, retain: bool) -> Result<(), ChangeError> {
+    pub async fn change(&self, change: Change, former: FormerVoter) -> Result<(), ChangeError> {
         let leads = self.raft.with_raft_state(|state| state.server_state.is_leader()).await;
         if !leads.map_err(|e| ChangeError::OutcomeUnknown(e.to_string()))? {
             return Err(ChangeError::NotLeader);
         }
-        let changed = tokio::time::timeout(LIMIT, self.raft.change_membership(change, retain)).await;
+        let changed =
+            tokio::time::timeout(LIMIT, self.raft.change_membership(change, former == FormerVoter::StaysLearner)).await;
         match changed {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(e)) => Err(change_error(&e)),

@@ -4,9 +4,9 @@
 //! snapshot goes from file to file in chunks; at most [`CHUNKS_AHEAD`] of them
 //! are in memory.
 //! Not here: connections (`peers`), the layout of messages (`wire`).
-//! An append runs on a task of its own: openraft drops the call after one
-//! heartbeat interval, and an answer that a slow disk made late is still proof
-//! that the member is there (E5), and often that it has the entries.
+//! An append runs on a task of its own, which its link owns: openraft drops the
+//! call after one heartbeat interval, and an answer that a slow disk made late is
+//! still proof that the member is there (E5), and often that it has the entries.
 
 use std::future::Future;
 use std::pin::pin;
@@ -24,7 +24,8 @@ use openraft::raft::{
 };
 use openraft::{AnyError, RaftNetwork, RaftNetworkFactory, Vote};
 use tokio::io::AsyncReadExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
@@ -41,6 +42,8 @@ const STALLED: Duration = Duration::from_secs(10);
 const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 /// For an answer to an append that openraft no longer waits for.
 const LATE_LIMIT: Duration = Duration::from_secs(2);
+/// Appends of one link that are not answered yet; further ones fail at once.
+const MOST_LATE: usize = 64;
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// What its leader says about such a member.
@@ -53,7 +56,7 @@ impl RaftNetworkFactory<Group> for Network {
     type Network = Link;
 
     async fn new_client(&mut self, target: u64, member: &Member) -> Link {
-        Link { peers: self.0.clone(), target, member: member.clone() }
+        Link { peers: self.0.clone(), target, member: member.clone(), appends: JoinSet::new() }
     }
 }
 
@@ -62,6 +65,8 @@ pub struct Link {
     peers: Peers,
     target: u64,
     member: Member,
+    /// Appends that are under way, also those that openraft no longer waits for.
+    appends: JoinSet<()>,
 }
 
 impl RaftNetwork<Group> for Link {
@@ -78,7 +83,11 @@ impl RaftNetwork<Group> for Link {
         let (peers, target) = (self.peers.clone(), self.target);
         let (term, previous, committed) = (request.vote.leader_id.term, request.prev_log_id, request.leader_commit);
         let last = request.entries.last().map(|entry| entry.log_id).or(previous);
-        let asked = tokio::spawn(async move {
+        if self.appends_under_way() >= MOST_LATE {
+            return Err(rpc_error(Status::unavailable("too many appends are not answered yet")));
+        }
+        let (answered, answer) = oneshot::channel();
+        self.appends.spawn(async move {
             let sent = Instant::now();
             let answer = tokio::time::timeout(LATE_LIMIT, client.append(message)).await;
             let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
@@ -86,9 +95,10 @@ impl RaftNetwork<Group> for Link {
             if answer.as_ref().is_ok_and(|reply| !is_of_a_higher_term(reply.get_ref())) {
                 peers.contact().supported(target, sent);
             }
-            answer
+            // Nobody listens if openraft has given it up.
+            let _ = answered.send(answer);
         });
-        let reply = asked.await.map_err(|e| network_error(&e))?.map_err(rpc_error)?;
+        let reply = answer.await.map_err(|e| network_error(&e))?.map_err(rpc_error)?;
         let reply = reply.into_inner();
         self.peers.known().append_reply(&reply).map_err(refused).map_err(rpc_error)?;
         let reply = wire::from_append_reply(reply).map_err(rpc_error)?;
@@ -162,6 +172,16 @@ impl RaftNetwork<Group> for Link {
 }
 
 impl Link {
+    /// Takes the appends that have ended out of the set, and counts the others. A panic in one of them is this task's, too.
+    fn appends_under_way(&mut self) -> usize {
+        while let Some(ended) = self.appends.try_join_next() {
+            if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        self.appends.len()
+    }
+
     async fn send_snapshot(
         &self,
         vote: Vote<u64>,

@@ -19,14 +19,17 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::data_dir::folder::FolderLock;
 use crate::group::Answer;
 use crate::machine::{Committed, Machine, MachineError, MachinePosition};
+
+/// Jobs that wait for the machine; openraft asks for one thing after the other.
+const WAITING: usize = 16;
 
 type Reply<T> = oneshot::Sender<Result<T, MachineError>>;
 
@@ -50,8 +53,8 @@ struct Thread {
 
 impl Applier {
     pub fn start<M: Machine>(machine: M, lock: Arc<FolderLock>) -> std::io::Result<Self> {
-        let (jobs, queue) = mpsc::channel();
-        let handle = std::thread::Builder::new().name("raft-apply".into()).spawn(move || run(machine, &queue))?;
+        let (jobs, queue) = mpsc::channel(WAITING);
+        let handle = std::thread::Builder::new().name("raft-apply".into()).spawn(move || run(machine, queue))?;
         Ok(Self(Arc::new(Thread { jobs: Some(jobs), handle: Some(handle), _lock: lock })))
     }
 
@@ -77,7 +80,7 @@ impl Applier {
         let (reply, answer) = oneshot::channel();
         if let Some(jobs) = &self.0.jobs {
             // A closed queue drops the reply, which is seen below.
-            let _ = jobs.send(job(reply));
+            let _ = jobs.send(job(reply)).await;
         }
         answer.await.unwrap_or_else(|_| Err(MachineError::new("the state machine has ended")))
     }
@@ -94,13 +97,13 @@ impl Drop for Thread {
     }
 }
 
-fn run<M: Machine>(mut machine: M, queue: &mpsc::Receiver<Job>) {
+fn run<M: Machine>(mut machine: M, mut queue: mpsc::Receiver<Job>) {
     // Ends after the last copy, so that the machine and the folder's lock outlive it.
-    std::thread::scope(|scope| serve(&mut machine, queue, scope));
+    std::thread::scope(|scope| serve(&mut machine, &mut queue, scope));
 }
 
-fn serve<'s, M: Machine>(machine: &mut M, queue: &mpsc::Receiver<Job>, copies: &'s std::thread::Scope<'s, '_>) {
-    while let Ok(job) = queue.recv() {
+fn serve<'s, M: Machine>(machine: &mut M, queue: &mut mpsc::Receiver<Job>, copies: &'s std::thread::Scope<'s, '_>) {
+    while let Some(job) = queue.blocking_recv() {
         let goes_on = match job {
             Job::Position(reply) => answer(reply, || Ok(machine.position())),
             Job::Apply(batch, reply) => answer(reply, || apply(machine, batch)),

@@ -1,6 +1,6 @@
 //! Members come and go while the group runs.
 
-use grid_raft::{ChangeError, HandOverError, OpenError, Start};
+use grid_raft::{ChangeError, HandOverError, Namesake, OpenError, Start};
 
 use crate::trio::{Node, Trio};
 
@@ -126,7 +126,7 @@ fn changes_queue() {
             let mut member = node.config.member.clone();
             member.folder_id = identity.folder_id;
             let raft = leader.raft().clone();
-            asked.spawn(async move { raft.admit(identity.raft_id, member, false).await });
+            asked.spawn(async move { raft.admit(identity.raft_id, member, Namesake::Refuse).await });
         }
         while let Some(admitted) = asked.join_next().await {
             admitted.expect("joined").expect("each waits for its turn");

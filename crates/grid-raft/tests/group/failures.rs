@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use grid_raft::{OpenError, Start};
+use grid_raft::{Namesake, OpenError, Start};
 use tokio::runtime::Runtime;
 
 use crate::links::Link;
@@ -47,7 +47,8 @@ fn e3_a_folder_is_never_another_member_and_an_empty_one_never_votes_alone() {
 
     let identity = grid_raft::LocalMember::prepare(&stranger.config.data_dir, "x").expect("identity");
     let leader = &trio.nodes["a"];
-    let refused = leader.block_on(leader.raft().admit(identity.raft_id, stranger.config.member.clone(), false));
+    let refused =
+        leader.block_on(leader.raft().admit(identity.raft_id, stranger.config.member.clone(), Namesake::Refuse));
     assert!(refused.expect_err("refused").to_string().contains("--replace"));
 
     // Accepted on paper only: it runs, and nobody elects it.

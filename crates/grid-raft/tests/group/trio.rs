@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use grid_raft::{Config, LocalMember, Member, OpenError, ProposeError, Raft, Start};
+use grid_raft::{Config, LocalMember, Member, Namesake, OpenError, ProposeError, Raft, Start};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -139,7 +139,9 @@ impl Trio {
         let member = Member { folder_id: identity.folder_id.clone(), ..node.config.member.clone() };
         let cluster = self.wait("admitted", |trio| {
             let leader = trio.leader().ok_or("no leader")?;
-            leader.block_on(leader.raft().admit(identity.raft_id, member.clone(), false)).map_err(|e| e.to_string())?;
+            leader
+                .block_on(leader.raft().admit(identity.raft_id, member.clone(), Namesake::Refuse))
+                .map_err(|e| e.to_string())?;
             Ok(leader.raft().local_member().cluster_id.clone())
         });
         identity.accepted_by(&cluster, &dir).expect("accepted");

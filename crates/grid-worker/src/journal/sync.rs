@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::journal::disk::SyncFile;
 
@@ -25,9 +26,11 @@ struct State {
     is_closed: bool,
 }
 
-/// Ends when it is dropped.
+/// Ends when it is dropped, without being waited for: an fsync on a disk that hangs must not keep the worker from ending. The channel
+/// behind `synced` closes with the thread, which the worker watches (`inbox`).
 pub(super) struct SyncThread {
     slot: Arc<Slot>,
+    _thread: JoinHandle<()>,
 }
 
 impl SyncThread {
@@ -35,8 +38,8 @@ impl SyncThread {
         let slot = Arc::new(Slot::default());
         let own = Arc::clone(&slot);
         let thread = std::thread::Builder::new().name("grid-journal".to_owned()).stack_size(STACK_BYTES);
-        thread.spawn(move || run(&own, synced))?;
-        Ok(Self { slot })
+        let thread = thread.spawn(move || run(&own, synced))?;
+        Ok(Self { slot, _thread: thread })
     }
 
     pub(super) fn request(&self, number: u64, file: Arc<dyn SyncFile>) {

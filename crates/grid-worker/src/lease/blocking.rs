@@ -49,8 +49,15 @@ impl BlockingCalls {
             // Nobody listens if the lease was stopped meanwhile.
             let _ = sender.send(result);
         };
-        thread.spawn(call).map_err(|error| format!("cannot start a thread: {error}"))?;
-        result.await.map_err(|_| "a blocking call panicked; see the worker's log".to_owned())
+        let thread = thread.spawn(call).map_err(|error| format!("cannot start a thread: {error}"))?;
+        match result.await {
+            Ok(result) => Ok(result),
+            // Its thread has ended without a result.
+            Err(_) => match thread.join() {
+                Ok(()) => Err("a blocking call ended without a result".to_owned()),
+                Err(_) => Err("a blocking call panicked; see the worker's log".to_owned()),
+            },
+        }
     }
 
     /// `false`: something still hangs.

@@ -14,6 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use grid_folder::{TASKS, make_dir, remove_tree};
@@ -33,7 +34,7 @@ const LEFT: &str = "left-";
 pub struct WorkFolders {
     data_dir: PathBuf,
     /// To the thread that removes them; none if it could not be started.
-    queue: Option<SyncSender<Vec<PathBuf>>>,
+    queue: Option<(SyncSender<Vec<PathBuf>>, JoinHandle<()>)>,
     waiting: watch::Sender<usize>,
     /// Its sender goes with the thread.
     ended: watch::Receiver<()>,
@@ -57,7 +58,7 @@ impl WorkFolders {
             remove_each(&folders, &counted, remove);
         };
         let queue = match thread.spawn(run) {
-            Ok(_) => Some(queue),
+            Ok(thread) => Some((queue, thread)),
             Err(error) => {
                 tracing::warn!(%error, "working folders are not removed before the next start: no thread can be started");
                 None
@@ -122,7 +123,7 @@ impl WorkFolders {
     }
 
     fn queue(&self, folders: Vec<PathBuf>) {
-        let Some(queue) = &self.queue else { return };
+        let Some((queue, _)) = &self.queue else { return };
         self.waiting.send_modify(|waiting| *waiting += 1);
         if queue.try_send(folders).is_err() {
             self.waiting.send_modify(|waiting| *waiting -= 1);

@@ -7,7 +7,7 @@
 //! Files are found by following `mod` declarations from the root, as the compiler does.
 
 mod paths;
-mod tokens;
+pub mod tokens;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
