@@ -1,5 +1,5 @@
 //! What the leader must do outside because of an entry. Effects are hints, state is the truth: a lost one is made good
-//! by [`node_effects`] when the node is next heard (W5).
+//! by [`node_effects`] when the next message of the node arrives (W5).
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub fn pending_effects(state: &State) -> Vec<Effect> {
 
 /// What should be out at one node: the leases it holds or should hold, and those it should let go of.
 pub fn node_effects<'a>(state: &'a State, node: &'a Node) -> impl Iterator<Item = Effect> + 'a {
-    node.held.iter().filter_map(move |id| job_effect(state.jobs.get(id)?, node))
+    node.leased_jobs.iter().filter_map(move |id| job_effect(state.jobs.get(id)?, node))
 }
 
 fn job_effect(job: &Job, node: &Node) -> Option<Effect> {

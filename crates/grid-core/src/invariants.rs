@@ -94,16 +94,16 @@ fn cells_are_sound(state: &State, job: &Job, report: &mut impl FnMut(String)) {
         if !job.takes_part(position) && cell.state != CellState::Idle {
             report(format!("{} was left out of the retry, but its cell is {:?}", node.id, cell.state));
         }
-        let (held, waiting) = (node.held.contains(&job.head.id), node.waiting.contains(&job.head.id));
+        let (leased, waiting) = (node.leased_jobs.contains(&job.head.id), node.waiting.contains(&job.head.id));
         let fits = match cell.state {
             CellState::Idle | CellState::Backoff { .. } | CellState::Parked | CellState::Unresolved => {
-                !held && !waiting
+                !leased && !waiting
             }
-            CellState::Queued => !held && waiting,
-            CellState::Leased { .. } => held && !waiting,
+            CellState::Queued => !leased && waiting,
+            CellState::Leased { .. } => leased && !waiting,
         };
         if !fits {
-            report(format!("W7: cell of {} is {:?}, held {held}, waiting {waiting}", node.id, cell.state));
+            report(format!("W7: cell of {} is {:?}, leased {leased}, waiting {waiting}", node.id, cell.state));
         }
         if cell.state != CellState::Idle && job.task_of(cell).is_none() {
             report(format!("I6: {} is beyond the end of its pipeline", node.id));

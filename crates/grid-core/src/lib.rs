@@ -1,7 +1,7 @@
 //! The state machine: `apply` turns entries into a new state, replies, effects and rows to store.
 //!
 //! ```text
-//!   Entry --apply--> State'  +  replies   (for whoever asked)
+//!   Entry --apply--> State'  +  replies   (for the caller)   
 //!                            +  effects   (for the leader; followers drop them)
 //!                            +  changes   (for the store, on every replica)
 //! ```

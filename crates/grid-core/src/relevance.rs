@@ -54,7 +54,7 @@ impl State {
         self.jobs.get(&lease.job).and_then(|job| job.lease_at(node)).is_some_and(|(out, _)| out == lease)
     }
 
-    /// Whether nobody can ever have granted this lease to the node. After a restore that cannot be told (E2).
+    /// Whether no leader can have granted this lease to the node. After a restore that cannot be decided (E2).
     #[must_use]
     pub fn is_invented(&self, node: NodeOrd, lease: LeaseKey) -> bool {
         if self.meta.leadership.epoch.generation > 0 {

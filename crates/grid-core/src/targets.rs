@@ -58,7 +58,7 @@ impl State {
             node.status.is_online() && spec.steps().all(|(_, task)| node.runs(&task.backend, &task.action))
         };
         let nodes = matched.iter().filter_map(|ord| self.nodes.get(ord));
-        let best = nodes.filter(fits).min_by_key(|node| (node.held.len() + node.waiting.len(), node.ord));
+        let best = nodes.filter(fits).min_by_key(|node| (node.leased_jobs.len() + node.waiting.len(), node.ord));
         best.map(|node| node.ord).or(matched.first().copied()).into_iter().collect()
     }
 }

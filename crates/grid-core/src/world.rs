@@ -1,4 +1,4 @@
-//! A small world for tests: a state, a leader's clock, nodes that answer when told. Every apply is followed by the
+//! A small world for tests: a state, a leader's clock, nodes that answer on request. Every apply is followed by the
 //! invariants, so that each test also tests them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Pure planners: they look at the state and at what the leader has heard, and propose commands. `apply` checks again
+//! Pure planners: they look at the state and at the messages of the nodes, and propose commands. `apply` checks again
 //! what they propose, so a planner that is late or wrong costs an entry, never a promise.
 
 mod backstop;

@@ -1,7 +1,7 @@
 //! Which nodes are silent, and what that makes them (V1–V3).
 //!
 //! ```text
-//!   heard: 0 ms ── warning_ms ─► Warning ── unhealthy_ms ─► Unhealthy ── dead_ms ─► Dead
+//!   last message: 0 ms ── warning_ms ─► Warning ── unhealthy_ms ─► Unhealthy ── dead_ms ─► Dead
 //! ```
 //!
 //! V1: a node's silence grows by at most a second a tick. A tick that comes late says more about the leader than about

@@ -1,4 +1,4 @@
-//! Time in the state machine: whoever leads says when it has come.
+//! Plans the timers that are due: the leader proposes them when their time has come.
 
 use grid_core::{Command, FireTimers, State};
 

@@ -60,7 +60,7 @@ impl<R: Send + 'static> Raft<R> {
         Self::run(CheckedFolder::open(config, how, MachineKnown::SOUND)?, machine, &Tasks::default()).await
     }
 
-    /// The same on a folder that was taken before: for a machine that may have to be made anew from it.
+    /// The same on a folder that was taken before: for a machine that may have to be rebuilt from it.
     /// Its background tasks are started in `tasks`; they end when the member does.
     pub async fn run<M: Machine<Reply = R>>(
         folder: CheckedFolder,
@@ -249,7 +249,7 @@ impl<R: Send + 'static> Raft<R> {
         let known = reason.wait_for(Option::is_some).await.map(|reason| reason.clone().unwrap_or_default());
         match known {
             Ok(reason) => reason,
-            // The task that knows the reason has failed, and whoever watches the tasks names it.
+            // The task that knows the reason has failed, and the task watcher names it.
             Err(_) => std::future::pending().await,
         }
     }

@@ -4,13 +4,13 @@
 //!   snapshots/TERM-INDEX-HASH.snap   the machine's copy
 //!   snapshots/TERM-INDEX-HASH.json   length, hash, position, membership; its presence makes the snapshot one
 //!   snapshots/*.tmp                  unfinished; removed at start, as all but the newest two snapshots are
-//!   snapshots/*.damaged              was one, and is kept for a person to look at; nothing reads it
+//!   snapshots/*.damaged              was one, and is kept for an operator; nothing reads it
 //! ```
 //!
 //! L5: [`Snapshots::publish`] returns after file, description and folder are
 //! fsynced; only then may the log be purged. The one before stays, and so does the log behind it: a snapshot that turns
 //! out damaged costs a longer replay, and nothing else.
-//! Builds, received snapshots and whoever wants the newest work side by side: naming, removing and listing are one at a
+//! Builds, received snapshots and readers of the newest work side by side: naming, removing and listing are one at a
 //! time, a snapshot is opened before it can be removed, and unfinished files go at the start only, when nobody has one.
 //! Not here: what makes a snapshot one (`description`), how the machine makes or takes a copy, how one travels.
 //! A received snapshot is copied once more, from the anonymous file it arrived
@@ -209,7 +209,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// What this module made; a stranger's file is left alone.
+    /// What this module made; other files are left alone.
     fn files(&self) -> io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.dir)? {

@@ -54,7 +54,7 @@ pub const TOMBSTONE_MS: u64 = 24 * 3600 * 1000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     pub lease: LeaseKey,
-    /// As it came; checked by whoever runs it.
+    /// As it came; checked before it runs.
     pub offer: v1::Offer,
     pub started_at_ms: u64,
     /// W3: on the monotonic clock; after this it does not start but asks again.
@@ -116,9 +116,9 @@ pub struct Book {
     /// Highest ever obeyed.
     epoch: LeaderEpoch,
     accepts_offers: bool,
-    /// Told to end at once.
+    /// Asked to stop at once.
     starts_nothing: bool,
-    /// Held leases (W5).
+    /// Outstanding leases (W5).
     leases: BTreeMap<LeaseKey, Entry>,
     settled: BTreeMap<LeaseKey, Settled>,
     forgotten: Forgotten,
@@ -136,7 +136,7 @@ pub struct Book {
     /// Reported but not answered, or answered with Retry.
     again_at: BTreeSet<(u64, LeaseKey)>,
     accepted: BTreeSet<LeaseKey>,
-    held_asked: bool,
+    list_asked: bool,
     /// Its first message is still to come.
     session_is_new: bool,
     /// The highest job of which anything was ever dropped (W2).
@@ -167,7 +167,7 @@ impl Book {
             due: BTreeSet::new(),
             again_at: BTreeSet::new(),
             accepted: BTreeSet::new(),
-            held_asked: false,
+            list_asked: false,
             session_is_new: false,
             dropped_to: JobId(0),
             asked_about: BTreeSet::new(),
@@ -192,7 +192,7 @@ impl Book {
     }
 
     #[must_use]
-    pub fn held_count(&self) -> usize {
+    pub fn outstanding_count(&self) -> usize {
         self.leases.len()
     }
 
@@ -209,11 +209,11 @@ impl Book {
     }
 
     /// What the journal and the queue have, for the registration (W1).
-    pub fn held(&self) -> impl Iterator<Item = LeaseKey> {
+    pub fn outstanding(&self) -> impl Iterator<Item = LeaseKey> {
         self.leases.keys().copied()
     }
 
-    /// Of those held, what this process has not started: if one of them has begun, another process began it (W3).
+    /// Of those outstanding, what this process has not started: if one of them has begun, another process began it (W3).
     pub fn unstarted(&self) -> impl Iterator<Item = LeaseKey> {
         let unstarted = |entry: &Entry| matches!(entry.phase, Phase::Queued(_) | Phase::Starting(_) | Phase::Asking(_));
         self.leases.iter().filter(move |(_, entry)| unstarted(entry)).map(|(lease, _)| *lease)
@@ -233,7 +233,7 @@ impl Book {
         self.leases.contains_key(lease)
     }
 
-    /// Registered anew: everything unanswered is reported again, under the epoch of this session. `false`: this leader
+    /// Registered again: everything unanswered is reported again, under the epoch of this session. `false`: this leader
     /// is older than one this worker has already obeyed.
     #[must_use]
     pub fn begin_session(&mut self, session: SessionId, epoch: LeaderEpoch) -> bool {
@@ -250,7 +250,7 @@ impl Book {
                 self.due.insert(*lease);
             }
         }
-        self.held_asked = true;
+        self.list_asked = true;
         self.session_is_new = true;
         self.asked_about.clear();
         true
@@ -261,7 +261,7 @@ impl Book {
         self.asked_about.extend(jobs.iter().map(|job| JobId(*job)));
     }
 
-    /// From now on offers are ignored; what is held goes on.
+    /// From now on offers are ignored; what is outstanding goes on.
     pub fn refuse_offers(&mut self) {
         self.accepts_offers = false;
     }
@@ -282,7 +282,7 @@ impl Book {
         }
     }
 
-    /// Nothing of the lease runs any more. Cancelled without a revoke: the worker itself was told to stop.
+    /// Nothing of the lease runs any more. Cancelled without a revoke: the worker itself was asked to stop.
     pub fn ended(&mut self, lease: LeaseKey, mut ended: Ended, tail: Vec<u8>, now: Now) {
         let running = self.leases.get_mut(&lease).filter(|entry| matches!(entry.phase, Phase::Running));
         let Some(entry) = running else { return };

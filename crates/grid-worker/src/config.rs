@@ -1,4 +1,4 @@
-//! How a worker is told what to be.
+//! The configuration of a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -67,7 +67,7 @@ pub struct Ready {
     pub session: SessionId,
 }
 
-/// Why a worker ended other than by being told to.
+/// Why a worker ended without being asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     #[error("{0}")]

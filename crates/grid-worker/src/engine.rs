@@ -47,7 +47,7 @@ pub struct Engine {
     connecting: Connecting,
     is_ready: bool,
     stop: Stop,
-    /// Told to end, and nothing has run since then.
+    /// Asked to stop, and nothing has run since then.
     idle_since_ms: Option<u64>,
     chores_at_ms: u64,
     outputs: Vec<Output>,

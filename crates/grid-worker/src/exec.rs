@@ -116,7 +116,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn told(self, timeout_ms: u64) -> (Status, String) {
+    fn outcome(self, timeout_ms: u64) -> (Status, String) {
         match self {
             Self::Succeeded => (Status::Success, String::new()),
             Self::Failed(error) => (Status::Failed, cut(error)),
@@ -158,7 +158,7 @@ async fn execute(
         Verdict::Succeeded | Verdict::Failed(_) => Duration::ZERO,
     };
     let cleared = context.clear(grace).await;
-    let (status, error) = verdict.told(timeout_ms);
+    let (status, error) = verdict.outcome(timeout_ms);
     let (status, error) = if cleared { (status, error) } else { abandoned(context, once, status, error) };
     let duration_ms = context.clock().mono_ms().saturating_sub(began_ms);
     let OutputEnd { total_bytes: output_bytes, truncated: output_truncated, tail } = context.output_end();

@@ -6,7 +6,7 @@
 //! A write or fsync that fails ends the worker: after that nobody knows what is on disk.
 //! A journal that is not all that this worker last wrote counts as lost (W1): what is missing may be the start of a
 //! `once` lease. Opening it says so ([`Damage`]); the caller takes a new `journal_id` and starts an empty one. Refusing to
-//! start instead would protect nothing more, and leave the node away until a person comes.
+//! start instead would protect nothing more, and leave the node away until an operator comes.
 //! Compaction writes what still matters into a new file and renames it over the old one. It blocks the caller; it
 //! happens each time the file has doubled, so its cost is spread over as many appends.
 //! Not here: what records mean (`book`).
@@ -58,7 +58,7 @@ pub struct Journal<D: Disk> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Reads every record and opens the journal for appending; without one, makes an empty one. `synced` is told, from
+    /// Reads every record and opens the journal for appending; without one, makes an empty one. `synced` is called, from
     /// another thread, up to which number everything is on disk.
     pub fn open(
         mut disk: D,

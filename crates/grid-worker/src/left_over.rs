@@ -63,5 +63,5 @@ pub async fn end_left_over(data_dir: &Path) -> Result<LeftOver, WorkerError> {
     book.recover();
     // What a journal knew that is lost may have run.
     let knows_all = !was_given_up && folder.journal_id() == id;
-    Ok(LeftOver::Gone { holds_nothing: knows_all && book.held_count() == 0 })
+    Ok(LeftOver::Gone { holds_nothing: knows_all && book.outstanding_count() == 0 })
 }

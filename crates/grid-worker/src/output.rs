@@ -172,7 +172,7 @@ impl Outputs {
         {
             tracing::warn!(%lease, %error, "the output of this lease is not kept");
         }
-        // Only now: whoever reads it finds it in one of the two.
+        // Only now: a reader finds it in one of the two.
         self.lock().live.remove(lease);
     }
 

@@ -1,4 +1,4 @@
-//! How a worker is told to end: once to drain, twice to stop what runs.
+//! Asks a worker to stop: once to drain, twice to stop what runs.
 
 use tokio::sync::watch;
 

@@ -54,7 +54,7 @@ pub struct Seams<D, R> {
     pub directory: R,
 }
 
-/// Runs a worker on this machine until it is told to end. `ready` is called once, when it is registered.
+/// Runs a worker on this machine until it is asked to stop. `ready` is called once, when it is registered.
 pub async fn run(
     config: WorkerConfig,
     shutdown: Shutdown,

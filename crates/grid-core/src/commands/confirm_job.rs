@@ -1,4 +1,4 @@
-//! `ConfirmJob`: a person lets a phase begin, or go on beyond its first nodes (J13), or a job go on that a backup brought back. For one wait of one job, and once.
+//! `ConfirmJob`: an operator lets a phase begin, or go on beyond its first nodes (J13), or a restored job go on. For one wait of one job, and once.
 
 use grid_types::{Event, JobId, JobStatus, Name};
 use minicbor::{Decode, Encode};

@@ -8,7 +8,7 @@
 //!            ^------returned----------'
 //! ```
 //!
-//! `returned` takes a `once` lease back when the answer was certainly never written, because whoever asked was gone by
+//! `returned` takes a `once` lease back when the answer was certainly never written, because the agent was gone by
 //! then. What may run again is not taken back: an earlier answer may have given it, too.
 //! Not here: which leases are due (`grid-controller::agents`).
 
@@ -101,8 +101,8 @@ impl Turn<'_> {
 
     /// The node is an agent from now on; what was out to the worker before it may have reached that one.
     pub(super) fn note_all_handed(&mut self, ord: NodeOrd) {
-        let held = self.state.nodes.get(&ord).map(|node| node.held.clone()).unwrap_or_default();
-        for id in held {
+        let leased = self.state.nodes.get(&ord).map(|node| node.leased_jobs.clone()).unwrap_or_default();
+        for id in leased {
             let (Some(job), Some(node)) = (self.state.jobs.get(&id), self.state.nodes.get(&ord)) else { continue };
             if job.never_ran(node) {
                 continue;

@@ -1,7 +1,7 @@
-//! `OrderDrain`: a person wants no new work on a node, or wants it again.
+//! `OrderDrain`: an operator drains a node, or undrains it.
 //!
 //! Unlike `DrainNode`, which a worker sends for its own session, this is about the machine and lasts: a worker that is
-//! started again finds its node draining. It needs no session, because a person does not mean one.
+//! started again finds its node draining. It needs no session, because an operator means the node.
 
 use grid_types::node::NodeStatus;
 use grid_types::{NodeCause, NodeOrd};

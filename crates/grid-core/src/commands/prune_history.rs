@@ -2,7 +2,7 @@
 //!
 //! The leader names them, at most [`MAX_PRUNED`] a command, so that no entry takes long to apply; whether each has really
 //! ended before the time is asked again here. What history's hash has rolled over stays in it (L7): it tells what was, not
-//! what is kept. L8: idempotency keys stay for their 24 h; a submit under one of a forgotten job is told so.
+//! what is kept. L8: idempotency keys stay for their 24 h; a submit under one of a forgotten job is answered so.
 
 use grid_types::{Event, JobId};
 use minicbor::{Decode, Encode};

@@ -89,12 +89,12 @@ impl RegisterNode {
         let extra_before = turn.state.nodes.get(&ord).map_or(0, Node::extra_facts_bytes);
         let extra = turn.state.extra_facts_bytes + self.facts.extra_bytes();
         turn.state.extra_facts_bytes = extra.saturating_sub(extra_before);
-        let (held, waiting, registered_wall_ms, was, drained, past) = match turn.state.nodes.remove(&ord) {
+        let (leased_jobs, waiting, registered_wall_ms, was, drained, past) = match turn.state.nodes.remove(&ord) {
             Some(old) if old.status == NodeStatus::Removed => {
                 turn.state.removed_nodes = turn.state.removed_nodes.saturating_sub(1);
-                (old.held, old.waiting, wall_ms, old.status, false, old.past)
+                (old.leased_jobs, old.waiting, wall_ms, old.status, false, old.past)
             }
-            Some(old) => (old.held, old.waiting, old.registered_wall_ms, old.status, old.drained, old.past),
+            Some(old) => (old.leased_jobs, old.waiting, old.registered_wall_ms, old.status, old.drained, old.past),
             None => (Default::default(), Default::default(), wall_ms, NodeStatus::Ready, false, Default::default()),
         };
         let past = self.still_held(past);
@@ -119,7 +119,7 @@ impl RegisterNode {
             is_continuous: journal.is_continuous,
             past,
             secret: self.secret,
-            held,
+            leased_jobs,
             waiting,
         };
         turn.state.node_ids.insert(self.id.clone(), ord);
@@ -184,7 +184,7 @@ impl RegisterNode {
         for (job, of_job) in &mut past {
             for (step, ran) in &mut of_job.ran {
                 let lease = LeaseKey { job: *job, job_epoch: ran.epoch, step: *step, attempt: ran.attempt };
-                if ran.state == RanState::Held && !self.held.contains(&lease) {
+                if ran.state == RanState::AtWorker && !self.held.contains(&lease) {
                     ran.state = RanState::Outstanding;
                 }
             }
@@ -209,7 +209,7 @@ impl RegisterNode {
     }
 
     fn check(&self, node: &Node) -> Result<(), Rejection> {
-        // What was removed is no node any more: whoever takes the name is new.
+        // What was removed is no node any more: the node that takes the name is new.
         if node.nonce == self.nonce || node.status == NodeStatus::Removed {
             return Ok(());
         }
@@ -232,7 +232,8 @@ impl RegisterNode {
 
     /// W1: gives up what may have run and is not in the worker's journal.
     fn give_up_leases(&self, turn: &mut Turn<'_>, ord: NodeOrd) {
-        let jobs: Vec<JobId> = turn.state.nodes.get(&ord).map(|n| n.held.iter().copied().collect()).unwrap_or_default();
+        let jobs: Vec<JobId> =
+            turn.state.nodes.get(&ord).map(|n| n.leased_jobs.iter().copied().collect()).unwrap_or_default();
         let held: BTreeSet<&LeaseKey> = self.held.iter().collect();
         let unstarted: BTreeSet<&LeaseKey> = self.unstarted.iter().collect();
         for id in jobs {

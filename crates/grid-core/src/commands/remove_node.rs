@@ -1,4 +1,4 @@
-//! `RemoveNode`: a person says that a machine is no node any more.
+//! `RemoveNode`: an operator removes a node.
 //!
 //! It is refused while work may run there, unless it is forced; what is lost by force is `unknown`, as with a dead node.
 //! The node stays in the state as a tombstone that matches no target: results name nodes by number, and a number must
@@ -35,15 +35,15 @@ impl RemoveNode {
         }
         let known = turn.state.nodes.get_mut(&self.node).filter(|node| node.status != NodeStatus::Removed);
         let node = known.ok_or(Rejection::NoNode(self.node))?;
-        let (id, held) = (node.id.clone(), node.held.len());
+        let (id, leased) = (node.id.clone(), node.leased_jobs.len());
         let free = match node.status {
             NodeStatus::Dead | NodeStatus::Left => true,
-            NodeStatus::Draining => node.held.is_empty(),
+            NodeStatus::Draining => node.leased_jobs.is_empty(),
             _ => false,
         };
         if !free && !self.force {
             let why = if node.status == NodeStatus::Draining {
-                format!("{held} leases still run on {id}; remove it when they have ended, or with --force")
+                format!("{leased} leases still run on {id}; remove it when they have ended, or with --force")
             } else {
                 format!(
                     "{id} is {}: drain it first (gridc node drain {id} --wait), or remove it with --force",

@@ -97,7 +97,7 @@ impl ReportJournal {
         }
         for (lease, end) in &of_job.leases {
             let Some(end) = end else {
-                turn.note_ran(self.node, *lease, RanState::Held);
+                turn.note_ran(self.node, *lease, RanState::AtWorker);
                 continue;
             };
             let mut end = end.clone();

@@ -1,4 +1,4 @@
-//! `ResolveStep`: a person says how a step ended that nobody knows (`on_unknown: wait`, W8).
+//! `ResolveStep`: an operator records the outcome of a step that is unknown (`on_unknown: wait`, W8).
 
 use grid_types::{Event, JobId, JobStatus, Name, NodeId, Outcome, Reason, StepIndex};
 use minicbor::{Decode, Encode};

@@ -3,7 +3,7 @@
 //! A state does not say what ran before it, so this watches entries as they are applied. A `once` step runs on a node when
 //! a worker process is granted to begin it (W3), or when an agent is given it (W10). After that no other process and no
 //! other attempt may be granted, until the node has reported a definite failure or an operator has asked for another run;
-//! what has succeeded never runs again, but for clean-ups, which every run does anew (J8, J9).
+//! what has succeeded never runs again, but for clean-ups, which every run repeats (J8, J9).
 //! Not here: what a restore takes back (`recall::walk`); with a restored term everything is forgotten.
 
 use std::collections::BTreeMap;

@@ -63,7 +63,7 @@ impl Turn<'_> {
                 }
                 return;
             }
-            RanState::Held if job.can_adopt(ran.epoch) && job.may_adopt_at(position) => {
+            RanState::AtWorker if job.can_adopt(ran.epoch) && job.may_adopt_at(position) => {
                 return self.adopt_ahead(id, position, step, ran.epoch, ran.attempt);
             }
             RanState::Ended(end) => {
@@ -73,7 +73,7 @@ impl Turn<'_> {
                     return self.record_ahead(id, position, step, ran, end.report(), passes_by);
                 }
             }
-            RanState::Outstanding | RanState::Held => {}
+            RanState::Outstanding | RanState::AtWorker => {}
         }
         if passes_by && is_once {
             let facts = Facts { started_wall_ms: self.state.meta.wall_ms, ..Facts::default() };
@@ -98,7 +98,7 @@ impl Turn<'_> {
             CellState::Backoff { until_ms } => drop(self.state.timers.remove(&(until_ms, Timer::Retry(id, ord)))),
             CellState::Leased { .. } | CellState::Unresolved => return,
         }
-        node.held.insert(id);
+        node.leased_jobs.insert(id);
         let begun = Some(ByteVec::from(node.nonce.clone()));
         job.head.epoch = epoch;
         let cell = &mut job.cells[position];
@@ -182,7 +182,7 @@ impl Turn<'_> {
         let Some(ahead) = job.cells[position].ahead.take() else { return };
         job.cells[position].state = CellState::Idle;
         if let Some(node) = self.state.nodes.get_mut(&ord) {
-            node.held.remove(&id);
+            node.leased_jobs.remove(&id);
         }
         self.wake.insert(ord);
         if to == Outcome::Pending {
@@ -209,7 +209,7 @@ impl Turn<'_> {
         job.cells[position].state = CellState::Idle;
         job.shift(lease.step, Outcome::Running, Outcome::Pending, 1);
         if let Some(node) = self.state.nodes.get_mut(&ord) {
-            node.held.remove(&id);
+            node.leased_jobs.remove(&id);
         }
         let passed_by = self.state.jobs.get(&id).filter(|job| job.head.tripped.is_some());
         if let Some(reason) = passed_by.and_then(|job| job.head.tripped.as_ref()).map(crate::state::Trip::reason) {

@@ -117,7 +117,7 @@ impl Turn<'_> {
             CellState::Backoff { until_ms } => Some(until_ms),
             _ => return,
         };
-        node.held.insert(id);
+        node.leased_jobs.insert(id);
         job.head.epoch = epoch;
         job.cells[position].attempt = attempt.0;
         // The worker has it, or may have had it: nothing of it starts a second time (W3).

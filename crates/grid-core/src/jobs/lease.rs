@@ -67,7 +67,7 @@ impl Turn<'_> {
         let cell = &mut job.cells[position];
         cell.state = CellState::Leased { epoch, since_wall_ms: wall_ms, revoked: None, handed: None, begun: None };
         cell.entered = true;
-        node.held.insert(id);
+        node.leased_jobs.insert(id);
         let cell = &job.cells[position];
         let step = job.step_of(cell);
         if let Some((lease, _)) = job.lease_of(cell) {
@@ -119,7 +119,7 @@ impl Turn<'_> {
         let again = may_retry(job, &job.cells[position], outcome);
         job.cells[position].state = CellState::Idle;
         if let Some(node) = self.state.nodes.get_mut(&ord) {
-            node.held.remove(&id);
+            node.leased_jobs.remove(&id);
         }
         self.wake.insert(ord);
         self.push_result(ord, lease, report);
@@ -185,7 +185,7 @@ impl Turn<'_> {
 
     pub fn lose_all_leases(&mut self, ord: NodeOrd, reason: &Reason) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
-        for id in node.held.clone() {
+        for id in node.leased_jobs.clone() {
             let (Some(job), Some(node)) = (self.state.jobs.get(&id), self.state.nodes.get(&ord)) else { continue };
             match job.position(ord) {
                 // E8: it never ran, so nobody has to find out how it ended.
@@ -200,7 +200,7 @@ impl Turn<'_> {
     /// and is not held any more is unknown, whatever the worker says (W1).
     pub fn take_back_leases(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
-        for id in node.held.clone() {
+        for id in node.leased_jobs.clone() {
             let Some(job) = self.state.jobs.get(&id) else { continue };
             let Some(position) = job.position(ord) else { continue };
             if job.begun(ord).is_some() {
@@ -219,7 +219,7 @@ impl Turn<'_> {
             Some((lease, None)) => {
                 job.shift(lease.step, Outcome::Running, Outcome::Pending, 1);
                 if let Some(node) = self.state.nodes.get_mut(&ord) {
-                    node.held.remove(&id);
+                    node.leased_jobs.remove(&id);
                 }
                 self.queue(id, position);
                 // It is new work again, and of that there may be no more.

@@ -1,8 +1,8 @@
-//! Waits that are nobody's work: a phase that needs a person's word, steps that a person is to judge, nodes that are
+//! Waits that are nobody's work: a phase that needs an operator's confirmation, steps that an operator has to resolve, nodes that are
 //! away (J3).
 //!
 //! ```text
-//!   running ──everything open waits──► stalled (no place in admission; no deadline while it waits for a person)
+//!   running ──everything open waits──► stalled (no place in admission; no deadline while it waits for an operator)
 //!      ▲                                  │
 //!      └── confirm, resolve, node back ───┘
 //! ```
@@ -19,7 +19,7 @@ use crate::state::Timer;
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Whether a phase may begin, or first needs a person's word. Nobody is asked about a phase with nothing left to do.
+    /// Whether a phase may begin, or first needs an operator's confirmation. Nobody is asked about a phase with nothing left to do.
     pub fn passes_gate(&mut self, id: JobId, phase: u32, entered: &Phase) -> bool {
         let Some(job) = self.state.jobs.get_mut(&id) else { return false };
         if !entered.confirm || phase < job.head.confirmed || !job.has_work(entered) {
@@ -54,7 +54,7 @@ impl Turn<'_> {
         freed
     }
 
-    /// J3: a wait for a person does not count against the job's timeout.
+    /// J3: a wait for an operator does not count against the job's timeout.
     fn pause_deadline(&mut self, id: JobId, person: bool) {
         let now_ms = self.now_ms();
         let Some(job) = self.state.jobs.get_mut(&id) else { return };

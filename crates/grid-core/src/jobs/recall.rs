@@ -86,15 +86,15 @@ impl Job {
             return if is_complete { Recall::Offer } else { in_doubt };
         };
         match state {
-            RanState::Held if self.can_adopt(*epoch) => Recall::Adopt(*epoch, *attempt),
+            RanState::AtWorker if self.can_adopt(*epoch) => Recall::Adopt(*epoch, *attempt),
             // It runs there under an epoch that cannot be taken over: nothing may run beside it.
-            RanState::Held if self.is_once(step) => Recall::Unknown,
+            RanState::AtWorker if self.is_once(step) => Recall::Unknown,
             RanState::Ended(end) if end.outcome == Outcome::Success => Recall::Settle(*attempt, end.clone()),
             RanState::Ended(end) if is_complete && matches!(end.outcome, Outcome::Failed | Outcome::TimedOut) => {
                 Recall::Settle(*attempt, end.clone())
             }
             RanState::Recorded { .. } => Recall::Passed,
-            RanState::Outstanding | RanState::Held | RanState::Ended(_) => in_doubt,
+            RanState::Outstanding | RanState::AtWorker | RanState::Ended(_) => in_doubt,
         }
     }
 

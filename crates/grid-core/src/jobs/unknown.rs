@@ -1,4 +1,4 @@
-//! Steps whose end nobody knew: the worker's journal or a person says it after all (W8).
+//! Settles steps whose outcome was unknown, from the worker's journal or by an operator (W8).
 //!
 //! Under `on_unknown: fail` an unknown counts as failed at once, and a later word of the journal only corrects the row and
 //! the count: the node stays excluded, and the reasons of what was skipped there say no more than that it was unknown. Under `on_unknown: wait` its cell stays open, unresolved, and goes on from there.
@@ -62,7 +62,7 @@ impl Turn<'_> {
         self.step_over(id, position);
     }
 
-    /// W8: another attempt of an unresolved step, because a person says so.
+    /// W8: another attempt of an unresolved step, because an operator asked for it.
     pub fn run_again(&mut self, id: JobId, position: usize) {
         let Some((_, lease)) = self.close_unresolved(id, position) else { return };
         if let Some(job) = self.state.jobs.get_mut(&id) {

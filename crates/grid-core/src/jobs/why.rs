@@ -168,7 +168,7 @@ fn known_to_run<'a>(state: &'a State, job: &Job) -> Option<(StepIndex, &'a Node,
     let mut found = state.nodes.values().filter_map(|node| {
         let past = node.past.get(&job.head.id)?;
         let mut held = past.ran.iter().filter(|(step, ran)| {
-            ran.state == RanState::Held && ran.epoch >= job.head.run_epoch && !past.decided.contains(step)
+            ran.state == RanState::AtWorker && ran.epoch >= job.head.run_epoch && !past.decided.contains(step)
         });
         held.next().map(|(step, _)| (*step, node))
     });

@@ -65,7 +65,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Nobody is waited for any more: whoever is away has its turn like everyone else, and is then passed over.
+    /// Stops waiting: a node that is away gets its turn like the others, and is then skipped.
     pub fn await_nobody(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         job.parked.append(&mut job.away);

@@ -93,7 +93,7 @@ pub enum CellState {
     /// Has no place in the phase's window yet.
     #[n(4)]
     Parked,
-    /// Nobody knows how it ended, and a person is to say it.
+    /// Its outcome is unknown, and an operator has to resolve it.
     #[n(5)]
     Unresolved,
 }

@@ -66,13 +66,13 @@ pub struct JobHead {
     /// The first step of a phase that reached nobody.
     #[n(20)]
     pub unreached: Option<StepIndex>,
-    /// The phase that waits for a person's word.
+    /// The phase that waits for an operator's confirmation.
     #[n(15)]
     pub gate: Option<u32>,
     /// Phases below this one need no further word.
     #[n(16)]
     pub confirmed: u32,
-    /// What was left until the deadline when the wait for a person began (J3).
+    /// What was left until the deadline when the wait for an operator began (J3).
     #[n(17)]
     pub remaining_ms: Option<u64>,
     /// The epoch in which the current run began: rows of earlier ones count only where they are done.
@@ -102,7 +102,7 @@ pub struct JobHead {
     #[n(29)]
     #[cbor(default)]
     pub skipped_offline: Bits,
-    /// It was restored from a backup of this time and waits for a person (E2).
+    /// It was restored from a backup of this time and waits for an operator (E2).
     #[n(25)]
     pub held: Option<String>,
     /// It is from before the restore that began this generation: what ran of it since the backup, only journals know (E2).

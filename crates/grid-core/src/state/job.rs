@@ -35,7 +35,7 @@ pub struct Job {
     pub held_back: BTreeSet<u32>,
     /// Derived: cells that wait for a node to come back (`offline: wait`).
     pub blocked: u32,
-    /// Derived: cells that wait for a person to say how they ended (`on_unknown: wait`).
+    /// Derived: cells whose outcome an operator has to resolve (`on_unknown: wait`).
     pub unresolved: u32,
 }
 
@@ -102,18 +102,18 @@ impl Job {
         self.scope.only.as_ref().is_none_or(|only| only.has(position))
     }
 
-    /// Everything it has open waits for a person or for nodes to come back (J3).
+    /// Everything it has open waits for an operator or for nodes to come back (J3).
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        let told_to_wait = self.head.held.is_some() || self.head.waiting_phase().is_some();
-        told_to_wait || (self.open > 0 && self.open == self.outside() + self.blocked + self.unresolved)
+        let has_to_wait = self.head.held.is_some() || self.head.waiting_phase().is_some();
+        has_to_wait || (self.open > 0 && self.open == self.outside() + self.blocked + self.unresolved)
     }
 
-    /// Whether what it waits for is a person.
+    /// Whether it waits for an operator.
     #[must_use]
     pub fn waits_for_a_person(&self) -> bool {
-        let told_to_wait = self.head.held.is_some() || self.head.waiting_phase().is_some();
-        told_to_wait || (self.is_stalled() && self.unresolved > 0)
+        let has_to_wait = self.head.held.is_some() || self.head.waiting_phase().is_some();
+        has_to_wait || (self.is_stalled() && self.unresolved > 0)
     }
 
     /// The position of a node in `expected`.

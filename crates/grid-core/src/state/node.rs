@@ -46,7 +46,7 @@ pub struct Node {
     /// That wrote it last.
     #[n(10)]
     pub leader_epoch: LeaderEpoch,
-    /// A person wants no new work here, until a person says otherwise: a worker that starts again does not change it.
+    /// An operator has drained the node, until it is undrained: a restart of the worker does not change it.
     #[n(11)]
     #[cbor(default)]
     pub drained: bool,
@@ -85,7 +85,7 @@ pub struct Node {
     pub secret: Option<SecretHash>,
     /// Derived: jobs that have a lease out here. At most one lease of a job at once (W7).
     #[cbor(skip)]
-    pub held: BTreeSet<JobId>,
+    pub leased_jobs: BTreeSet<JobId>,
     /// Derived: jobs that want one as soon as a slot is free.
     #[cbor(skip)]
     pub waiting: BTreeSet<JobId>,
@@ -100,7 +100,7 @@ impl Node {
     /// Whether it may get another lease (W7).
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
-        self.held.len() < usize::try_from(self.facts.capacity.slots).unwrap_or(usize::MAX)
+        self.leased_jobs.len() < usize::try_from(self.facts.capacity.slots).unwrap_or(usize::MAX)
     }
 
     /// Whether it declares the action.

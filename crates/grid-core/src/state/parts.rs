@@ -61,7 +61,7 @@ impl State {
     pub fn from_parts(parts: Parts) -> Result<Self, String> {
         let mut state = Self { meta: parts.meta, ..Self::default() };
         for mut node in parts.nodes {
-            node.held.clear();
+            node.leased_jobs.clear();
             node.waiting.clear();
             state.node_ids.insert(node.id.clone(), node.ord);
             state.removed_nodes += usize::from(node.status == grid_types::node::NodeStatus::Removed);
@@ -109,7 +109,7 @@ impl State {
                     known.waiting.insert(id);
                     job.blocked += u32::from(job.waits_for(known));
                 }
-                CellState::Leased { .. } => drop(known.held.insert(id)),
+                CellState::Leased { .. } => drop(known.leased_jobs.insert(id)),
                 CellState::Backoff { until_ms } => drop(self.timers.insert((until_ms, Timer::Retry(id, *node)))),
             }
             job.open += u32::from(cell.is_open());
@@ -118,7 +118,7 @@ impl State {
         match job.head.status {
             JobStatus::Pending if job.head.held.is_none() => drop(self.pending.insert(id)),
             JobStatus::Running if !job.is_stalled() => drop(self.running.insert(id)),
-            // Waiting for a person or a node; or ended, but a worker has yet to confirm that nothing of it runs.
+            // Waiting for an operator or a node; or ended, but a worker has yet to confirm that nothing of it runs.
             JobStatus::Pending
             | JobStatus::Running
             | JobStatus::Completed

@@ -48,7 +48,7 @@ pub enum RanState {
     Outstanding,
     /// The worker has it: it runs, or its result is still to be reported.
     #[n(1)]
-    Held,
+    AtWorker,
     /// The worker has reported how it ended, or would have.
     #[n(2)]
     Ended(#[n(0)] RanEnd),

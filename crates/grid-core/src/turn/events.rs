@@ -35,7 +35,7 @@ impl Turn<'_> {
     /// A draining node has ended its last lease.
     pub fn record_if_drained(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get(&ord) else { return };
-        if node.status == NodeStatus::Draining && node.held.is_empty() {
+        if node.status == NodeStatus::Draining && node.leased_jobs.is_empty() {
             let id = node.id.clone();
             self.record_node_event(&id, Event::NodeDrained);
         }

@@ -25,7 +25,7 @@ pub(crate) fn state(statuses: &[NodeStatus]) -> State {
         is_continuous: false,
         past: Default::default(),
         secret: None,
-        held: Default::default(),
+        leased_jobs: Default::default(),
         waiting: Default::default(),
     });
     State::from_parts(Parts { nodes: nodes.collect(), ..Parts::default() }).unwrap()
@@ -39,7 +39,7 @@ fn marks(commands: &[Command]) -> Vec<(u32, NodeStatus)> {
     marks.collect()
 }
 
-/// Ticks every half second; the nodes in `alive` are heard each time.
+/// Ticks every half second; the nodes in `alive` send a message each time.
 fn run(liveness: &mut Liveness, state: &State, from_ms: u64, to_ms: u64, alive: &[u32]) -> Vec<(u32, NodeStatus)> {
     let mut last = Vec::new();
     for now in (from_ms..=to_ms).step_by(500) {

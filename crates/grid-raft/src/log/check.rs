@@ -10,7 +10,7 @@
 //! field and a file that was cut short look like a tear to it, and it would remove them.
 //! Not here: the order of entries, checksums of chunks before the last (`raft-log` checks both when it opens; this module
 //! only finds the place then).
-//! With no mark to go by, the tail proves nothing: whoever opens the log must ask the machine how far it was
+//! With no mark to go by, the tail proves nothing: the caller must ask the machine how far it was
 //! ([`Survey::is_proven`]).
 
 use std::fs::{self, File};
@@ -168,7 +168,7 @@ impl<R: Read> Read for Counting<R> {
     }
 }
 
-/// Its last two names: the folder is named once, by whoever reports this.
+/// Its last two names: the folder is named once, by the caller.
 fn shown(path: &Path) -> String {
     let names: Vec<_> = path.components().rev().take(2).collect();
     let path: PathBuf = names.into_iter().rev().collect();

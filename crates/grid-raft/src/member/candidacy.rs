@@ -51,7 +51,7 @@ impl RunningMember {
         loop {
             let prospect = self.prospect().await;
             self.raft.runtime_config().elect(prospect != Prospect::None);
-            // Once: each time raises the term, and whoever lost has openraft's random time.
+            // Once: each time raises the term, and the member that lost waits for openraft's random time.
             if prospect == Prospect::First && stood.is_none_or(|at| at.elapsed() > STAND_AGAIN) {
                 stood = Some(Instant::now());
                 let _ended = self.raft.trigger().elect().await;
@@ -63,7 +63,7 @@ impl RunningMember {
         }
     }
 
-    /// It leads with a majority behind it, or hears whoever leads.
+    /// It leads with a majority behind it, or has contact with the leader.
     pub fn has_leader(&self) -> bool {
         let leads = self.raft.server_metrics().borrow().state == ServerState::Leader;
         if leads {

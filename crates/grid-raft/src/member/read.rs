@@ -1,6 +1,6 @@
 //! Reads that are current, and how the other members stand.
 //!
-//! E6: the leader confirms with a majority that it still is the leader; whoever
+//! E6: the leader confirms with a majority that it still is the leader; a member that
 //! asked then waits until its own machine has applied up to that point. The
 //! leader answers only in a term that is open for reading, which the program
 //! around it says ([`RunningMember::open_reads`]).

@@ -8,7 +8,7 @@
 //!
 //! Nobody replicates to a member that is none any more, so it may never get the entry that removed it. What counts is a
 //! *committed* membership: that is final, and ids are never used again. One that is older than the asker's own says
-//! nothing: whoever answers may lag behind the entry that added the asker. Older is by term first, then by index: a leader that
+//! nothing: the member that answers may lag behind the entry that added the asker. Older is by term first, then by index: a leader that
 //! was cut off may have a membership of its own at a higher index, in its old term, that was never committed.
 //! Not here: the removal itself (`membership`), what the program does about it.
 //! A member that joins has yet to hear of the entry that added it, so that it believes only a leader, who has them all.

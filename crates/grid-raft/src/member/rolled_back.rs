@@ -11,7 +11,7 @@
 //! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor stands nor takes entries before it has
 //! compared, and its leader does not replicate to it as if it had only lagged behind (`peers::network`).
 //!
-//! *Enough* are a majority of the voters with this one: whoever commits or elects with its help is among them or overlaps with
+//! *Enough* are a majority of the voters with this one: any member that commits or elects with its help is among them or overlaps with
 //! them. After [`PATIENCE`] one other member is enough, since members may be down for good, or reach some of the others only. Nobody is
 //! never enough, and needs not be: a call says what its sender knows ([`RunningMember::compare_with_caller`]), so that the member that
 //! asks for a vote, or replicates, is one that was compared with, even if this member cannot dial it. So all members

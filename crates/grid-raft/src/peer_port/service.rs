@@ -28,7 +28,7 @@ use crate::peers::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES, refused}
 /// A sender that goes silent in the middle of a snapshot is given up.
 const STALLED: Duration = Duration::from_secs(15);
 
-/// Members that do not lead ask each other for little; whoever is let go here connects again when it asks.
+/// Members that do not lead ask each other for little; a caller that is disconnected here connects again.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
 
 /// Appends that are late, probes, and reads that ask the leader; more wait at the member that calls.
@@ -54,7 +54,7 @@ pub async fn serve(
         .serve_with_incoming(service, Incoming::new(listener, places, IDLE_LIMIT));
     tokio::select! {
         ended = server => ended,
-        // Requests under way are cut off: whoever asked treats this member as down, which it is.
+        // Requests under way are cut off: the caller treats this member as down, which it is.
         _ = closing.wait_for(|closing| *closing) => Ok(()),
     }
 }

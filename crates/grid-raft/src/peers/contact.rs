@@ -1,7 +1,7 @@
 //! Records when each member answered last.
 //!
 //! E5: a leader counts as cut off when no majority of voters has answered a
-//! request that was *sent* within one election timeout. Asked anew each time and
+//! request that was *sent* within one election timeout. Computed each time and
 //! not kept as a flag: a process that was stopped for ten seconds must know it
 //! with its first instruction. An answer in a higher term is no support: its member
 //! follows, or has voted for, another one.

@@ -8,7 +8,7 @@
 //!   years of one a month, and a forger needs 2^26 superseded clusters, each lifted by an operator, to reach the end of the range.
 //! - In a *higher* generation any `n` is believed. Its epochs begin with the time of the restore as the restored controller read
 //!   it, and this controller's clock may be years behind: bounded by it, this cluster would never be superseded. Nothing is lost:
-//!   whoever can show a generation can show it with a small `n` as well.
+//!   a caller that can show a generation can show it with a small `n` as well.
 //! - In the *own* generation `n` tells two restores of one backup apart, and leaders of this cluster count on in it. There
 //!   it is bounded by the time now: no leader and no restore of this generation has reached an `n` that is still to come.
 

@@ -6,7 +6,7 @@
 //!
 //! L3, L5: acknowledged entries never vanish in silence. A log that ends before its mark, has damage in the middle or
 //! lacks its beginning is refused, and so is one that goes on from a snapshot nobody has, unless the machine itself is
-//! sound. What is refused is left as it was; a machine that is made anew from here can throw its old data away.
+//! sound. What is refused is left as it was; a machine that is rebuilt from here can throw its old data away.
 //! Not here: bringing the machine up to date and running it (`start`).
 //! A damaged snapshot is set aside, not removed, and only once the start is known to do without it.
 

@@ -4,7 +4,7 @@
 //!   empty folder -> log that begins behind the copy -> copy as its snapshot -> raft.json (makes the folder a member's)
 //! ```
 //!
-//! E2: `raft.json` remembers the restore for good; whoever begins a term reads from it which generation the group must
+//! E2: `raft.json` remembers the restore for good; the leader of a new term reads from it which generation the group must
 //! have at least, so that a crash at any moment repeats that rather than forgets it.
 //! A folder that holds anything of a member is refused. `raft.json` comes last: without it nothing here counts.
 //! Not here: what is in the copy, and whether it is sound (`grid-store`).

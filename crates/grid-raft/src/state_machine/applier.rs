@@ -4,8 +4,8 @@
 //!   openraft's tasks --Job--> channel --> machine thread --answer--> oneshot
 //! ```
 //!
-//! L2: the first error or panic of the machine ends its thread; whoever asks
-//! later gets the reason. L3: an answer to `apply` follows its transaction. L5: a
+//! L2: the first error or panic of the machine ends its thread; a later
+//! caller gets the reason. L3: an answer to `apply` follows its transaction. L5: a
 //! copy is of the data as it was between two batches, and written on another
 //! thread, beside the next ones.
 //! Dropping the last [`Applier`] waits for the machine to be dropped, so that

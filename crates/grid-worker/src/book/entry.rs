@@ -17,7 +17,7 @@ pub(super) struct Entry {
     /// The last bytes of the output; none after a restart if a file has them.
     pub(super) tail: Option<Vec<u8>>,
     /// The last report carried all of the output.
-    pub(super) output_is_told: bool,
+    pub(super) output_is_reported: bool,
     /// Of an earlier process of this worker while it replays, otherwise of this one.
     pub(super) groups: Vec<Group>,
     /// Nothing is done or said about it before this record is on disk.
@@ -55,7 +55,7 @@ impl Entry {
             revoked: false,
             ended: None,
             tail: None,
-            output_is_told: false,
+            output_is_reported: false,
             groups: Vec::new(),
             waits_for: 0,
             again_at_ms: None,
@@ -77,7 +77,7 @@ impl Entry {
             && matches!(self.phase, Phase::Queued(_) | Phase::Starting(_) | Phase::Asking(_))
     }
 
-    /// The leader has to be told or asked something about it.
+    /// Something about it has to be reported to the leader, or asked.
     pub(super) fn has_news(&self) -> bool {
         matches!(self.phase, Phase::Over | Phase::Asking(_))
     }

@@ -55,7 +55,7 @@ impl Book {
         for offer in &message.offers {
             self.offered(offer, now);
         }
-        self.held_asked |= message.ask_held;
+        self.list_asked |= message.ask_held;
         self.ask_about(&message.ask_journal);
         Heard::Go
     }
@@ -69,7 +69,7 @@ impl Book {
         match kind {
             Committed => {
                 // What the leader has stored whole need not be kept here. A superseded result it has thrown away.
-                if self.leases.get(&lease).is_some_and(|entry| entry.output_is_told) {
+                if self.leases.get(&lease).is_some_and(|entry| entry.output_is_reported) {
                     self.effects.discard.push(lease);
                 }
                 self.settle(lease, now.wall_ms);

@@ -29,7 +29,7 @@ impl Book {
     /// Whether [`Book::outgoing`] has anything to say now.
     #[must_use]
     pub fn has_outgoing(&self, now: Now) -> bool {
-        self.held_asked
+        self.list_asked
             || !self.asked_about.is_empty()
             || !self.due.is_empty()
             || !self.accepted.is_empty()
@@ -53,7 +53,7 @@ impl Book {
         }
         let mut message = self.envelope();
         message.accepted = std::mem::take(&mut self.accepted).into_iter().map(v1::Lease::from).collect();
-        if std::mem::take(&mut self.held_asked) {
+        if std::mem::take(&mut self.list_asked) {
             let leases = self.leases.keys().map(|lease| (*lease).into()).collect();
             let settled_jobs = if std::mem::take(&mut self.session_is_new) { self.settled_jobs() } else { Vec::new() };
             message.held = Some(v1::HeldList { leases, settled_jobs });
@@ -113,7 +113,7 @@ fn report(
         None if output_bytes > 0 => tail(lease),
         None => Vec::new(),
     };
-    entry.output_is_told = output_bytes > 0 && output_tail.len() as u64 == output_bytes;
+    entry.output_is_reported = output_bytes > 0 && output_tail.len() as u64 == output_bytes;
     let status = ended.map_or(v1::LeaseStatus::Unspecified, |ended| ended.status.into());
     let duration_ms = ended.map_or(0, |ended| ended.duration_ms);
     let started_at_ms = ended.map_or(0, |ended| ended.started_at_ms);

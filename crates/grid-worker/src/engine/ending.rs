@@ -1,6 +1,6 @@
 //! How a worker ends.
 //!
-//! Told to end it asks the leader to drain the node (DrainNode). Offers are taken until that is answered, because the leader may have
+//! A worker that was asked to stop asks the leader to drain the node (DrainNode). Offers are taken until that is answered, because the leader may have
 //! made them before it knew; then nothing new, and LeaveNode when nothing is outstanding any more. Without a leader it ends when only
 //! answers are missing, after some patience: everything is in the journal, and is reported after the next start.
 
@@ -9,11 +9,11 @@ use grid_types::SessionId;
 use super::{Connection, Ending, Engine, Output};
 use crate::book::Now;
 
-/// How long a worker that was told to end waits for answers to what it has reported, and if it was told twice.
+/// How long a worker that was asked to stop waits for answers to its reports, and if it was asked twice.
 const ANSWER_PATIENCE_MS: u64 = 30_000;
 const SHORT_PATIENCE_MS: u64 = 5_000;
 
-/// What a worker was told.
+/// What a worker was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
     No,
@@ -34,7 +34,7 @@ pub(super) enum Drain {
 
 impl Engine {
     pub(super) fn stop(&mut self, stop: Stop, now: Now) {
-        tracing::info!(?stop, held = self.book.held_count(), "told to end");
+        tracing::info!(?stop, held = self.book.outstanding_count(), "asked to stop");
         self.stop = stop;
         if stop == Stop::Now {
             self.book.stop_all(now);
@@ -45,7 +45,7 @@ impl Engine {
         let Some(open) = self.open_session(session).filter(|open| open.drain == Drain::Asked) else { return };
         open.drain = Drain::Done;
         if let Some(problem) = problem {
-            tracing::warn!("the controller was not told to drain this node: {problem}");
+            tracing::warn!("the controller did not drain this node: {problem}");
         }
         self.book.refuse_offers();
     }
@@ -55,7 +55,7 @@ impl Engine {
             return;
         }
         if let Some(problem) = problem {
-            tracing::warn!("the controller was not told that this node leaves: {problem}");
+            tracing::warn!("the controller did not record that this node leaves: {problem}");
         }
         self.end(Ending::Done);
     }
@@ -66,10 +66,10 @@ impl Engine {
         }
         let drain = match &mut self.connection {
             Connection::Open(open) => &mut open.drain,
-            // A stream that is being opened is waited for: its leader has to be told.
+            // A stream that is being opened is waited for: its leader has to be notified.
             Connection::Opening(_) | Connection::Ended => return,
             Connection::Pausing { .. } | Connection::Registering => {
-                if self.book.held_count() == 0 || self.is_out_of_patience(now) {
+                if self.book.outstanding_count() == 0 || self.is_out_of_patience(now) {
                     self.end(Ending::Done);
                 }
                 return;
@@ -82,7 +82,7 @@ impl Engine {
             }
             Drain::Asked | Drain::Leaving => {}
             Drain::Done => {
-                let holds_nothing = self.book.held_count() == 0;
+                let holds_nothing = self.book.outstanding_count() == 0;
                 if !holds_nothing && !self.is_out_of_patience(now) {
                     return;
                 }
@@ -109,7 +109,7 @@ impl Engine {
         }
         if is_out {
             tracing::warn!(
-                held = self.book.held_count(),
+                held = self.book.outstanding_count(),
                 "ends without answers; they are reported after the next start"
             );
         }

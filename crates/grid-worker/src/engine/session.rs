@@ -34,7 +34,7 @@ impl Open {
         now.mono_ms >= self.beat_at_ms()
     }
 
-    /// What is sent after it has said that it leaves would not be heard.
+    /// What is sent after it has said that it leaves would be ignored.
     pub(super) fn speaks(&self) -> bool {
         self.drain != Drain::Leaving
     }

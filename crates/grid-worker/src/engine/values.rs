@@ -56,7 +56,7 @@ pub enum Input {
         session: SessionId,
         reason: String,
     },
-    /// The leader knows that this node takes no more leases, or could not be told.
+    /// The leader knows that this node takes no more leases, or could not be reached.
     Drained {
         session: SessionId,
         problem: Option<String>,
@@ -128,7 +128,7 @@ pub struct Registration {
 /// Why a worker is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// As it was told to.
+    /// It was asked to stop.
     Done,
     /// An operator removed the node.
     Removed,

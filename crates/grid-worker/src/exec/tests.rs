@@ -267,7 +267,7 @@ async fn w9_a_blocking_call_is_never_cut_off() {
     assert_eq!(rig.ended().await.0.status, Status::Cancelled);
 }
 
-/// A lease in a blocking call which returns when it is told to.
+/// A lease in a blocking call which returns on request.
 async fn stuck(effect: EffectClass, timeout_ms: u64) -> (Rig, blocking::Sender<()>) {
     let (go, gate) = blocking::channel::<()>();
     let (sender, started) = blocking::channel::<()>();

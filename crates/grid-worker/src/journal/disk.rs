@@ -55,7 +55,7 @@ impl FileDisk {
         Self { path, file: None, extent: None }
     }
 
-    /// Moves the journal out of the way, for whoever wants to look into it. Done when this returns, power cut or not.
+    /// Moves the journal out of the way, so that it can be inspected. Done when this returns, power cut or not.
     pub fn set_aside(self) -> io::Result<()> {
         // The journal first: without it the rest means nothing.
         if_there(std::fs::rename(&self.path, self.path.with_extension("old")))?;

@@ -82,7 +82,7 @@ pub enum Record {
     },
 }
 
-/// A process group, told apart from a later one with the same number.
+/// A process group, distinguished from a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Group {
     /// Also the process id of its first process.

@@ -1,7 +1,7 @@
 //! Calls that may block in the kernel: a file on a hung mount, a device, a full disk.
 //!
-//! Nothing interrupts such a call. It runs on a thread of its own and not on the runtime's pool: whoever ends the runtime
-//! waits for its pool, and a worker that was told to end must be able to. A call that does not return in time is abandoned;
+//! Nothing interrupts such a call. It runs on a thread of its own and not on the runtime's pool: the end of the runtime
+//! waits for its pool, and a worker that was asked to stop must be able to. A call that does not return in time is abandoned;
 //! its thread stays until the kernel lets it go, and counts against [`MAX_CALLS`] until then.
 
 use std::sync::Arc;

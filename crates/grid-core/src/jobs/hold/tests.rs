@@ -1,4 +1,4 @@
-//! E2: what a backup brought back rests until a person says otherwise, and nothing once-only runs again.
+//! E2: what a backup brought back is held until an operator confirms it, and nothing once-only runs again.
 
 use grid_types::job::OnUnknown;
 use grid_types::{JobId, JobStatus, LeaseKey, Outcome};

@@ -164,7 +164,7 @@ fn w2_forget_buries_only_what_it_names() {
 fn w3_what_was_withdrawn_is_dropped_and_may_be_offered_again() {
     let (mut bench, asked_ms) = asking();
     bench.answer_begin(lease(1, 0), v1::BeginKind::Withdrawn, asked_ms);
-    assert_eq!((bench.book.held_count(), bench.book.active_count()), (0, 0), "its slot is free");
+    assert_eq!((bench.book.outstanding_count(), bench.book.active_count()), (0, 0), "its slot is free");
     let mut bench = bench.restart();
     bench.begin();
     bench.wait(30_000);

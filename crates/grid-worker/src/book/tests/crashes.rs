@@ -68,7 +68,7 @@ impl World {
     }
 
     fn begin(&mut self) {
-        let held: BTreeSet<LeaseKey> = self.book.held().collect();
+        let held: BTreeSet<LeaseKey> = self.book.outstanding().collect();
         self.lost.extend(self.begun.keys().filter(|lease| !held.contains(lease)));
         self.granted.clear();
         assert!(self.book.begin_session(SessionId(SESSION), LeaderEpoch::from_wire(1)));
@@ -132,7 +132,7 @@ impl World {
         self.act();
     }
 
-    /// The leader commits what it is told; some of it is lost on the way.
+    /// The leader commits what is reported; some of it is lost on the way.
     fn say(&mut self) {
         let said = self.book.outgoing(self.now, crate::book::Beat::Without, |_| Vec::new());
         if self.random(4) == 0 {

@@ -12,7 +12,7 @@ fn w2_an_offer_of_another_session_is_ignored() {
     let mut bench = Bench::new(8);
     let offers = vec![v1::Offer { session: SESSION - 1, ..offer_of(lease(1, 0), Idempotent) }];
     bench.hear(v1::ToWorker { offers, ..Default::default() });
-    assert_eq!((bench.started.len(), bench.book.held_count()), (0, 0));
+    assert_eq!((bench.started.len(), bench.book.outstanding_count()), (0, 0));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn w2_a_known_lease_is_answered_and_never_started_again() {
     bench.offer(key, Idempotent);
     assert_eq!(bench.results(), [(key, v1::LeaseStatus::Success)], "finished: reported from the book");
     bench.answer(key, v1::AnswerKind::Committed);
-    assert_eq!(bench.book.held_count(), 0);
+    assert_eq!(bench.book.outstanding_count(), 0);
     bench.offer(key, Idempotent);
     assert_eq!(bench.results(), [(key, v1::LeaseStatus::Success)], "settled: reported once more");
     assert_eq!(bench.started, [key]);
@@ -165,7 +165,7 @@ fn w7_leases_of_one_job_run_one_after_the_other() {
     bench.offer(lease(1, 1), Idempotent);
     bench.offer(lease(2, 0), Idempotent);
     assert_eq!(bench.started, [lease(1, 0), lease(2, 0)]);
-    assert_eq!((bench.book.held_count(), bench.book.active_count()), (3, 2));
+    assert_eq!((bench.book.outstanding_count(), bench.book.active_count()), (3, 2));
     bench.end(lease(1, 0), Status::Failed);
     assert_eq!(bench.started, [lease(1, 0), lease(2, 0), lease(1, 1)]);
 }
@@ -177,7 +177,7 @@ fn w7_no_more_than_slots_run_and_the_queue_is_bounded() {
         bench.offer(lease(job, 0), Idempotent);
     }
     assert_eq!(bench.started, [lease(1, 0), lease(2, 0)]);
-    assert_eq!(bench.book.held_count(), 2 + 4, "the rest is left to the leader, which offers again");
+    assert_eq!(bench.book.outstanding_count(), 2 + 4, "the rest is left to the leader, which offers again");
     bench.end(lease(1, 0), Status::Success);
     assert_eq!(bench.started.last(), Some(&lease(3, 0)));
 }
@@ -228,7 +228,7 @@ fn w5_a_revoke_that_crossed_the_final_answer_is_confirmed() {
     bench.sync();
     assert_eq!(bench.revokes_done(), [(key, v1::LeaseStatus::Success)]);
     bench.answer(key, v1::AnswerKind::SupersededSettled);
-    assert_eq!(bench.book.held_count(), 0);
+    assert_eq!(bench.book.outstanding_count(), 0);
     bench.offer(key, Idempotent);
     assert_eq!(bench.started, [key], "and it still never runs again");
 }

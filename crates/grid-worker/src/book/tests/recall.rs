@@ -1,4 +1,4 @@
-//! E2: what a restored controller is told about the jobs of its backup, and the mark behind which nothing is known (W2).
+//! E2: what is reported to a restored controller about the jobs of its backup, and the mark behind which nothing is known (W2).
 
 use super::{Bench, lease, offer_of};
 use crate::book::{Book, MAX_SETTLED, TOMBSTONE_MS};
@@ -128,7 +128,7 @@ fn w2_a_forgotten_job_is_answered_for_with_its_outcomes_for_a_day() {
     bench.forget(1);
     let known = (0, vec![(0, v1::LeaseStatus::Success), (1, v1::LeaseStatus::Failed)]);
     assert_eq!(answer_about(&mut bench, 1), known);
-    assert_eq!(bench.book.held_count(), 0);
+    assert_eq!(bench.book.outstanding_count(), 0);
     let mut bench = bench.restart();
     bench.begin();
     assert_eq!(answer_about(&mut bench, 1), known, "after a restart");

@@ -26,7 +26,7 @@ fn w3_a_once_lease_is_on_disk_and_granted_before_it_starts_and_on_disk_before_it
     assert_eq!(rig.results(), [(lease(1), v1::LeaseStatus::Success)]);
     rig.answer(lease(1), v1::AnswerKind::Committed);
     assert!(rig.asked.contains(&Output::DiscardOutputs(vec![lease(1)])));
-    assert_eq!(rig.engine.book().held_count(), 0);
+    assert_eq!(rig.engine.book().outstanding_count(), 0);
     rig.hear(v1::ToWorker { forgets: vec![v1::Forget { job_id: 1, job_epoch: 1 }], ..Default::default() });
     assert!(matches!(rig.journal.last(), Some(Record::Forgotten { .. })));
     rig.offer(lease(1), Once);

@@ -67,7 +67,7 @@ fn j10_retries_and_waits_go_on_and_failures_count() {
     world.next_job(|spec| spec.on_unknown = OnUnknown::Wait);
     let job = world.submit("all", vec![atomic(vec![retrying("ping", "echo", 1), echo()])]);
     let leases = world.offered();
-    // The second waits for its retry, the third for a person, when the first trips the job.
+    // The second waits for its retry, the third for an operator, when the first trips the job.
     world.fail(leases[1]);
     world.report(leases[2], Outcome::Unknown).unwrap();
     world.fail(leases[0]);
