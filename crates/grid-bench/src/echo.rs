@@ -31,6 +31,8 @@ const QUEUE: usize = 4;
 struct Echo {
     sessions: Mutex<Vec<mpsc::Sender<Result<v1::ToWorker, Status>>>>,
     next_session: AtomicU64,
+    /// One for each stream.
+    readers: Mutex<tokio::task::JoinSet<()>>,
     answers: Arc<Answers>,
 }
 
@@ -56,7 +58,7 @@ pub async fn run() -> anyhow::Result<ExitCode> {
     let echo = Arc::new(Echo::default());
     let service = FabricServer::from_arc(Arc::clone(&echo));
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    tokio::spawn(async move {
+    let server = tokio::spawn(async move {
         if let Err(error) = tonic::transport::Server::builder().serve_with_incoming(service, incoming).await {
             crate::say::err(format_args!("the echo server has ended: {error}"));
         }
@@ -72,6 +74,7 @@ pub async fn run() -> anyhow::Result<ExitCode> {
         }
         crate::say::out(format_args!("echo done"));
     }
+    server.abort();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -126,7 +129,8 @@ impl Fabric for Echo {
         let (sender, receiver) = mpsc::channel(QUEUE);
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         let (mut inbound, answers) = (request.into_inner(), Arc::clone(&self.answers));
-        tokio::spawn(async move {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.spawn(async move {
             while let Ok(Some(message)) = inbound.message().await {
                 answers.arrived(message.results.len());
             }

@@ -15,13 +15,14 @@ pub async fn run() -> anyhow::Result<ExitCode> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     crate::say::out(format_args!("http ready {}", listener.local_addr()?));
     let app = Router::new().route("/job", post(take));
-    tokio::spawn(async move {
+    let server = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, app).await {
             crate::say::err(format_args!("the bare server has ended: {error}"));
         }
     });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while lines.next_line().await.context("cannot hear the benchmark")?.is_some() {}
+    server.abort();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -91,7 +91,8 @@ pub async fn run(args: SwarmArgs) -> anyhow::Result<ExitCode> {
     let sessions = args.sessions;
     let directory = Directory::new(args.grpc.clone(), &args.api)?;
     let thread = std::thread::Builder::new().name("swarm".to_owned());
-    thread.spawn(move || {
+    // It ends with the process, when its stdin ends.
+    let sessions_thread = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
@@ -110,6 +111,9 @@ pub async fn run(args: SwarmArgs) -> anyhow::Result<ExitCode> {
     crate::say::out(format_args!("swarm ready"));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await.context("cannot hear the benchmark")? {
+        if sessions_thread.is_finished() {
+            bail!("the sessions have ended");
+        }
         if line == "counts" {
             crate::say::out(format_args!("swarm counts {}", serde_json::to_string(&counters.read())?));
         }

@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Of lines that wait for the writer.
@@ -30,6 +31,8 @@ struct Shared {
     queue: Mutex<Queue>,
     /// A line was pushed, or written.
     changed: Condvar,
+    /// It lives as long as the process.
+    writer: OnceLock<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -63,8 +66,11 @@ impl Outlet {
     fn start(to: impl Write + Send + 'static) -> Self {
         let outlet = Self(Arc::default());
         let shared = Arc::clone(&outlet.0);
+        let writer = std::thread::Builder::new().name("output".to_owned()).spawn(move || shared.write_all_to(to));
         // Without a thread the queue fills, and then lines are dropped.
-        let _ = std::thread::Builder::new().name("output".to_owned()).spawn(move || shared.write_all_to(to));
+        if let Ok(writer) = writer {
+            outlet.0.writer.get_or_init(|| writer);
+        }
         outlet
     }
 

@@ -113,8 +113,8 @@ pub fn columns() -> Option<usize> {
 pub async fn reader_gone() {
     let (gone, heard) = tokio::sync::oneshot::channel();
     if let Ok(stdout) = io::stdout().as_fd().try_clone_to_owned() {
-        // Ends with the process.
-        std::thread::spawn(move || {
+        // Ends with the process, or when nobody can read any more; `gone` says which.
+        let _watcher = std::thread::spawn(move || {
             let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
             while matches!(poll(&mut watched, None), Err(rustix::io::Errno::INTR)) {}
             if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
