@@ -159,9 +159,10 @@ impl Shared {
             doc.leader_url = Some(self.settings.api_url.clone());
             doc.leader_grpc = Some(self.settings.grpc_addr.clone());
         } else if role == Role::Standby {
-            // A leader whose term has not begun yet does not count, nor does one that is cut off.
+            // A leader whose term has not begun yet does not count, nor does one that is cut off or no longer heard.
             let leadership = self.tenure.leadership.borrow().clone();
-            let other = leadership.leader.filter(|_| !leadership.is_leader).map(|leader| leader.member);
+            let is_there = !leadership.is_leader && self.log.raft.hears_leader();
+            let other = leadership.leader.filter(|_| is_there).map(|leader| leader.member);
             if let Some(other) = other.filter(|other| !other.node_id.is_empty()) {
                 doc.leader_id = Some(other.node_id);
                 doc.leader_url = Some(other.api_url).filter(|url| !url.is_empty());

@@ -53,6 +53,8 @@ pub struct Offer {
     pub lease: LeaseKey,
     /// Of a job from before a restore: its worker was asked what it knows, and it is decided here what may run (E2).
     pub restored: bool,
+    /// The run of the job, from 1.
+    pub run: u32,
     /// Shared, because a fan-out offers one task ten thousand times.
     pub spec: Arc<JobSpec>,
 }
@@ -92,5 +94,12 @@ fn job_effect(job: &Job, node: &Node) -> Option<Effect> {
 
 pub(crate) fn offer(job: &Job, node: &Node, lease: LeaseKey) -> Effect {
     let restored = job.head.restored.is_some();
-    Effect::Offer(Offer { node: node.ord, session: node.session, lease, restored, spec: Arc::clone(&job.spec) })
+    Effect::Offer(Offer {
+        node: node.ord,
+        session: node.session,
+        lease,
+        restored,
+        run: job.head.run,
+        spec: Arc::clone(&job.spec),
+    })
 }

@@ -32,6 +32,9 @@ use crate::peers::epochs::PlausibleEpochs;
 use crate::start::checked_folder::{CheckedFolder, MachineKnown};
 use crate::start::start;
 
+/// Election timeouts without a message after which a leader is not named any more.
+const LEADER_HEARD_LEASES: u32 = 4;
+
 /// A handle to a running member; clones share it. `R` is what its machine
 /// replies. Dropping every handle does not end the member: use
 /// [`Raft::shutdown`].
@@ -125,9 +128,18 @@ impl<R: Send + 'static> Raft<R> {
         self.member.has_leader()
     }
 
-    /// Since when a member has not answered; `None` if it never did.
+    /// Whether the leader that this member follows was heard lately. Longer than one election timeout: a leader whose disk is
+    /// slow is still the one to turn to.
+    pub fn hears_leader(&self) -> bool {
+        self.member.peers.contact().has_heard_leader(LEADER_HEARD_LEASES * self.member.lease)
+    }
+
+    /// Since when a member has not been heard; `None` if it never was. A leader is heard by what it sends, too.
     pub fn silence(&self, raft_id: u64) -> Option<Duration> {
-        self.member.peers.contact().silence(raft_id)
+        let contact = self.member.peers.contact();
+        let leads = self.leadership.borrow().leader.as_ref().is_some_and(|leader| leader.raft_id == raft_id);
+        let heard = contact.leader_silence().filter(|_| leads);
+        contact.silence(raft_id).into_iter().chain(heard).min()
     }
 
     /// This member and the others that answer now, in the order of their ids.

@@ -64,6 +64,9 @@ coded! {
         24 NotInJournal =>
             "the worker's journal does not name it: its data folder was lost, copied or restored after the step began";
         25 NoResultInTime => "no result within its timeout";
+        /// As `NoResultInTime`, of a node that was not there either.
+        32 NodeSilentInTime { 0 status: NodeStatus } =>
+            format!("the node was lost: it was {status} when the time of the step was over, and no result has come");
         26 RestoredUnresolved => "restored from a backup: it may have run since, and no journal can tell";
         27 RevokedAfterBackup => "it was revoked after the backup that was restored";
         28 ResolvedByOperator => "resolved by an operator";
@@ -79,7 +82,12 @@ coded! {
         42 JobTimedOut { 0 limit_ms: u64 } => format!("timeout: the job ran longer than {}", Span::from_ms(*limit_ms));
         43 ToleranceExceeded { 0 failed: u32, 1 nodes: u32, 2 tolerated: Tolerance } =>
             format!("failed on {failed} of {}, more than the tolerated {tolerated}", on_nodes(*nodes));
-        44 StepFailed { 0 step: StepIndex, 1 node: NodeId } => format!("step {step} failed on {node} (fail-fast)");
+        /// `outcome`: failed, if it is not said.
+        44 StepFailed { 0 step: StepIndex, 1 node: NodeId, 2 outcome: Option<Outcome> } => match outcome {
+            Some(Outcome::Unknown) => format!("step {step} is unknown on {node}, which counts as failed (fail-fast)"),
+            Some(Outcome::TimedOut) => format!("step {step} timed out on {node} (fail-fast)"),
+            _ => format!("step {step} failed on {node} (fail-fast)"),
+        };
         45 AllFailed { 0 nodes: u32 } => format!("no node is left: all {nodes} failed");
         46 NobodyReachable => "no node was reachable";
         47 OthersOffline => "no node is left: the others were offline";
@@ -139,7 +147,8 @@ mod tests {
 
     #[test]
     fn l2_every_reason_has_a_number_of_its_own_and_is_stored_without_words() {
-        let rest = Some(Box::new(Reason::StepFailed { step: StepIndex(1), node: "web-01".parse().unwrap() }));
+        let rest =
+            Some(Box::new(Reason::StepFailed { step: StepIndex(1), node: "web-01".parse().unwrap(), outcome: None }));
         let examples = [
             Reason::JobCancelled,
             Reason::NodeOffline { status: Some(NodeStatus::Dead) },

@@ -4,7 +4,7 @@ use std::io;
 
 use grid_types::api::FaultDoc;
 use grid_types::visible::visible;
-use grid_types::{JobId, NodeId, Span};
+use grid_types::{Code, JobId, NodeId, Span};
 
 use crate::text::{long_line, number, one_line};
 
@@ -95,7 +95,9 @@ impl Failure {
                 });
                 let address = matches!(error, grid_client::Error::Unreachable { .. })
                     .then(|| "name a controller with --server URL or GRID_SERVER; `grid dev` starts one".to_owned());
-                lost.into_iter().chain(address).collect()
+                let leaderless = (error.code() == Some(Code::NotLeader))
+                    .then(|| "gridc cluster status shows which controllers answer, and how many must agree".to_owned());
+                lost.into_iter().chain(address).chain(leaderless).collect()
             }
             Self::StillRuns { job, .. } | Self::LeftCancelled { job } => {
                 vec![format!("gridc job why {job} says what it waits for")]

@@ -7,12 +7,14 @@
 use std::io::Read;
 use std::path::Path;
 
+use grid_types::api::FaultDoc;
 use grid_types::job::parse_job;
 use grid_types::limits::MAX_BODY_BYTES;
 use grid_types::{Faults, strict};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::suggest::nearest;
 use crate::yaml::read_yaml;
 
 /// The job of a file; `-` is stdin.
@@ -26,13 +28,27 @@ pub fn read(path: &Path) -> Result<Value, Failure> {
     match twice.finish(()).and_then(|()| parse_job(&job)) {
         Ok(_) => Ok(job),
         Err(faults) => {
-            let faults = crate::aim::pointed(&faults, &job);
+            let faults = crate::aim::pointed(&faults, &job).into_iter().map(meant).collect();
             Err(Failure::Invalid { what: format!("the job in {name}"), faults })
         }
     }
 }
 
-fn text_of(path: &Path) -> Result<String, String> {
+/// A field that nobody knows is often one that was nearly spelled: the fault lists those that there are.
+fn meant(fault: FaultDoc) -> FaultDoc {
+    let near = || {
+        let (_, known) = fault.problem.split_once("unknown field; known here: ")?;
+        let name = fault.field.rsplit('.').next()?;
+        nearest(name, known.split(", ")).map(str::to_owned)
+    };
+    match near() {
+        Some(near) => FaultDoc { problem: format!("{} (did you mean {near}?)", fault.problem), ..fault },
+        None => fault,
+    }
+}
+
+/// A text of a file or of stdin, as long as a body may be.
+pub fn text_of(path: &Path) -> Result<String, String> {
     let limit = MAX_BODY_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let done = if path.as_os_str() == "-" {
@@ -72,7 +88,8 @@ fn from_json(text: &str) -> Result<(Value, Faults), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{meant, parse};
+    use grid_types::api::FaultDoc;
     use serde_json::json;
 
     #[test]
@@ -123,5 +140,18 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_field_that_was_nearly_spelled_is_named() {
+        let fault =
+            |field: &str, problem: &str| FaultDoc { field: field.to_owned(), problem: problem.to_owned(), at: None };
+        let unknown = "unknown field; known here: backend, action, params, timeout";
+        for (field, near) in [("tasks[0].timout", Some("timeout")), ("acton", Some("action")), ("tasks[0].xyzzy", None)]
+        {
+            let told = near.map_or(unknown.to_owned(), |near| format!("{unknown} (did you mean {near}?)"));
+            assert_eq!(meant(fault(field, unknown)), fault(field, &told));
+        }
+        assert_eq!(meant(fault("target", "is required")), fault("target", "is required"));
     }
 }

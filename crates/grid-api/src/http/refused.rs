@@ -138,7 +138,11 @@ fn not_leader_doc(refusal: &Refusal, role: &RoleDoc) -> NotLeaderDoc {
     let leader_url = role.leader_url.clone().filter(|_| role.role != Role::Draining);
     let message = match (&leader_url, refusal.message.as_str()) {
         (Some(url), "") => format!("{} is {}; send this to the leader at {url}", role.node_id, role.role.word()),
-        (None, "") => format!("{} is {} and knows no leader yet; try again", role.node_id, role.role.word()),
+        (None, "") => format!(
+            "{} is {} and hears no leader: without a majority of the controllers nothing can be changed; try again",
+            role.node_id,
+            role.role.word()
+        ),
         (_, given) => given.to_owned(),
     };
     NotLeaderDoc {

@@ -19,6 +19,7 @@ pub fn offer_message(offer: &Offer) -> Option<v1::Offer> {
         effect: v1::EffectClass::of(task.effect).into(),
         timeout_ms: task.timeout_ms,
         restored: offer.restored,
+        run: offer.run,
     })
 }
 

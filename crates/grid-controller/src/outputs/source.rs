@@ -230,7 +230,7 @@ impl Source {
             let since = *self.away_since.get_or_insert_with(Instant::now);
             let patience = if self.follow { FOLLOW_PATIENCE } else { PATIENCE };
             if away && !stored.is_whole() && outputs.is_online(&self.row) && since.elapsed() < patience {
-                return self.wait_for_worker().await;
+                return self.wait_for_worker(outputs).await;
             }
             return self.finish(&stored, &why.to_string());
         }
@@ -244,15 +244,18 @@ impl Source {
             return turn;
         }
         if away {
-            return self.wait_for_worker().await;
+            return self.wait_for_worker(outputs).await;
         }
         tokio::time::sleep(PAUSE).await;
         turn
     }
 
-    async fn wait_for_worker(&mut self) -> Turn {
+    /// Says so when that is the worker's doing: when the leader has changed every worker needs a moment to come back.
+    async fn wait_for_worker(&mut self, outputs: &impl Outputs) -> Turn {
+        let since = *self.away_since.get_or_insert_with(Instant::now);
         let mut turn = nothing().await;
-        if self.follow && !std::mem::replace(&mut self.noted_away, true) {
+        let is_its_own = !outputs.is_online(&self.row) || since.elapsed() >= PATIENCE;
+        if self.follow && is_its_own && !std::mem::replace(&mut self.noted_away, true) {
             turn.note("away", format!("{} is away; its output goes on when it is back", self.row.name));
         }
         turn

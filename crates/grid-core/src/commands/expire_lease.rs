@@ -1,6 +1,7 @@
 //! `ExpireLease`: the leader's backstop behind the worker's own timeout (W6). Nobody knows how it ended: `unknown`; a
 //! `once` lease that has not begun returns to its queue (E8).
 
+use grid_types::node::NodeStatus;
 use grid_types::{LeaseKey, NodeOrd, Reason};
 use minicbor::{Decode, Encode};
 
@@ -39,7 +40,12 @@ impl ExpireLease {
             turn.take_back(self.lease.job, position);
             return Ok(Reply::Done);
         }
-        turn.lose_lease(self.lease.job, position, Reason::NoResultInTime);
+        let status = node.map_or(NodeStatus::Removed, |node| node.status);
+        let reason = match status {
+            NodeStatus::Ready | NodeStatus::Draining => Reason::NoResultInTime,
+            status => Reason::NodeSilentInTime { status },
+        };
+        turn.lose_lease(self.lease.job, position, reason);
         turn.effects.push(Effect::Revoke { node: self.node, lease: self.lease });
         Ok(Reply::Done)
     }
@@ -49,7 +55,8 @@ impl ExpireLease {
 mod tests {
     use crate::effect::Effect;
     use crate::world::{World, leaf};
-    use grid_types::{JobStatus, Outcome};
+    use grid_types::node::NodeStatus;
+    use grid_types::{JobStatus, Outcome, Reason};
 
     #[test]
     fn w6_an_expired_lease_is_unknown_and_revoked() {
@@ -61,5 +68,22 @@ mod tests {
         assert_eq!(world.rows_of(job)[&(0, 1)], Outcome::Unknown);
         assert_eq!(world.status(job), JobStatus::Failed);
         assert!(world.expire((node, lease)).is_empty(), "a second time changes nothing");
+        assert_eq!(world.reason(job), "step 0 is unknown on node-1, which counts as failed (fail-fast)");
+    }
+
+    #[test]
+    fn w6_an_expired_lease_of_a_silent_node_names_the_node() {
+        for (status, named) in [(NodeStatus::Warning, true), (NodeStatus::Unhealthy, true), (NodeStatus::Ready, false)]
+        {
+            let mut world = World::with_nodes(1);
+            let job = world.submit("all", vec![leaf("ping", "echo")]);
+            let lease = world.offered()[0];
+            if named {
+                world.mark(1, world.session(1), NodeStatus::Ready, status).unwrap();
+            }
+            world.expire(lease);
+            let reason = world.results_of(job).pop().unwrap().reason;
+            assert_eq!(reason == Some(Reason::NodeSilentInTime { status }), named, "{reason:?}");
+        }
     }
 }

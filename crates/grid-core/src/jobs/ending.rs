@@ -29,8 +29,8 @@ impl Turn<'_> {
             Some(Trip::FailFast { .. }) if job.spec.tolerance() != Tolerance::Nodes(0) => {
                 Reason::ToleranceExceeded { failed, nodes, tolerated: job.spec.tolerance() }
             }
-            Some(Trip::FailFast { step, node }) => match self.state.nodes.get(node) {
-                Some(node) => Reason::StepFailed { step: *step, node: node.id.clone() },
+            Some(Trip::FailFast { step, node, outcome }) => match self.state.nodes.get(node) {
+                Some(node) => Reason::StepFailed { step: *step, node: node.id.clone(), outcome: *outcome },
                 None => Reason::SomeFailed { failed, nodes },
             },
             None if failed == nodes => Reason::AllFailed { nodes },

@@ -274,7 +274,7 @@ impl Turn<'_> {
             self.record_failure(id, step, node, outcome);
         }
         if too_many {
-            self.trip(id, Trip::FailFast { step, node });
+            self.trip(id, Trip::FailFast { step, node, outcome: Some(outcome) });
         }
     }
 

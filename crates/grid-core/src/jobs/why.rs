@@ -6,7 +6,7 @@
 
 use grid_types::node::NodeStatus;
 use grid_types::wait::and_more;
-use grid_types::{JobStatus, NodeOrd, StepIndex, Wait};
+use grid_types::{JobStatus, NodeOrd, Span, StepIndex, Wait};
 
 use crate::state::{Cell, CellState, Job, Node, RanState, State};
 
@@ -69,7 +69,19 @@ fn running(state: &State, job: &Job, unrecorded_ms: u64) -> String {
     if let Some((cell, node, more)) = examples(state, job, |_, node| job.never_reached(node)) {
         return format!("step {} waits for agent {} to ask for it{}", at(cell), node.id, and_more(more));
     }
-    if let Some((cell, node, more)) = examples(state, job, |cell, _| matches!(cell.state, CellState::Leased { .. })) {
+    let is_out = |cell: &Cell| matches!(cell.state, CellState::Leased { .. });
+    let silent = examples(state, job, |cell, node| is_out(cell) && node.status == NodeStatus::Warning);
+    if let Some((cell, node, more)) = silent {
+        let for_ms = state.meta.wall_ms.saturating_sub(node.changed_wall_ms).saturating_add(unrecorded_ms);
+        let since = Span::from_ms(for_ms / 1_000 * 1_000);
+        return format!(
+            "step {} runs on {}, which is silent: warning for {since}{}",
+            at(cell),
+            node.id,
+            and_more(more)
+        );
+    }
+    if let Some((cell, node, more)) = examples(state, job, |cell, _| is_out(cell)) {
         // It is not waited for: what runs there finishes.
         let draining = if node.status == NodeStatus::Draining { " (draining)" } else { "" };
         return format!("step {} runs on {}{draining}{}", at(cell), node.id, and_more(more));
@@ -209,6 +221,7 @@ mod tests {
     use super::{operator_wait, why};
     use crate::world::{World, confirmed, leaf, retrying};
     use grid_types::job::{Offline, OnUnknown};
+    use grid_types::node::NodeStatus;
     use grid_types::{JobId, Outcome, WaitingFor};
 
     fn said(world: &World, job: JobId) -> String {
@@ -239,6 +252,17 @@ mod tests {
         world.next_job(|spec| spec.offline = Offline::Wait);
         let waits = world.submit("all", vec![leaf("ping", "echo")]);
         assert_eq!(said(&world, waits), "step 0 waits for node-1, draining for 0s");
+    }
+
+    #[test]
+    fn why_names_a_silent_node_first() {
+        let mut world = World::with_nodes(3);
+        let job = world.submit("all", vec![leaf("ping", "echo")]);
+        world.mark(2, world.session(2), NodeStatus::Ready, NodeStatus::Warning).unwrap();
+        world.advance_ms(7_500);
+        assert_eq!(said(&world, job), "step 0 runs on node-2, which is silent: warning for 7s");
+        world.mark(3, world.session(3), NodeStatus::Ready, NodeStatus::Warning).unwrap();
+        assert!(said(&world, job).ends_with(" (and 1 more)"));
     }
 
     #[test]

@@ -167,6 +167,9 @@ pub enum Trip {
         /// The node on which it failed.
         #[n(1)]
         node: NodeOrd,
+        /// How it ended; none in what older versions wrote.
+        #[n(2)]
+        outcome: Option<Outcome>,
     },
     /// Its time was over.
     #[n(1)]

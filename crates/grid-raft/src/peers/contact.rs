@@ -85,7 +85,12 @@ impl Contact {
         self.lock().leader.is_some_and(|at| at.elapsed() < within)
     }
 
-    /// Since when the member has been silent; `None` if it was never contacts.
+    /// Since when no leader was followed; `None` if none ever was.
+    pub fn leader_silence(&self) -> Option<Duration> {
+        self.lock().leader.map(|at| at.elapsed())
+    }
+
+    /// Since when the member has been silent; `None` if it was never in contact.
     pub fn silence(&self, member: u64) -> Option<Duration> {
         self.lock().answered.get(&member).map(Instant::elapsed)
     }

@@ -60,7 +60,7 @@ pub const JOB: &[Field; 13] = &[
         "offline",
         "`skip`, `wait`, `fail`",
         "`skip`",
-        "a node that is offline (or draining) when its turn comes: `skip`: it is skipped by name, and the job's `reason`, \
+        "a node that is offline (unhealthy, dead, draining or left; `warning` is not) when its turn comes: `skip`: it is skipped by name, and the job's `reason`, \
          `skipped_offline` and last line say so. `wait`: the job waits for it. `fail`: the step has failed there, without a retry, and \
          counts against `failure_tolerate`. `on_failure` phases always skip such nodes",
     ),
@@ -173,7 +173,8 @@ pub const IN_PIPELINE: &[Field; 1] = &[field(
     "condition",
     "`always`, `on_success`, `on_failure`",
     "`always`",
-    "looks at that node: whether an earlier task of the pipeline failed there. After a failure only `on_failure` tasks run there",
+    "looks at that node: whether an earlier task of the pipeline failed there. After a failure only `on_failure` tasks run there, also if that \
+     failure tripped fail-fast; on the other nodes the pipeline then stops where it is, and its `on_failure` tasks are skipped",
 )];
 
 /// The fields of a target.

@@ -30,6 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 pub struct LeaseContext {
     lease: LeaseKey,
+    /// The run of its job; 0: not known.
+    run: u32,
     surroundings: Arc<Surroundings>,
     events: mpsc::Sender<LeaseEvent>,
     sink: Arc<Sink>,
@@ -48,7 +50,7 @@ impl LeaseContext {
     pub(crate) fn new(surroundings: Arc<Surroundings>, work: &Work, events: mpsc::Sender<LeaseEvent>) -> Self {
         let sink = Arc::new(surroundings.outputs.open(work.lease, work.started_at_ms));
         let blocking = BlockingCalls::new(Arc::clone(&surroundings.blocking_calls));
-        Self { lease: work.lease, surroundings, events, sink, started: Mutex::default(), blocking }
+        Self { lease: work.lease, run: work.offer.run, surroundings, events, sink, started: Mutex::default(), blocking }
     }
 
     #[must_use]
@@ -122,6 +124,8 @@ impl LeaseContext {
             ("GRID_NODE", self.node_id().to_string()),
         ];
         env.extend(own.map(|(name, value)| (name.into(), value.into())));
+        // Attempts begin anew with each run.
+        env.extend(Some(self.run).filter(|run| *run > 0).map(|run| ("GRID_RUN".into(), run.to_string().into())));
         let mark = self.surroundings.mark(&self.lease);
         let folder = call.folder.clone().unwrap_or(folder);
         let stdin = call.stdin.clone();

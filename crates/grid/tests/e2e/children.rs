@@ -51,7 +51,7 @@ fn issue14_8_a_program_of_a_lease_inherits_nothing_but_what_is_listed() {
     let (env, other) = facts(&output);
 
     let names: Vec<&str> = env.keys().map(String::as_str).collect();
-    let grid = ["GRID_ATTEMPT", "GRID_JOB", "GRID_LEASE", "GRID_NODE", "GRID_STEP"];
+    let grid = ["GRID_ATTEMPT", "GRID_JOB", "GRID_LEASE", "GRID_NODE", "GRID_RUN", "GRID_STEP"];
     // PWD, OLDPWD, SHLVL and _ are the stub's own shell.
     let own = ["PWD", "OLDPWD", "SHLVL", "_"];
     let declared = [
@@ -70,6 +70,7 @@ fn issue14_8_a_program_of_a_lease_inherits_nothing_but_what_is_listed() {
         assert!(env.contains_key(*name), "{name}: {env:?}");
     }
     assert_eq!((env["LANG"].as_str(), env["LC_ALL"].as_str()), ("C.UTF-8", "C.UTF-8"));
+    assert_eq!((env["GRID_RUN"].as_str(), env["GRID_ATTEMPT"].as_str()), ("1", "1"));
 
     assert_eq!(other["fds"], "0 1 2 3", "3 is the folder that ls itself looks at: {output}");
     assert_eq!((other["umask"].as_str(), other["stdin"].as_str()), ("0022", "/dev/null"), "{output}");

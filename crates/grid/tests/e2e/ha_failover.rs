@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use grid_testkit::spec::{echo, job, pipeline, record_slowly, with};
-use grid_testkit::{Api, Job, LIMIT, Line, Process, Record, Trio, command, ensure, wait_until};
+use grid_testkit::{Api, Gridc, Job, LIMIT, Line, Process, Record, Trio, command, ensure, wait_until};
 use serde_json::{Value, json};
 
 const KILLS: usize = 20;
@@ -280,4 +280,34 @@ fn issue13_11_frequent_changes_of_the_leader_do_not_freeze_a_deadline() {
         Ok(seen)
     });
     assert!(ended.status() == "failed" && terms > 1, "{terms} terms: {ended}");
+}
+
+/// One of three controllers is left. It cannot know who leads, and must not send anybody to the dead leader.
+#[test]
+fn without_a_majority_no_leader_is_named_and_gridc_says_so() {
+    let mut trio = Trio::start(&[]);
+    let leader = trio.wait_leader();
+    let standbys = trio.standbys();
+    let (other, left) = (standbys[0].clone(), standbys[1].clone());
+    let (dead_url, url) = (trio.servers[&leader].url(), trio.servers[&left].url());
+    let killed_at = Instant::now();
+    trio.server(&leader).kill9();
+    trio.server(&other).kill9();
+    let api = trio.api(&left);
+    let silent_ms = || {
+        let members = api.get("/api/v1/cluster").json()["members"].as_array().cloned().unwrap_or_default();
+        let member = members.into_iter().find(|member| member["id"] == leader.as_str()).unwrap_or_default();
+        member["last_contact_ms"].as_u64()
+    };
+    // Heartbeats came until it was killed, however long ago this controller last asked it anything.
+    let silent_ms = silent_ms().expect("the leader was heard");
+    assert!(u128::from(silent_ms) < killed_at.elapsed().as_millis() + 5_000, "{silent_ms} ms");
+    wait_until("that nobody is named", LIMIT, || {
+        let role = api.get("/role").json();
+        ensure(role["leader_id"].is_null() && role["leader_url"].is_null(), role)
+    });
+    let refused = Gridc::new(&url).run(&["job", "run", "-t", "all", "ping", "echo"]).exits(3);
+    assert!(refused.stderr.contains("hears no leader: without a majority"), "{refused:?}");
+    assert!(refused.stderr.contains("hint: gridc cluster status"), "{refused:?}");
+    assert!(!refused.stderr.contains(&dead_url), "{refused:?}");
 }

@@ -192,7 +192,7 @@ async fn faults_of_a_job_file_are_named_before_anybody_is_asked() {
          ^\n  \
          tasks[0].action: unknown action \"pong\"; ping has echo, hostname, sleep\n  \
          tasks[1].retries: unknown field; known here: backend, action, params, timeout, max_retries, effect, tasks, \
-         condition, nodes, concurrency, confirm, first, atomic\n"
+         condition, nodes, concurrency, confirm, first, atomic (did you mean max_retries?)\n"
     );
     let ran = run_with_stdin(&server.url(), "job run -f -", "target: all\ntarget: node:a\n").await.exits(2);
     assert!(ran.stderr.contains("target: is given twice"), "{ran:?}");

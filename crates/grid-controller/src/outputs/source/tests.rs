@@ -133,10 +133,28 @@ async fn a_worker_that_goes_away_is_told_once_and_goes_on_where_it_was() {
         pulled(4, b"two\n", true, 7),
     ]);
     let mut source = source(true);
+    script.0.lock().unwrap().online = false;
     turn(&mut source, &script).await;
     assert_eq!(turn(&mut source, &script).await, (vec!["(away)".to_owned()], false));
     assert_eq!(turn(&mut source, &script).await, (none(), false));
     assert_eq!(turn(&mut source, &script).await, (vec!["(back)".to_owned(), "4:two\n".to_owned()], false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_only_follows_a_new_leader_is_not_told_as_away() {
+    let script = Script::running([
+        Err(NotPulled::Away),
+        pulled(0, b"one\n", true, 7),
+        Err(NotPulled::Away),
+        Err(NotPulled::Away),
+    ]);
+    script.0.lock().unwrap().online = true;
+    let mut source = source(true);
+    assert_eq!(turn(&mut source, &script).await, (none(), false));
+    assert_eq!(turn(&mut source, &script).await, (vec!["0:one\n".to_owned()], false));
+    assert_eq!(turn(&mut source, &script).await, (none(), false), "the time begins anew");
+    tokio::time::advance(super::PATIENCE).await;
+    assert_eq!(turn(&mut source, &script).await, (vec!["(away)".to_owned()], false), "it should be back by now");
 }
 
 #[tokio::test(start_paused = true)]
