@@ -4,6 +4,7 @@
 //! scripts that probe for a controller have a reason to change it.
 //! Not here: the verbs of jobs (`cli/job`).
 
+mod command;
 mod events;
 mod job;
 mod logs;
@@ -19,6 +20,7 @@ use grid_types::{Name, Span};
 
 use crate::paint::ColorWhen;
 
+pub use command::{CommandArgs, OutputsArgs};
 pub use events::EventsArgs;
 pub use job::{JobVerb, PlanArgs, RerunArgs, RunArgs, Verdict};
 pub use logs::LogsArgs;
@@ -33,6 +35,7 @@ pub use node::{DrainArgs, NodeVerb};
     after_help = "\
 Examples:
   gridc node list
+  gridc run -t group:web -- systemctl is-active nginx
   gridc job run --target all ping echo --message hi --wait
   gridc job run -f deploy-web.yaml --wait
   gridc job status job-0c5t9v3k2m7qa
@@ -102,6 +105,9 @@ pub enum Format {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Run a program on many nodes, and see what it printed
+    #[command(after_help = command::EXAMPLES)]
+    Run(Box<CommandArgs>),
     /// Run jobs and look at them
     #[command(subcommand, after_help = JOB_EXAMPLES, arg_required_else_help = true)]
     Job(JobVerb),

@@ -17,6 +17,7 @@ mod backend;
 mod backup;
 mod cli;
 mod cluster;
+mod command;
 mod completion;
 mod connect;
 mod decide;
@@ -33,6 +34,7 @@ mod members;
 mod node;
 mod out;
 mod outage;
+mod outputs;
 mod paint;
 mod plan;
 mod run;
@@ -121,6 +123,8 @@ fn begin(cli: Cli) -> Result<u8, Failure> {
 async fn execute(cli: Cli) -> Result<u8, Failure> {
     let global = &cli.global;
     match cli.verb {
+        Verb::Run(args) => command::run(global, &args).await,
+        Verb::Job(JobVerb::Outputs(args)) => outputs::store(global, &args).await,
         Verb::Job(JobVerb::Run(args)) => run::run(global, &args).await,
         Verb::Job(JobVerb::Status(args)) => job::status(global, &args).await,
         Verb::Job(JobVerb::Wait(args)) => run::wait_for(global, &args).await,

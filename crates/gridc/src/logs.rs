@@ -19,6 +19,8 @@ use crate::text::one_line;
 use crate::watch::Until;
 use printer::Printer;
 
+pub use grouped::{Names, group_text};
+
 pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
     let (client, job) = (connect(global)?, job_id(&args.id)?);
     let doc = client.job_in(global.namespace.as_str(), job, args.run).await?;

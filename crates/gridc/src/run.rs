@@ -59,7 +59,7 @@ fn exit_code(end: &JobDoc, fail_on_skipped: bool) -> u8 {
 }
 
 /// How the job ended counts for more than an answer that could not be written, which was reported.
-fn worse(job: u8, written: u8) -> u8 {
+pub fn worse(job: u8, written: u8) -> u8 {
     if job == 0 { written } else { job }
 }
 
@@ -163,12 +163,14 @@ async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, args:
     Ok(worse(exit_code(&end, args.fail_on_skipped), written))
 }
 
-fn id_of(doc: &JobDoc) -> Result<JobId, Failure> {
+/// The id of a job that was submitted just now.
+pub fn id_of(doc: &JobDoc) -> Result<JobId, Failure> {
     let bad = |problem: String| grid_client::Error::Unexpected { url: "the controller".to_owned(), problem };
     doc.id.parse().map_err(|_| bad(format!("the new job has the id {:?}", one_line(&doc.id))).into())
 }
 
-async fn wait(
+/// Watches a job until it has ended, the limit is over or somebody has seen enough.
+pub async fn wait(
     client: &Client,
     global: &Global,
     doc: JobDoc,

@@ -84,7 +84,7 @@ pub fn document(args: &RunArgs) -> Result<Value, Failure> {
 }
 
 /// A whole number counts nodes; anything else is read as a share.
-fn number_or_share(text: &str) -> Value {
+pub fn number_or_share(text: &str) -> Value {
     text.parse::<u64>().map_or_else(|_| json!(text), |nodes| json!(nodes))
 }
 

@@ -99,3 +99,56 @@ fn grid_dev_runs_every_program_if_it_is_told_to() {
     let ended = api.wait_ended(&api.submit(&job("all", [command(&json!({"program": "uname", "args": ["-s"]}))])));
     assert_eq!(ended.status(), "completed", "{ended}");
 }
+
+/// `gridc run` and `gridc job outputs` as an operator uses them.
+#[test]
+fn gridc_run_groups_outputs_and_exits_like_the_command() {
+    let allowed = "--enable-backend command --allow-command uname,sh";
+    let cluster = Cluster::start(&[("web-01", allowed), ("web-02", allowed), ("db-01", "--enable-backend command")]);
+    let gridc = cluster.gridc();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("linux");
+    let web = gridc.run(&["run", "-t", "node:web-01", "--", "uname", "-r"]).exits(0);
+    assert_eq!(web.stdout, format!("1 node (web-01):\n  {release}"));
+
+    // One node refuses: the others have run it, and the refusal names the setting.
+    let all = gridc.run(&["run", "-t", "all", "--effect", "pure", "--", "uname", "-r"]).exits(1);
+    assert_eq!(all.stdout, format!("2 nodes (web-01, web-02):\n  {release}"), "{}", all.stderr);
+    let refusal = all.stderr.lines().find(|line| line.contains("failed on db-01")).unwrap_or_default();
+    assert!(refusal.contains("start it with --allow-command uname"), "{}", all.stderr);
+
+    // Everywhere the same refusal: it is told once.
+    let none = gridc.run(&["run", "-t", "all", "--", "id"]).exits(1);
+    assert_eq!(none.stdout, "");
+    let told: Vec<_> =
+        none.stderr.lines().filter(|line| line.starts_with("  step 0 command/run failed on 3 nodes: ")).collect();
+    assert!(told.len() == 1 && told[0].contains("--allow-command id"), "{}", none.stderr);
+    assert!(none.stderr.contains("\n    db-01, web-01, web-02\n"), "{}", none.stderr);
+
+    let script = r#"echo "$1"; [ "$GRID_NODE" = web-01 ] || exit 3"#;
+    let some = gridc.run(&["run", "-t", "all", "-o", "json", "--", "sh", "-c", script, "sh", "a b"]).exits(1).json();
+    assert_eq!((&some["outputs"][0]["output"], &some["outputs"][0]["count"]), (&json!("a b\n"), &json!(2)), "{some}");
+    assert_eq!(some["job"]["results"]["0"]["web-01"]["status"], "success", "{some}");
+    assert_eq!(some["job"]["results"]["0"]["web-02"]["error"], "sh: exit 3: a b", "{some}");
+}
+
+#[test]
+fn job_outputs_are_stored_byte_for_byte_in_a_file_for_each_node() {
+    let allowed = "--enable-backend command --allow-command sh";
+    let cluster = Cluster::start(&[("web-01", allowed), ("web-02", allowed)]);
+    // More than a result keeps, and no text.
+    let script = r#"printf '\377\000%s\n' "$GRID_NODE"; head -c 100000 /dev/zero; echo end"#;
+    let ran = cluster.gridc().run(&["run", "-t", "all", "-o", "json", "--", "sh", "-c", script]).exits(0).json();
+    let (id, dir) = (ran["job"]["id"].as_str().expect("an id"), cluster.path("outputs"));
+    let folder = dir.to_str().expect("a plain path");
+    cluster.gridc().run(&["job", "outputs", id, "--dir", folder]).exits(0);
+    for node in ["web-01", "web-02"] {
+        let mut want = format!("\u{0}{node}\n").into_bytes();
+        want.insert(0, 0xff);
+        want.extend(vec![0; 100_000]);
+        want.extend(b"end\n");
+        assert!(std::fs::read(dir.join(node)).expect("a file") == want, "{node}");
+    }
+    assert_eq!(std::fs::read_dir(&dir).expect("a folder").count(), 2, "nothing else");
+    let again = cluster.gridc().run(&["job", "outputs", id, "--step", "0", "--dir", folder]).exits(1);
+    assert!(again.stderr.contains("is there already and is not changed"), "{}", again.stderr);
+}

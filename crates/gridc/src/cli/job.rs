@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::command::{self, OutputsArgs};
 use super::logs::{self, LogsArgs};
 use super::look::{ListArgs, StatusArgs, WaitArgs};
 use crate::aim::Narrow;
@@ -17,10 +18,10 @@ pub enum JobVerb {
     Run(Box<RunArgs>),
     /// Show how a job stands: its steps and what happened on each node
     #[command(after_help = "\
-Shows up to 50 nodes, failures first; with a filter up to 1,000 that match. `gridc job get` has all of them.
-A job that was resumed or retried has several runs; the newest is shown unless --run names another.
-Attempts are those of all runs up to the one that is shown. With -o json a filter leaves only the
-results that match in the document.
+Shows up to 50 nodes, failures first; with a filter up to 1,000 that match. `gridc job get` has all
+of them. A job that was resumed or retried has several runs; the newest is shown unless --run names
+another. Attempts are those of all runs up to the one that is shown. With -o json a filter leaves
+only the results that match in the document.
 
 Examples:
   gridc job status job-0c5t9v3k2m7qa
@@ -34,8 +35,8 @@ Examples:
     #[command(
         visible_alias = "watch",
         after_help = "\
-Shows what `gridc job run --wait` shows, for any job, as often as wanted; at the end it prints and exits
-like it. Ctrl-C stops watching and leaves the job alone.
+Shows what `gridc job run --wait` shows, for any job, as often as wanted; at the end it prints and
+exits like it. Ctrl-C stops watching and leaves the job alone.
 
 Examples:
   gridc job watch job-0c5t9v3k2m7qa
@@ -60,10 +61,13 @@ Examples:
     /// Print what a job's steps printed
     #[command(after_help = logs::EXAMPLES)]
     Logs(LogsArgs),
+    /// Store what a step printed, a file for each node
+    #[command(after_help = command::OUTPUTS_EXAMPLES)]
+    Outputs(OutputsArgs),
     /// List jobs, newest first
     #[command(after_help = "\
-A job that waits for an operator is shown as `waiting`; its document (-o json) says in `why` what it waits for
-and how to let it go on, and keeps the status `running` or `pending`.
+A job that waits for an operator is shown as `waiting`; its document (-o json) says in `why` what it
+waits for and how to let it go on, and keeps the status `running` or `pending`.
 
 Examples:
   gridc job list

@@ -30,7 +30,7 @@ pub async fn grouped(
     step: Option<StepIndex>,
     args: &LogsArgs,
 ) -> Result<u8, Failure> {
-    let names = args.names;
+    let names = if args.names { Names::All } else { Names::Few };
     let mut groups = GroupsDoc { steps: Vec::new() };
     for known in doc.steps.iter().filter(|known| step.is_none_or(|step| step.0 == known.step)) {
         let list = client.outputs(global.namespace.as_str(), job, StepIndex(known.step), args.run).await?;
@@ -44,27 +44,41 @@ pub async fn grouped(
     Ok(0)
 }
 
-fn step_text(doc: &JobDoc, step: &StepGroupsDoc, names: bool) -> String {
+fn step_text(doc: &JobDoc, step: &StepGroupsDoc, names: Names) -> String {
     let name = doc.steps.iter().find(|known| known.step == step.step).map(step_name).unwrap_or_default();
-    let mut text = format!("{name}\n");
-    for group in &step.groups {
-        let who = match (names, group.nodes.len()) {
-            (true, _) => format!(" ({})", group.nodes.iter().map(|n| one_line(n)).collect::<Vec<_>>().join(", ")),
-            (false, 0..=3) => format!(" ({})", named(&group.nodes)),
-            (false, _) => String::new(),
-        };
-        let nodes = if group.count == 1 { "node" } else { "nodes" };
-        let kept = group.output.len() as u64;
-        let cut = if group.total_bytes > kept && kept > 0 {
-            format!(", the last {} of {} bytes", thousands(kept), thousands(group.total_bytes))
-        } else {
-            String::new()
-        };
-        let silent = if kept == 0 { " nothing" } else { "" };
-        text.push_str(&format!("  {} {nodes}{who}{cut}:{silent}\n", thousands(group.count)));
-        for line in group.output.lines() {
-            text.push_str(&format!("    {}\n", visible_lines(line)));
-        }
+    let groups = step.groups.iter().map(|group| group_text(group, names, "  "));
+    format!("{name}\n{}", groups.collect::<String>())
+}
+
+/// Which nodes of a group are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// All of them, if they are few.
+    Few,
+    /// As many as a line takes.
+    Some,
+    All,
+}
+
+/// How many nodes printed it, who they are, and what it was.
+pub fn group_text(group: &OutputGroupDoc, names: Names, indent: &str) -> String {
+    let who = match (names, group.nodes.len()) {
+        (Names::All, _) => group.nodes.iter().map(|n| one_line(n)).collect::<Vec<_>>().join(", "),
+        (Names::Few, 0..=3) | (Names::Some, _) => named(&group.nodes),
+        (Names::Few, _) => String::new(),
+    };
+    let who = if who.is_empty() { who } else { format!(" ({who})") };
+    let nodes = if group.count == 1 { "node" } else { "nodes" };
+    let kept = group.output.len() as u64;
+    let cut = if group.total_bytes > kept && kept > 0 {
+        format!(", the last {} of {} bytes", thousands(kept), thousands(group.total_bytes))
+    } else {
+        String::new()
+    };
+    let silent = if kept == 0 { " nothing" } else { "" };
+    let mut text = format!("{indent}{} {nodes}{who}{cut}:{silent}\n", thousands(group.count));
+    for line in group.output.lines() {
+        text.push_str(&format!("{indent}  {}\n", visible_lines(line)));
     }
     text
 }
@@ -84,7 +98,7 @@ fn thousands(n: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{StepGroupsDoc, step_text, thousands};
+    use super::{Names, StepGroupsDoc, step_text, thousands};
     use crate::samples::job;
     use grid_types::api::OutputGroupDoc;
 
@@ -101,7 +115,7 @@ mod tests {
             group(1, &["web-01"], "", 0),
             group(2, &["x", "y"], "end", 70_000),
         ];
-        let text = step_text(&job("completed", &[("success", 3)]), &StepGroupsDoc { step: 0, groups }, false);
+        let text = step_text(&job("completed", &[("success", 3)]), &StepGroupsDoc { step: 0, groups }, Names::Few);
         let want = "\
 step 0 ping/echo
   4,980 nodes:

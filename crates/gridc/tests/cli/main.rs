@@ -6,6 +6,7 @@
 
 mod backends;
 mod backups;
+mod commands;
 mod completion;
 mod decisions;
 mod fake;
@@ -15,6 +16,7 @@ mod listing;
 mod names;
 mod nodes;
 mod outages;
+mod outputs;
 mod unwritten;
 mod usage;
 mod waiting;
