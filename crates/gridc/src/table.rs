@@ -19,6 +19,7 @@ const NARROWEST: usize = 6;
 pub struct Table {
     header: Vec<&'static str>,
     kept: Vec<&'static str>,
+    spare: Option<&'static str>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -45,13 +46,18 @@ impl From<String> for Cell {
 
 impl Table {
     pub fn new(header: &[&'static str]) -> Self {
-        Self { header: header.to_vec(), kept: Vec::new(), rows: Vec::new() }
+        Self { header: header.to_vec(), kept: Vec::new(), spare: None, rows: Vec::new() }
     }
 
     /// Columns that are never cut.
     pub fn keep(mut self, columns: &[&'static str]) -> Self {
         self.kept.extend(columns);
         self
+    }
+
+    /// A column that is left out where the table does not fit.
+    pub fn spare(self, column: &'static str) -> Self {
+        Self { spare: Some(column), ..self }
     }
 
     pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
@@ -69,6 +75,28 @@ impl Table {
     }
 
     fn fitted(&self, room: Option<usize>, colour: bool) -> Safe {
+        let spare = self.spare.and_then(|spare| self.header.iter().position(|column| *column == spare));
+        match (spare, room) {
+            (Some(at), Some(room)) if self.width() > room => self.without(at).cut_to(Some(room), colour),
+            _ => self.cut_to(room, colour),
+        }
+    }
+
+    fn width(&self) -> usize {
+        let header = self.header.iter().map(|h| Cell::from((*h).to_owned())).collect();
+        let rows: Vec<Vec<Cell>> = std::iter::once(header).chain(self.rows.iter().cloned()).collect();
+        let widths = natural(&rows);
+        widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+    }
+
+    fn without(&self, column: usize) -> Self {
+        let left =
+            |row: &Vec<Cell>| row.iter().enumerate().filter(|(i, _)| *i != column).map(|(_, c)| c.clone()).collect();
+        let header = self.header.iter().enumerate().filter(|(i, _)| *i != column).map(|(_, h)| *h).collect();
+        Self { header, kept: self.kept.clone(), spare: None, rows: self.rows.iter().map(left).collect() }
+    }
+
+    fn cut_to(&self, room: Option<usize>, colour: bool) -> Safe {
         let header = self.header.iter().map(|h| Cell::toned(*h, Tone::Bold)).collect();
         let mut rows: Vec<Vec<Cell>> = std::iter::once(header).chain(self.rows.iter().cloned()).collect();
         let mut widths = natural(&rows);
@@ -220,5 +248,14 @@ x                 left    -                  ping              2026-02-12T10:30â
         table.row([Cell::from("a\u{1b}[2J".to_owned()), Cell::toned("failed", Tone::Bad)]);
         let want = "\u{1b}[1mID\u{1b}[0m          \u{1b}[1mSTATUS\u{1b}[0m\na\\u{1b}[2J  \u{1b}[31mfailed\u{1b}[0m\n";
         assert_eq!(table.painted(false, true).as_str(), want);
+    }
+
+    #[test]
+    fn a_spare_column_is_left_out_before_anything_is_cut() {
+        let mut table = Table::new(&["ID", "TARGET", "OUTCOMES"]).spare("OUTCOMES");
+        table.row(["a", "labels:role=web", "1 success, 2 failed"].map(str::to_owned));
+        assert_eq!(table.render_in(40), "ID  TARGET           OUTCOMES\na   labels:role=web  1 success, 2 failed\n");
+        assert_eq!(table.render_in(39), "ID  TARGET\na   labels:role=web\n");
+        assert_eq!(table.render_in(12), "ID  TARGET\na   labeâ€¦web\n");
     }
 }

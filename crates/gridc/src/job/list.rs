@@ -71,7 +71,7 @@ fn table(jobs: &[JobDoc], now: Timestamp) -> Table {
     if named {
         columns.insert(1, "NAME");
     }
-    let mut table = Table::new(&columns).keep(&["ID", "STATUS", "NODES", "FAILED", "CREATED"]);
+    let mut table = Table::new(&columns).keep(&["ID", "STATUS", "NODES", "FAILED", "CREATED"]).spare("OUTCOMES");
     for job in jobs {
         let failed = failures(&job.counts);
         let mut row: Vec<Cell> = vec![
