@@ -193,6 +193,7 @@ pub fn report(controller: &Controller) -> Vec<Command> {
             error: None,
             output_bytes: output.len() as u64,
             output_truncated: false,
+            detail: None,
             output_tail: output,
             duration_ms: 7,
             started_wall_ms: 1_790_000_000_000,

@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 
 use blake3::Hasher;
-use grid_types::{Attempt, Event, JobEpoch, JobId, LeaderEpoch, Name, NodeId, NodeOrd, Outcome, Reason, StepIndex};
+use grid_types::{
+    Attempt, Detail, Event, JobEpoch, JobId, LeaderEpoch, Name, NodeId, NodeOrd, Outcome, Reason, StepIndex,
+};
 use minicbor::Encode;
 
 use crate::encoding::to_vec;
@@ -116,6 +118,9 @@ pub struct ResultRow {
     /// The leader that recorded it.
     #[n(12)]
     pub leader_epoch: LeaderEpoch,
+    /// What else the worker knows.
+    #[n(13)]
+    pub detail: Option<Detail>,
 }
 
 /// Steps that will not run: of one node, or of every expected node that has no other outcome there.

@@ -182,6 +182,7 @@ impl Log {
             output_tail: b"some output".to_vec(),
             output_bytes: 11,
             output_truncated: false,
+            detail: None,
             duration_ms: 7,
             started_wall_ms: 1_790_000_000_500,
         }));

@@ -154,6 +154,7 @@ impl Bench {
             error: None,
             output_bytes: output.len() as u64,
             output_truncated: false,
+            detail: None,
             output_tail: output.into_bytes(),
             duration_ms: 12,
             started_wall_ms: 1_790_000_000_000,

@@ -17,6 +17,7 @@ mod codec;
 mod error;
 mod files;
 mod load;
+mod noted;
 mod outputs;
 mod pinned;
 mod pool;

@@ -34,7 +34,7 @@ pub use ids::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeOrd, SessionI
 pub use lease_id::LeaseId;
 pub use name::{Name, NodeId};
 pub use namespace::{JobRef, Namespace};
-pub use outcome::{JobStatus, Outcome, RunKind};
+pub use outcome::{Detail, JobStatus, Outcome, RunKind};
 pub use reason::{Reason, Revoked};
 pub use span::Span;
 pub use wait::{Wait, WaitingFor};

@@ -136,6 +136,28 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// What a worker knows of an attempt beyond its outcome; each part only where it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Detail {
+    /// The exit code of the last program.
+    #[n(0)]
+    pub exit_code: Option<i32>,
+    /// The signal that ended the last program.
+    #[n(1)]
+    pub signal: Option<i32>,
+    /// Whether the step changed anything on the node.
+    #[n(2)]
+    pub changed: Option<bool>,
+}
+
+impl Detail {
+    /// None if nothing is known: it then takes no room anywhere.
+    #[must_use]
+    pub fn known(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+}
+
 /// How a run of a job began (J8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cbor(index_only)]

@@ -162,7 +162,8 @@ async fn execute(
     let (status, error) = if cleared { (status, error) } else { abandoned(context, once, status, error) };
     let duration_ms = context.clock().mono_ms().saturating_sub(began_ms);
     let OutputEnd { total_bytes: output_bytes, truncated: output_truncated, tail } = context.output_end();
-    (Ended { status, error, duration_ms, started_at_ms, output_bytes, output_truncated }, tail)
+    let detail = context.detail().known();
+    (Ended { status, error, duration_ms, started_at_ms, output_bytes, output_truncated, detail }, tail)
 }
 
 /// A blocking call of the lease hangs.

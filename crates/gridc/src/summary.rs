@@ -150,7 +150,21 @@ mod tests {
     fn equal_words_are_told_once_and_lists_are_bounded() {
         let row = |node: String, status: Outcome, error: &str| {
             let error = Some(error.to_owned()).filter(|e| !e.is_empty());
-            (0, node, ResultDoc { status, duration: None, attempts: 1, error, reason: None, started_at: None })
+            (
+                0,
+                node,
+                ResultDoc {
+                    status,
+                    duration: None,
+                    attempts: 1,
+                    error,
+                    reason: None,
+                    started_at: None,
+                    exit_code: None,
+                    signal: None,
+                    changed: None,
+                },
+            )
         };
         let mut rows = vec![row("a".to_owned(), Outcome::Failed, "boom"), row("b".to_owned(), Outcome::TimedOut, "")];
         rows.extend((0..30).map(|n| row(format!("n-{n:02}"), Outcome::Failed, "disk full")));

@@ -206,7 +206,17 @@ mod tests {
     use grid_types::api::{ResultDoc, ResultRowDoc};
 
     fn row(node: usize, status: Outcome) -> ResultRowDoc {
-        let result = ResultDoc { status, duration: None, attempts: 1, error: None, reason: None, started_at: None };
+        let result = ResultDoc {
+            status,
+            duration: None,
+            attempts: 1,
+            error: None,
+            reason: None,
+            started_at: None,
+            exit_code: None,
+            signal: None,
+            changed: None,
+        };
         ResultRowDoc { step: 0, node: format!("n-{node}"), result }
     }
 

@@ -101,6 +101,7 @@ impl Controller {
             output_tail: end_of(result.output.clone().into_bytes()),
             output_bytes: u64::try_from(result.output.len()).unwrap_or(u64::MAX),
             output_truncated: false,
+            detail: None,
             duration_ms: result.duration_ms,
             started_wall_ms: self.started_wall_ms(result),
         }

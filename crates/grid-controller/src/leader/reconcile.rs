@@ -205,6 +205,7 @@ mod tests {
             output_tail: Vec::new(),
             output_bytes: 0,
             output_truncated: false,
+            detail: None,
             duration_ms: 0,
             started_wall_ms: 0,
         })

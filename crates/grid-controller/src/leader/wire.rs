@@ -3,7 +3,7 @@
 use grid_core::{Answer, Command, ConfirmRevoke, Offer, RecordResult, Reply, Stale, State};
 use grid_proto::v1;
 use grid_types::limits::{MAX_ERROR_BYTES, OUTPUT_TAIL_BYTES};
-use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, Outcome, SessionId};
+use grid_types::{Detail, JobEpoch, JobId, LeaseKey, NodeOrd, Outcome, SessionId};
 
 use crate::reply::NoReply;
 
@@ -70,6 +70,7 @@ pub fn reported(command: &Command) -> Option<(NodeOrd, LeaseKey)> {
 
 pub fn result_command(node: NodeOrd, session: SessionId, result: v1::LeaseResult) -> Option<RecordResult> {
     let outcome = result.status().outcome()?;
+    let detail = Detail { exit_code: result.exit_code, signal: result.signal, changed: result.changed };
     Some(RecordResult {
         node,
         session,
@@ -81,6 +82,7 @@ pub fn result_command(node: NodeOrd, session: SessionId, result: v1::LeaseResult
         output_truncated: result.output_truncated,
         duration_ms: result.duration_ms,
         started_wall_ms: result.started_at_ms,
+        detail: detail.known(),
     })
 }
 

@@ -4,7 +4,7 @@
 //! `unknown` may be settled once by the worker's journal while the job still runs.
 
 use grid_types::limits::{MAX_ERROR_BYTES, OUTPUT_TAIL_BYTES};
-use grid_types::{LeaseKey, NodeOrd, Outcome, Reason, SessionId};
+use grid_types::{Detail, LeaseKey, NodeOrd, Outcome, Reason, SessionId};
 use minicbor::{Decode, Encode};
 
 use super::{Answer, Rejection, Reply, Stale};
@@ -47,6 +47,9 @@ pub struct RecordResult {
     #[n(9)]
     #[cbor(default)]
     pub output_truncated: bool,
+    /// What else is known.
+    #[n(10)]
+    pub detail: Option<Detail>,
 }
 
 impl RecordResult {
@@ -118,6 +121,7 @@ impl RecordResult {
             started_wall_ms: self.started_wall_ms,
             output_tail: self.output_tail[tail_from..].to_vec(),
             output_bytes: self.output_bytes,
+            detail: self.detail,
         }
     }
 }

@@ -179,6 +179,7 @@ impl Turn<'_> {
             started_wall_ms: since_wall_ms,
             output_tail: Vec::new(),
             output_bytes: 0,
+            detail: None,
         };
         self.settle(id, position, report);
     }
@@ -345,6 +346,7 @@ impl Turn<'_> {
             output_tail: report.output_tail,
             output_bytes: report.output_bytes,
             leader_epoch: self.state.meta.leadership.epoch,
+            detail: report.detail,
         }));
     }
 }

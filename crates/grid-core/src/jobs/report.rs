@@ -1,6 +1,6 @@
 //! How an attempt ended, as it will be stored.
 
-use grid_types::{Outcome, Reason, Revoked};
+use grid_types::{Detail, Outcome, Reason, Revoked};
 
 /// How an attempt ended, as it will be stored.
 pub(crate) struct Report {
@@ -11,6 +11,7 @@ pub(crate) struct Report {
     pub started_wall_ms: u64,
     pub output_tail: Vec<u8>,
     pub output_bytes: u64,
+    pub detail: Option<Detail>,
 }
 
 /// What a worker can tell of a run.
@@ -55,6 +56,7 @@ impl Report {
             started_wall_ms: facts.started_wall_ms,
             output_tail: facts.output_tail,
             output_bytes: facts.output_bytes,
+            detail: None,
         }
     }
 }

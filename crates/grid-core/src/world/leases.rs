@@ -51,6 +51,7 @@ impl World {
             output_tail: b"out".to_vec(),
             output_bytes: 3,
             output_truncated: false,
+            detail: None,
             duration_ms: 42,
             started_wall_ms: 7,
         })

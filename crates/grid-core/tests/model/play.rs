@@ -128,6 +128,7 @@ impl Player {
             output_tail: b"out".to_vec(),
             output_bytes: 3,
             output_truncated: false,
+            detail: None,
             duration_ms: 42,
             started_wall_ms: 7,
         })

@@ -20,6 +20,7 @@ use super::job::JobRow;
 use crate::cells::StoredCells;
 use crate::codec::{blob, key, optional_blob};
 use crate::error::Fault;
+use crate::noted::Noted;
 use crate::time::time_text;
 
 pub(super) struct View<'a> {
@@ -160,14 +161,18 @@ fn settled(row: &Row<'_>, job: JobId) -> Result<ResultDoc, Fault> {
     let (attempt, started_ms): (u32, i64) = (row.get(1)?, row.get(3)?);
     let ran = attempt > 0 && started_ms > 0;
     let duration_ms = row.get::<_, i64>(2)?.cast_unsigned();
+    let Noted { reason, detail } = optional_blob(row, 4)?.unwrap_or_default();
     Ok(ResultDoc {
         status: outcome(row, 0)?,
         duration: ran.then(|| seconds_text(duration_ms)),
         // One that was revoked before it started is not an attempt that ran.
         attempts: if ran { attempt } else { attempt.saturating_sub(1) },
         error: row.get(5)?,
-        reason: optional_blob::<Reason>(row, 4)?.map(|reason| reason.text(job)),
+        reason: reason.map(|reason| reason.text(job)),
         started_at: ran.then(|| time_text(started_ms.cast_unsigned())),
+        exit_code: detail.exit_code,
+        signal: detail.signal,
+        changed: detail.changed,
     })
 }
 
@@ -178,5 +183,15 @@ fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Outcome> {
 }
 
 pub(super) fn bare(status: Outcome, reason: Option<String>) -> ResultDoc {
-    ResultDoc { status, duration: None, attempts: 0, error: None, reason, started_at: None }
+    ResultDoc {
+        status,
+        duration: None,
+        attempts: 0,
+        error: None,
+        reason,
+        started_at: None,
+        exit_code: None,
+        signal: None,
+        changed: None,
+    }
 }

@@ -9,6 +9,7 @@ use rusqlite::{CachedStatement, Connection, params};
 use super::{Place, Written};
 use crate::codec::{encoded, key};
 use crate::error::Fault;
+use crate::noted::noted;
 use crate::outputs::{RecentOutputs, hash};
 
 struct Pens<'c> {
@@ -87,7 +88,7 @@ impl Pens<'_> {
             row.leader_epoch.wire().cast_signed(),
             output,
             row.output_bytes.cast_signed(),
-            row.reason.as_ref().map(encoded).transpose()?,
+            noted(row)?,
             row.error,
         ])?;
         Ok(())

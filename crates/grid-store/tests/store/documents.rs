@@ -1,9 +1,10 @@
 //! What the documents say of jobs, steps and nodes.
 
+use grid_core::{Command, RecordResult};
 use grid_store::ResultFilter;
 use grid_types::job::Strategy;
 use grid_types::node::NodeStatus;
-use grid_types::{JobStatus, NodeId, NodeOrd, Outcome};
+use grid_types::{Detail, JobStatus, NodeId, NodeOrd, Outcome};
 
 use crate::world::{World, leaf, named, pipeline, retrying, task};
 
@@ -39,6 +40,29 @@ fn a_job_document_has_what_the_contract_names() {
     assert_eq!((row.status, row.attempts, row.duration.as_deref()), (Outcome::Success, 1, Some("2.3s")));
     assert_eq!(row.started_at.as_deref(), Some("2026-09-21T14:13:20.000Z"));
     assert_eq!((&row.error, &row.reason), (&None, &None));
+}
+
+#[test]
+fn a_result_says_how_its_program_ended_beside_its_reason() {
+    let mut world = World::with_nodes(3);
+    let job = world.submit("all", vec![leaf("ping", "echo")]);
+    let exited = Detail { exit_code: Some(3), signal: None, changed: Some(false) };
+    let killed = Detail { exit_code: None, signal: Some(9), changed: None };
+    for (lease, (detail, truncated)) in
+        world.offered().into_iter().zip([(Some(exited), true), (Some(killed), false), (None, true)])
+    {
+        let Command::RecordResult(result) = world.result_command(lease, Outcome::Success, b"") else { panic!() };
+        let result = RecordResult { detail, output_truncated: truncated, ..result };
+        world.one(Command::RecordResult(result)).unwrap();
+    }
+    world.store();
+    let told = |node: &str| {
+        let row = world.row(job, 0, node);
+        (row.exit_code, row.signal, row.changed, row.reason.is_some())
+    };
+    assert_eq!(told("node-1"), (Some(3), None, Some(false), true));
+    assert_eq!(told("node-2"), (None, Some(9), None, false));
+    assert_eq!(told("node-3"), (None, None, None, true), "a row as it was before there were details");
 }
 
 #[test]

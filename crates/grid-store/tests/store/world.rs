@@ -263,6 +263,7 @@ impl World {
             output_tail: output.to_vec(),
             output_bytes: u64::try_from(output.len()).unwrap(),
             output_truncated: false,
+            detail: None,
             duration_ms: 2_345,
             started_wall_ms: WALL_MS + self.now_ms,
         })

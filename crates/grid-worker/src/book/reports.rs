@@ -127,6 +127,7 @@ fn report(
         bytes
     } else {
         let status = status.into();
+        let detail = ended.and_then(|ended| ended.detail).unwrap_or_default();
         let output_truncated = ended.is_some_and(|ended| ended.output_truncated);
         let result = v1::LeaseResult {
             lease,
@@ -137,6 +138,9 @@ fn report(
             duration_ms,
             started_at_ms,
             output_truncated,
+            exit_code: detail.exit_code,
+            signal: detail.signal,
+            changed: detail.changed,
         };
         let bytes = result.encoded_len();
         message.results.push(result);

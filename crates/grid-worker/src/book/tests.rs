@@ -26,7 +26,15 @@ fn offer_of(lease: LeaseKey, effect: EffectClass) -> v1::Offer {
 }
 
 fn ended(status: Status) -> Ended {
-    Ended { status, error: String::new(), duration_ms: 5, started_at_ms: 1, output_bytes: 0, output_truncated: false }
+    Ended {
+        status,
+        error: String::new(),
+        duration_ms: 5,
+        started_at_ms: 1,
+        output_bytes: 0,
+        output_truncated: false,
+        detail: None,
+    }
 }
 
 /// A book, the journal under it, and what was started and stopped.

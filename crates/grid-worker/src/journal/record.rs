@@ -2,7 +2,7 @@
 
 use grid_proto::v1;
 use grid_types::decl::EffectClass;
-use grid_types::{JobEpoch, JobId, LeaderEpoch, LeaseKey};
+use grid_types::{Detail, JobEpoch, JobId, LeaderEpoch, LeaseKey};
 use minicbor::{Decode, Encode};
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -114,6 +114,9 @@ pub struct Ended {
     #[n(5)]
     #[cbor(default)]
     pub output_truncated: bool,
+    /// What else is known.
+    #[n(6)]
+    pub detail: Option<Detail>,
 }
 
 impl Ended {
@@ -127,6 +130,7 @@ impl Ended {
             started_at_ms,
             output_bytes: 0,
             output_truncated: false,
+            detail: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use grid_types::decl::EffectClass;
-use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, StepIndex};
+use grid_types::{Attempt, Detail, JobEpoch, JobId, LeaderEpoch, LeaseKey, StepIndex};
 
 use super::{Damage, Disk, Ended, FileDisk, Journal, JournalError, Record, Status};
 
@@ -27,6 +27,7 @@ fn records() -> Vec<Record> {
                 started_at_ms: 7,
                 output_bytes: 4,
                 output_truncated: true,
+                detail: Some(Detail { exit_code: Some(3), signal: None, changed: Some(true) }),
             },
             output: b"said".to_vec(),
         },

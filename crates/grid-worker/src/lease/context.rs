@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use grid_types::clock::Clock;
-use grid_types::{LeaseKey, NodeId};
+use grid_types::{Detail, LeaseKey, NodeId};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -44,6 +44,7 @@ struct Started {
     groups: Vec<Group>,
     pumps: Vec<JoinHandle<()>>,
     has_folder: bool,
+    detail: Detail,
 }
 
 impl LeaseContext {
@@ -70,6 +71,26 @@ impl LeaseContext {
     /// Appends to the lease's output.
     pub fn write(&self, bytes: &[u8]) {
         self.sink.write(bytes);
+    }
+
+    /// Says in the result whether the step changed anything on the node.
+    pub fn set_changed(&self, changed: bool) {
+        locked(&self.started).detail.changed = Some(changed);
+    }
+
+    pub(crate) fn detail(&self) -> Detail {
+        locked(&self.started).detail
+    }
+
+    /// The lease's own folder, readable by this worker alone; it goes with the lease.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn folder(&self) -> Result<PathBuf, String> {
+        let folder = self.surroundings.work.make(&self.lease);
+        let folder = folder.map_err(|error| format!("cannot make a working folder: {error}"))?;
+        locked(&self.started).has_folder = true;
+        Ok(folder)
     }
 
     /// Runs `work` where it may block. It runs to its end even if the lease is stopped meanwhile, and if it never ends it
@@ -100,6 +121,13 @@ impl LeaseContext {
         // Best effort: the mark finds the process as well.
         let _ = self.events.send(LeaseEvent::Forked { lease: self.lease, group: spawned.group }).await;
         let exit = spawned.exit.await.map_err(|error| format!("{program}: cannot wait for it: {error}"))?;
+        {
+            let detail = &mut locked(&self.started).detail;
+            (detail.exit_code, detail.signal) = match exit {
+                Exit::Code(code) => (Some(code), None),
+                Exit::Signal(signal) => (None, Some(signal)),
+            };
+        }
         if exit == Exit::Code(0) {
             return Ok(Finished::new(program, exit, String::new()));
         }
@@ -112,9 +140,7 @@ impl LeaseContext {
     fn spawn(&self, call: &Call, said: Said, at_end: oneshot::Sender<()>) -> Result<Spawned, String> {
         let LeaseKey { job, step, attempt, .. } = self.lease;
         let program = &call.program;
-        let folder = self.surroundings.work.make(&self.lease);
-        let folder = folder.map_err(|error| format!("cannot make a working folder for {program}: {error}"))?;
-        locked(&self.started).has_folder = true;
+        let folder = self.folder()?;
         let mut env = self.surroundings.environment.variables(&folder);
         env.extend(call.env.iter().map(|(name, value)| (name.into(), value.into())));
         let own = [

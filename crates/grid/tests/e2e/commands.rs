@@ -29,6 +29,7 @@ fn an_allowed_program_gets_its_words_and_its_exit_code_decides() {
     let ended = run(&cluster, &json!({"program": "printf", "args": hostile}));
     assert_eq!(ended.status(), "completed", "{ended}");
     assert_eq!(output(&cluster, &ended), "a b|$(id)|;id|-x||*|é|");
+    assert_eq!(ended.result(0, "web-01")["exit_code"], 0, "{ended}");
 
     let ended = run(&cluster, &json!({"program": "cat", "stdin": "one\ntwo\n"}));
     assert_eq!((ended.status(), output(&cluster, &ended).as_str()), ("completed", "one\ntwo\n"), "{ended}");
@@ -37,8 +38,17 @@ fn an_allowed_program_gets_its_words_and_its_exit_code_decides() {
     let given = json!({"program": "/bin/sh", "args": ["-c", script], "env": {"GREETING": "hi"}, "cwd": "/"});
     let ended = run(&cluster, &given);
     assert_eq!((ended.status(), ended.error(0, "web-01")), ("failed", "sh: exit 3: hi from /"), "{ended}");
+    assert_eq!(ended.result(0, "web-01")["exit_code"], 3, "{ended}");
     let ended = run(&cluster, &json!({"program": "sh", "args": ["-c", "exit 3"], "exit_codes": [0, 3]}));
     assert_eq!(ended.status(), "completed", "{ended}");
+    assert_eq!(ended.result(0, "web-01")["exit_code"], 3, "{ended}");
+    let ended = run(&cluster, &json!({"program": "sh", "args": ["-c", "kill -9 $$"]}));
+    let result = ended.result(0, "web-01");
+    assert_eq!(
+        (ended.status(), &result["signal"], &result["exit_code"]),
+        ("failed", &json!(9), &Value::Null),
+        "{ended}"
+    );
     let ended = run(&cluster, &json!({"program": "sh", "cwd": "/no/such/folder"}));
     assert!(ended.error(0, "web-01").starts_with("cwd /no/such/folder: "), "{ended}");
 }
@@ -59,6 +69,7 @@ fn a_refusal_names_the_setting_that_would_allow_it() {
         assert_eq!(ended.status(), "failed", "{params}: {ended}");
         let error = ended.error(0, "web-01");
         assert!(error.starts_with("refused by this worker: ") && error.contains(want), "{params}: {error}");
+        assert_eq!(ended.result(0, "web-01")["exit_code"], Value::Null, "nothing ran: {ended}");
     }
     assert_eq!(run(&cluster, &json!({"program": "/bin/true"})).status(), "completed");
 

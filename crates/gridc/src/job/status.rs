@@ -327,6 +327,9 @@ mod tests {
             error: Some("boom\nand more".to_owned()),
             reason: None,
             started_at: None,
+            exit_code: None,
+            signal: None,
+            changed: None,
         };
         doc.failure_tolerate = "10%".to_owned();
         let rows = [ResultRowDoc { step: 0, node: "web-02".to_owned(), result }];
