@@ -42,6 +42,11 @@ impl Api {
         Self { base: base_url.trim_end_matches('/').to_owned(), client }
     }
 
+    /// Its address, like `http://127.0.0.1:8765`.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// The same controller, given up after `timeout`: for one that may be stopped.
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         let client = Client::builder().pool_max_idle_per_host(0).timeout(timeout).no_proxy().build();

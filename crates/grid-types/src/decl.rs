@@ -8,10 +8,14 @@ mod apt;
 mod check;
 mod collection;
 mod command;
+mod file;
+mod http;
 mod ping;
 mod rke2;
+mod script;
 mod systemd;
 mod test;
+mod wait;
 
 use std::collections::BTreeMap;
 
@@ -148,7 +152,18 @@ pub struct BackendDecl {
 /// Every built-in backend.
 #[must_use]
 pub fn builtin() -> &'static [BackendDecl] {
-    &[ping::PING, apt::APT, systemd::SYSTEMD, rke2::RKE2, command::COMMAND, test::TEST]
+    &[
+        ping::PING,
+        apt::APT,
+        systemd::SYSTEMD,
+        rke2::RKE2,
+        command::COMMAND,
+        script::SCRIPT,
+        file::FILE,
+        http::HTTP,
+        wait::WAIT,
+        test::TEST,
+    ]
 }
 
 /// The built-in backend of this name.

@@ -1,13 +1,17 @@
 //! What the operator of this node lets callers do with the backends that run programs: lists, empty until somebody fills them.
 //!
 //! A list holds what the operator wrote. `*` allows everything; it is only a word of these lists and no pattern.
-//! Not here: which backends are on (`backends`), how a program is matched (`allow::programs`).
+//! Not here: which backends are on (`backends`), how a program, a path or a host is matched (the modules below).
 
+mod hosts;
+mod paths;
 mod programs;
 
 use std::collections::BTreeMap;
 
 use crate::environment::check_name;
+pub use hosts::{Hosts, check_host};
+pub use paths::{Access, Paths, Place, check_path, kind};
 pub use programs::Programs;
 
 /// Allows everything.
@@ -20,6 +24,12 @@ const MAX_ENTRIES: usize = 1_000;
 pub struct Allow {
     /// Programs of `command run`: paths from / or names.
     pub commands: Vec<String>,
+    /// Programs that may read the text of `script run`.
+    pub interpreters: Vec<String>,
+    /// Folders of `file` and `wait file`, with `:ro` or `:rw`.
+    pub paths: Vec<String>,
+    /// Hosts of `http check` and `wait port`, with or without a port.
+    pub hosts: Vec<String>,
     /// Variables that callers may set, by name; `APP_*` is every name that begins so.
     pub env: Vec<String>,
 }
@@ -28,10 +38,13 @@ impl Allow {
     /// # Errors
     /// An entry that could never match, or would match something else than it says.
     pub fn check(&self) -> Result<(), String> {
-        if self.commands.len() > MAX_ENTRIES || self.env.len() > MAX_ENTRIES {
+        let lists = [&self.commands, &self.interpreters, &self.paths, &self.hosts, &self.env];
+        if lists.iter().any(|list| list.len() > MAX_ENTRIES) {
             return Err(format!("an allow list has at most {MAX_ENTRIES} entries"));
         }
-        self.commands.iter().try_for_each(|entry| check_program(entry))?;
+        self.commands.iter().chain(&self.interpreters).try_for_each(|entry| check_program(entry))?;
+        self.paths.iter().try_for_each(|entry| check_path(entry))?;
+        self.hosts.iter().try_for_each(|entry| check_host(entry))?;
         self.env.iter().try_for_each(|entry| check_variable(entry))
     }
 }

@@ -6,13 +6,19 @@
 //! somebody sent it.
 
 mod apt;
+mod base64;
 mod command;
+mod diff;
+mod file;
+mod http;
 mod invocation;
 mod params;
 mod ping;
 mod rke2;
+mod script;
 mod systemd;
 mod test;
+mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -23,7 +29,7 @@ use std::sync::Arc;
 use grid_proto::v1;
 use grid_types::decl::{self, ActionDecl, BackendDecl, Params};
 
-use crate::allow::Allow;
+use crate::allow::{Allow, Hosts, Paths};
 use crate::environment::Environment;
 use crate::lease::LeaseContext;
 
@@ -131,12 +137,18 @@ fn can_run(backend: &BackendDecl, environment: &Environment) -> bool {
 }
 
 fn implementation(name: &str, folder: &Path, environment: &Environment, allow: &Allow) -> Option<Box<dyn Backend>> {
+    // The lists were checked.
+    let paths = || Paths::new(&allow.paths).ok();
     match name {
         "ping" => Some(Box::new(ping::Ping)),
         "apt" => Some(Box::new(apt::Apt)),
         "systemd" => Some(Box::new(systemd::Systemd)),
         "rke2" => Some(Box::new(rke2::Rke2::new(folder))),
         "command" => Some(Box::new(command::Command::new(allow, environment))),
+        "script" => Some(Box::new(script::Script::new(allow, environment))),
+        "file" => Some(Box::new(file::Files::new(paths()?))),
+        "http" => Some(Box::new(http::Http::new(Hosts::new(&allow.hosts)))),
+        "wait" => Some(Box::new(wait::Wait::new(Hosts::new(&allow.hosts), paths()?))),
         "test" => Some(Box::new(test::Test)),
         _ => None,
     }

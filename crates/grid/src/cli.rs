@@ -254,6 +254,18 @@ pub struct AllowArgs {
     /// Programs that `command run` may run, comma-separated: names or paths from /; '*' allows every program; may be repeated
     #[arg(long = "allow-command", env = "GRID_ALLOW_COMMAND", value_name = "PROGRAM", value_delimiter = ',', value_parser = allowed_program)]
     pub allow_commands: Vec<String>,
+    /// Programs that may read the text of `script run`, comma-separated: names or paths from /; '*' allows every program; may be
+    /// repeated
+    #[arg(long = "allow-interpreter", env = "GRID_ALLOW_INTERPRETER", value_name = "PROGRAM", value_delimiter = ',', value_parser = allowed_program)]
+    pub allow_interpreters: Vec<String>,
+    /// Folders in which `file` and `wait file` may work, comma-separated: FOLDER:ro to read, FOLDER:rw or FOLDER to write, too; the
+    /// longest one decides; may be repeated
+    #[arg(long = "allow-path", env = "GRID_ALLOW_PATH", value_name = "FOLDER", value_delimiter = ',', value_parser = allowed_path)]
+    pub allow_paths: Vec<String>,
+    /// Hosts to which `http check` and `wait port` may connect, comma-separated: HOST or HOST:PORT; '*' allows every host; may be
+    /// repeated
+    #[arg(long = "allow-connect", env = "GRID_ALLOW_CONNECT", value_name = "HOST", value_delimiter = ',', value_parser = allowed_connect)]
+    pub allow_connect: Vec<String>,
     /// Variables that callers may set for programs, comma-separated: names, or APP_* for all that begin so; '*' allows every
     /// variable; may be repeated. Where --allow-command is '*', all are allowed
     #[arg(long = "allow-env", env = "GRID_ALLOW_ENV", value_name = "NAME", value_delimiter = ',', value_parser = allowed_variable)]
@@ -262,7 +274,13 @@ pub struct AllowArgs {
 
 impl AllowArgs {
     pub fn lists(self) -> Allow {
-        Allow { commands: self.allow_commands, env: self.allow_env }
+        Allow {
+            commands: self.allow_commands,
+            interpreters: self.allow_interpreters,
+            paths: self.allow_paths,
+            hosts: self.allow_connect,
+            env: self.allow_env,
+        }
     }
 }
 
@@ -353,6 +371,14 @@ pub fn allowed_program(text: &str) -> Result<String, String> {
     grid_worker::allow::check_program(text).map(|()| text.to_owned())
 }
 
+pub fn allowed_path(text: &str) -> Result<String, String> {
+    grid_worker::allow::check_path(text).map(|()| text.to_owned())
+}
+
+pub fn allowed_connect(text: &str) -> Result<String, String> {
+    grid_worker::allow::check_host(text).map(|()| text.to_owned())
+}
+
 pub fn allowed_variable(text: &str) -> Result<String, String> {
     grid_worker::allow::check_variable(text).map(|()| text.to_owned())
 }
@@ -390,6 +416,7 @@ mod tests {
             "grid worker --server http://a:1,http://b:2 --node-id n --groups a,b --labels k=v,x=y --data-dir d --enable-backend test --slots 2 --pass-env http_proxy,no_proxy --pass-env TZ",
             "grid worker --server http://a:1 --data-dir d --enable-backend command --allow-command uname,/usr/bin/id --allow-command * --allow-env APP_*,TZ",
             "grid dev --enable-backend command --allow-command *",
+            "grid worker --server http://a:1 --data-dir d --allow-interpreter sh --allow-path /srv:ro,/srv/app --allow-connect 127.0.0.1:80,[::1]:80",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
@@ -406,6 +433,8 @@ mod tests {
             "grid worker --data-dir d --enable-backend nope",
             "grid worker --data-dir d --allow-command bin/uname",
             "grid worker --data-dir d --allow-env A=B",
+            "grid worker --data-dir d --allow-path srv",
+            "grid worker --data-dir d --allow-connect http://a",
             "grid server --node-id c --data-dir d --advertise a/b",
             "grid server --node-id c --data-dir d --allow-host http://a",
             "grid server --node-id c --data-dir d --bootstrap --join http://a:1",

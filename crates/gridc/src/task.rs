@@ -340,7 +340,7 @@ mod tests {
         for (line, want) in [
             (
                 "job run -t all pong echo",
-                "unknown backend \"pong\": known: ping, apt, systemd, rke2, command, test (did you mean ping?)",
+                "unknown backend \"pong\": known: ping, apt, systemd, rke2, command, script, file, http, wait, test (did you mean ping?)",
             ),
             (
                 "job run -t all ping ecko",

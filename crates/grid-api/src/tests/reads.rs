@@ -227,7 +227,7 @@ async fn backends_are_told_as_they_are_declared_by_any_role() {
     for fake in [Fake::leader(), Fake::standby()] {
         let list = fake.get("/api/v1/backends").await.json();
         let names: Vec<_> = list["items"].as_array().unwrap().iter().map(|b| b["name"].clone()).collect();
-        assert_eq!(names, ["ping", "apt", "systemd", "rke2", "command", "test"]);
+        assert_eq!(names, ["ping", "apt", "systemd", "rke2", "command", "script", "file", "http", "wait", "test"]);
         assert_eq!(list["next"], Value::Null);
         let apt = fake.get("/api/v1/backends/apt").await.json();
         assert_eq!(apt, list["items"][1]);

@@ -246,6 +246,17 @@ mod tests {
 
     /// One parameter, beside the one that an installation cannot be without.
     fn given(action: &str, param: &str, value: &str) -> serde_json::Value {
+        let beside = match (action, param) {
+            ("put", _) => json!({"path": "/f"}),
+            ("port", _) => json!({"port": 1}),
+            ("run", _) => json!({"script": "x"}),
+            _ => json!({}),
+        };
+        if let Some(beside) = beside.as_object().filter(|beside| !beside.is_empty()) {
+            let mut given = beside.clone();
+            given.insert(param.to_owned(), json!(value));
+            return given.into();
+        }
         let is_pinned = action == "install" && ["version", "channel", "mode"].contains(&param);
         if is_pinned { json!({"sha256": DIGEST, param: value}) } else { json!({param: value}) }
     }
@@ -266,6 +277,12 @@ mod tests {
             ("rke2", "install", "channel", &["stable", "latest", "v1.33"]),
             ("rke2", "install", "mode", &["server", "agent"]),
             ("rke2", "download", "sha256", &[DIGEST]),
+            ("file", "put", "path", &["/etc/app.conf", "/a b", "/é"]),
+            ("file", "put", "mode", &["644", "0600"]),
+            ("file", "put", "owner", &["www-data", "_apt", "1000"]),
+            ("http", "check", "url", &["http://127.0.0.1:8080/a?b=c", "http://[::1]/", "http://web.example"]),
+            ("wait", "port", "host", &["127.0.0.1", "db.example", "::1"]),
+            ("script", "run", "interpreter", &["sh", "/usr/bin/python3"]),
         ] {
             for value in values {
                 check(backend, action, &given(action, param, value)).unwrap_or_else(|e| panic!("{value}: {e}"));
@@ -301,6 +318,17 @@ mod tests {
             ("rke2", "install", "channel", &["", "a b", "-x", "x-"]),
             ("rke2", "start", "mode", &["", "Server", "both", "server\n"]),
             ("rke2", "install", "sha256", &["", "a8076d", "sha256:00", &DIGEST.to_uppercase()]),
+            ("file", "fetch", "path", &["", "etc/passwd", "~/x", "/etc/", "/a\nb", "/a\0", "-x"]),
+            ("file", "put", "mode", &["4755", "2755", "1777", "888", "rw", "-644", "0o644", "00644"]),
+            ("file", "put", "owner", &["-1", "Root", "a b", "root\n", "root:root", "\u{440}oot"]),
+            (
+                "http",
+                "check",
+                "url",
+                &["file:///etc/passwd", "https://a", "ftp://a", "a", "http://u@a/", "http://a/\r\nX: y", "http://a/ b"],
+            ),
+            ("wait", "port", "host", &["a b", "a/b", "-a", "\u{430}.example"]),
+            ("script", "run", "interpreter", &["./sh", "../sh", "bin/sh", "-c", "sh -c"]),
         ] {
             for value in values {
                 let faults = check(backend, action, &given(action, param, value)).map(|_| ()).unwrap_err();

@@ -7,6 +7,8 @@
 
 use super::{ActionDecl, BackendDecl, EffectClass, ParamDecl, ParamType};
 
+/// A path from the root, or a name.
+pub(super) const PROGRAM: &str = r"/.*[^/]|[A-Za-z0-9_\[][A-Za-z0-9_.+@:-]*";
 /// Every exit code that a process can have.
 pub(super) const EXIT_CODES: ParamDecl = ParamDecl {
     name: "exit_codes",
@@ -59,7 +61,7 @@ pub(super) const COMMAND: BackendDecl = BackendDecl {
         params: &[
             ParamDecl {
                 name: "program",
-                kind: ParamType::Word { pattern: r"/.*[^/]|[A-Za-z0-9_\[][A-Za-z0-9_.+@:-]*" },
+                kind: ParamType::Word { pattern: PROGRAM },
                 required: true,
                 default: None,
                 help: "a program, like uname or /usr/bin/uname",

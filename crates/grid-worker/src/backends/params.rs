@@ -22,6 +22,11 @@ pub(super) fn integer(params: &Params, name: &str) -> Result<u64, String> {
     }
 }
 
+/// False if it is not given.
+pub(super) fn flag(params: &Params, name: &str) -> bool {
+    params.get(name) == Some(&ParamValue::Boolean(true))
+}
+
 /// Zero if it is not given.
 pub(super) fn duration(params: &Params, name: &str) -> Duration {
     match params.get(name) {

@@ -51,6 +51,10 @@ pub enum Kind {
     Variables,
     /// As `--allow-command` takes them.
     AllowedPrograms,
+    /// As `--allow-path` takes them.
+    AllowedPaths,
+    /// As `--allow-connect` takes them.
+    AllowedHosts,
     /// As `--allow-env` takes them.
     AllowedVariables,
     Integer {
@@ -159,6 +163,21 @@ pub const SECTIONS: &[Section] = &[
                 &[("worker", "allow_commands"), ("node", "allow_commands"), ("dev", "allow_commands")],
             ),
             key(
+                "allow_interpreters",
+                Kind::AllowedPrograms,
+                &[("worker", "allow_interpreters"), ("node", "allow_interpreters"), ("dev", "allow_interpreters")],
+            ),
+            key(
+                "allow_paths",
+                Kind::AllowedPaths,
+                &[("worker", "allow_paths"), ("node", "allow_paths"), ("dev", "allow_paths")],
+            ),
+            key(
+                "allow_connect",
+                Kind::AllowedHosts,
+                &[("worker", "allow_connect"), ("node", "allow_connect"), ("dev", "allow_connect")],
+            ),
+            key(
                 "allow_env",
                 Kind::AllowedVariables,
                 &[("worker", "allow_env"), ("node", "allow_env"), ("dev", "allow_env")],
@@ -240,6 +259,8 @@ impl Kind {
             Self::Variables => list(value)?.iter().map(|name| cli::variable(name)).collect(),
             Self::Backends => list(value)?.iter().map(|word| cli::backend(word)).collect(),
             Self::AllowedPrograms => list(value)?.iter().map(|word| cli::allowed_program(word)).collect(),
+            Self::AllowedPaths => list(value)?.iter().map(|word| cli::allowed_path(word)).collect(),
+            Self::AllowedHosts => list(value)?.iter().map(|word| cli::allowed_connect(word)).collect(),
             Self::AllowedVariables => list(value)?.iter().map(|word| cli::allowed_variable(word)).collect(),
             Self::Integer { min, max } => {
                 let number = value.as_u64().filter(|number| (min..=max).contains(number));

@@ -23,6 +23,7 @@ mod crowd;
 mod damage;
 mod endings;
 mod events;
+mod files;
 mod floods;
 mod folders;
 mod ha_conformance;
