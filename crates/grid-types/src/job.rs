@@ -193,6 +193,9 @@ pub enum Condition {
     /// If something has failed.
     #[n(2)]
     OnFailure,
+    /// Inside a pipeline, if an earlier task of it may have changed something on the node.
+    #[n(3)]
+    OnChanged,
 }
 
 /// What happens when more nodes failed than are tolerated.
@@ -333,6 +336,14 @@ impl Phase {
     }
 }
 
+impl Task {
+    /// Whether running it may change something on the node: all but pure actions may.
+    #[must_use]
+    pub fn may_change(&self) -> bool {
+        self.effect != EffectClass::Pure
+    }
+}
+
 impl Offline {
     /// The name in job files.
     #[must_use]
@@ -364,6 +375,7 @@ impl Condition {
             Self::Always => "always",
             Self::OnSuccess => "on_success",
             Self::OnFailure => "on_failure",
+            Self::OnChanged => "on_changed",
         }
     }
 }

@@ -53,6 +53,7 @@ coded! {
         16 UnknownHere => "condition on_success: the outcome of a step on this node was unknown at the time";
         17 UnknownNotHealthy => "nodes: healthy; the outcome of a step on this node was unknown at the time";
         18 UnknownOnANode => "condition on_success: the outcome of a step was unknown at the time";
+        19 NothingChangedHere => "condition on_changed: no earlier task of the pipeline changed anything on this node";
 
         // Why a result is what it is, where the worker's own error does not say it.
         /// `ended`: how the worker said that it ended; `None`: it never started.

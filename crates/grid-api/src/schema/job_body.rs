@@ -145,7 +145,7 @@ fn phase_fields() -> Map<String, Value> {
 }
 
 fn condition() -> Value {
-    json!({"type": ["string", "null"], "enum": ["always", "on_success", "on_failure", null]})
+    json!({"type": ["string", "null"], "enum": ["always", "on_success", "on_failure", "on_changed", null]})
 }
 
 fn span(description: &str) -> Value {

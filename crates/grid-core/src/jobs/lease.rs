@@ -10,7 +10,7 @@
 //! Not here: what a node does next (`walk`), sending (`grid-controller`), the worker's own timeout (`grid-worker`).
 
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, Offline, OnUnknown};
+use grid_types::job::{Condition, Offline, OnUnknown, Task};
 use grid_types::{Attempt, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, Revoked};
 
 use super::backoff::backoff_ms;
@@ -117,6 +117,9 @@ impl Turn<'_> {
         let ord = job.expected[position];
         let outcome = report.outcome;
         let again = may_retry(job, &job.cells[position], outcome);
+        let changed = report.detail.and_then(|detail| detail.changed);
+        let may_change = || job.task_of(&job.cells[position]).is_some_and(Task::may_change);
+        job.cells[position].changed |= changed.unwrap_or_else(may_change);
         job.cells[position].state = CellState::Idle;
         if let Some(node) = self.state.nodes.get_mut(&ord) {
             node.leased_jobs.remove(&id);

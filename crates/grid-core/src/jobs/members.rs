@@ -21,8 +21,9 @@ impl Job {
     pub(crate) fn passes_by(&self, condition: Condition) -> Option<Reason> {
         let has_failed = !self.head.failed.is_empty() || self.head.unreached.is_some();
         match (&self.head.tripped, condition) {
-            (Some(_), Condition::OnFailure) | (None, Condition::Always) => None,
-            (Some(why), Condition::Always | Condition::OnSuccess) => Some(why.reason()),
+            // No phase has `on_changed`, which looks at tasks on one node.
+            (Some(_), Condition::OnFailure) | (None, Condition::Always | Condition::OnChanged) => None,
+            (Some(why), Condition::Always | Condition::OnSuccess | Condition::OnChanged) => Some(why.reason()),
             (None, Condition::OnSuccess) if !has_failed => None,
             (None, Condition::OnFailure) if has_failed => None,
             (None, Condition::OnSuccess) if self.head.failed.is_empty() => Some(Reason::EarlierPhaseUnreached),
@@ -73,11 +74,13 @@ impl Job {
         (0..self.expected.len()).any(|position| self.is_member(position) && self.has_work_at(phase, position))
     }
 
-    /// The same, on one node that takes part.
+    /// The same, on one node that takes part. What an earlier run did there counts as a change (`condition: on_changed`).
     pub(crate) fn has_work_at(&self, phase: &Phase, position: usize) -> bool {
-        let steps = (self.first_step().0..).map(StepIndex);
-        steps
-            .zip(&phase.tasks)
-            .any(|(step, task)| !self.is_done(step, position) && self.skips(position, task).is_none())
+        let mut changed = false;
+        (self.first_step().0..).map(StepIndex).zip(&phase.tasks).any(|(step, task)| {
+            let done = self.is_done(step, position);
+            changed |= done && task.may_change();
+            !done && self.skips_after(position, task, changed).is_none()
+        })
     }
 }

@@ -166,6 +166,7 @@ impl Turn<'_> {
             }
             let step = StepIndex(first.0 + sub);
             if job.is_done(step, position) {
+                job.cells[position].changed |= task.may_change();
                 continue;
             }
             if job.reaches_ahead(position) {
@@ -173,6 +174,9 @@ impl Turn<'_> {
             }
             if let Some(outcome) = self.recorded(id, position, step) {
                 self.count_recorded(id, position, step, outcome);
+                if let Some(job) = self.state.jobs.get_mut(&id) {
+                    job.cells[position].changed |= task.may_change();
+                }
                 continue;
             }
             let Some(job) = self.state.jobs.get(&id) else { return };
@@ -336,6 +340,11 @@ impl Job {
     /// Why a task is skipped on one node, if it is. In a pipeline the task's condition looks at that node (J5); a
     /// leaf's has been asked of the job already.
     pub(crate) fn skips(&self, position: usize, task: &Task) -> Option<Reason> {
+        self.skips_after(position, task, self.cells[position].changed)
+    }
+
+    /// The same, if earlier tasks of the pipeline have changed something on the node, or not.
+    pub(crate) fn skips_after(&self, position: usize, task: &Task, changed: bool) -> Option<Reason> {
         let broken = self.cells[position].broken;
         let failed = broken || self.head.failed.contains_key(&self.expected[position]);
         let condition = task.condition;
@@ -346,6 +355,7 @@ impl Job {
             _ if broken && self.pipeline_failure_is_known(position) => Some(Reason::PipelineBroken),
             _ if broken => Some(Reason::UnknownInPipeline),
             Some(why) if !self.goes_on(&self.cells[position]) => Some(why.reason()),
+            _ if condition == Condition::OnChanged => (!changed).then_some(Reason::NothingChangedHere),
             _ if condition != Condition::OnSuccess || !failed => None,
             _ if self.failure_is_known(self.expected[position]) => Some(Reason::StepFailedHere),
             _ => Some(Reason::UnknownHere),

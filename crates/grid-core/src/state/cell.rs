@@ -38,6 +38,11 @@ pub struct Cell {
     /// where the node's walk goes on when that lease has ended.
     #[n(6)]
     pub ahead: Option<Ahead>,
+    /// A task of this pipeline may have changed something here (`condition: on_changed`). What is not known counts as a
+    /// change unless the action is pure: a restart too many is better than a missed one.
+    #[n(7)]
+    #[cbor(default)]
+    pub changed: bool,
 }
 
 /// A lease of a step that the job has not reached, because its barrier is still open elsewhere (E2).

@@ -80,7 +80,12 @@ impl Dice {
         let phase = if self.one_in(2) {
             Phase::leaf(self.task(flavour))
         } else {
-            let tasks = (0..=self.roll(4)).map(|_| Task { condition: self.condition(), ..self.task(flavour) });
+            let tasks = (0..=self.roll(4)).map(|at| {
+                // The first has nothing before it.
+                let changed = at > 0 && self.one_in(4);
+                let condition = if changed { Condition::OnChanged } else { self.condition() };
+                Task { condition, ..self.task(flavour) }
+            });
             Phase::pipeline(tasks.collect())
         };
         let concurrency = self.one_in(3).then(|| self.concurrency(flavour));

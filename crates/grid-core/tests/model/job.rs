@@ -6,6 +6,8 @@
 
 mod ends;
 
+pub use ends::says_changed;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_types::decl::EffectClass;
@@ -51,6 +53,8 @@ pub struct Walk {
     pub last: Option<Outcome>,
     /// J5: a sub-step has failed here.
     pub broken: bool,
+    /// Whether a task of this pipeline may have changed something here.
+    pub changed: bool,
     /// J2: has a place in the window until it ends.
     pub entered: bool,
     /// Has had a lease in this phase.
@@ -202,7 +206,7 @@ impl Job {
     fn begin_phase(&mut self) {
         let has_failed = self.tripped.is_some() || self.failed() > 0 || self.unreached;
         let runs = match self.phase().condition {
-            Condition::Always => self.tripped.is_none(),
+            Condition::Always | Condition::OnChanged => self.tripped.is_none(),
             Condition::OnSuccess => !has_failed,
             Condition::OnFailure => has_failed,
         };
@@ -224,7 +228,8 @@ impl Job {
         (self.in_phase, self.missed) = (true, false);
         self.first = self.first_of(&active);
         let at = if self.phase_has_window() { At::Parked } else { At::Waiting };
-        let fresh = Walk { sub: 0, attempt: 1, last: None, broken: false, entered: false, begun: false, at };
+        let fresh =
+            Walk { sub: 0, attempt: 1, last: None, broken: false, changed: false, entered: false, begun: false, at };
         self.walks = active.iter().map(|node| (*node, fresh)).collect();
         for node in active.into_iter().filter(|_| at == At::Waiting) {
             self.skip_forward(node);
@@ -260,6 +265,10 @@ impl Job {
                 Condition::Always => true,
                 Condition::OnSuccess => !self.has_failed(node),
                 Condition::OnFailure => self.has_failed(node),
+                // What an earlier run did counts as a change.
+                Condition::OnChanged => (first..step)
+                    .zip(&self.phase().tasks)
+                    .any(|(before, task)| self.done.contains(&(before, node)) && task.effect != EffectClass::Pure),
             };
             runs && !self.done.contains(&(step, node))
         };
@@ -284,12 +293,16 @@ impl Job {
                 return;
             }
             let step = self.step_of(&walk);
-            if !self.done.contains(&(step, node)) {
+            if self.done.contains(&(step, node)) {
+                // Of an earlier run nobody looks up whether it changed anything.
+                self.walk(node).changed |= self.task_of(&walk).effect != EffectClass::Pure;
+            } else {
                 let condition = self.task_of(&walk).condition;
                 let wanted = match condition {
                     Condition::Always => !walk.broken,
                     Condition::OnSuccess => !walk.broken && !self.has_failed(node),
                     Condition::OnFailure => walk.broken || self.has_failed(node),
+                    Condition::OnChanged => !walk.broken && walk.changed,
                 };
                 if wanted && self.may_run_on(node, condition) {
                     return;

@@ -11,11 +11,11 @@ use grid_core::{
 };
 use grid_types::decl::EffectClass;
 use grid_types::node::NodeStatus;
-use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
+use grid_types::{Attempt, Detail, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::cluster::{Cluster, Lease};
 use crate::dice::{Dice, Flavour};
-use crate::job::At;
+use crate::job::{At, says_changed};
 use crate::resume::resume_command;
 use crate::rig::{Rig, name_of};
 
@@ -128,7 +128,10 @@ impl Player {
             output_tail: b"out".to_vec(),
             output_bytes: 3,
             output_truncated: false,
-            detail: None,
+            detail: (outcome != Outcome::Unknown)
+                .then(|| says_changed(lease.step.0, node.0, lease.attempt.0))
+                .flatten()
+                .map(|changed| Detail { changed: Some(changed), ..Detail::default() }),
             duration_ms: 42,
             started_wall_ms: 7,
         })

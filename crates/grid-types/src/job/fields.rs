@@ -171,10 +171,12 @@ pub const PHASE: &[Field; 7] = &[
 /// What a task inside a pipeline has besides those of [`LEAF`].
 pub const IN_PIPELINE: &[Field; 1] = &[field(
     "condition",
-    "`always`, `on_success`, `on_failure`",
+    "`always`, `on_success`, `on_failure`, `on_changed`",
     "`always`",
     "looks at that node: whether an earlier task of the pipeline failed there. After a failure only `on_failure` tasks run there, also if that \
-     failure tripped fail-fast; on the other nodes the pipeline then stops where it is, and its `on_failure` tasks are skipped",
+     failure tripped fail-fast; on the other nodes the pipeline then stops where it is, and its `on_failure` tasks are skipped. `on_changed`: only if an \
+     earlier task of the pipeline changed something there. A result says so where its action knows it (`changed`, as `file put` does); otherwise a task \
+     that is not `pure` counts as a change, and so does one that an earlier run of the job completed: a restart too many is better than a missed one",
 )];
 
 /// The fields of a target.

@@ -1,6 +1,7 @@
 //! The job semantics of DESIGN.md, one behaviour a test.
 
 mod atomic;
+mod changed;
 mod cleanup;
 mod offline;
 mod unknown;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::values::{concurrency_field, condition_field, flag_field, refuse_unknown, span_field};
+use super::values::{concurrency_field, condition_field, flag_field, refuse_unknown, span_field, task_condition_field};
 use crate::decl::{self, ActionDecl, EffectClass, Params};
 use crate::fault::Faults;
 use crate::job::{Condition, Phase, PhaseNodes, Task, fields};
@@ -50,7 +50,9 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
                 "only a pipeline (tasks) can be atomic; a single task always runs to its end",
             );
         }
-        let leaf = Phase::leaf(task_at(phase, at, faults));
+        let task = task_at(phase, at, faults);
+        let condition = condition_field(phase.get("condition"), at, faults);
+        let leaf = Phase::leaf(Task { condition, ..task });
         let nodes = nodes_field(phase.get("nodes"), leaf.condition, at, faults);
         refuse_first(first.is_some(), leaf.condition, at, faults);
         return Some(Phase { concurrency, confirm, nodes, first, ..leaf });
@@ -68,7 +70,7 @@ fn phase_at(value: &Value, at: &str, faults: &mut Faults) -> Option<Phase> {
     if list.is_empty() {
         faults.add(format!("{at}.tasks"), "must have at least one task");
     }
-    let tasks = list.iter().enumerate().filter_map(|(i, task)| sub_task(task, &format!("{at}.tasks[{i}]"), faults));
+    let tasks = list.iter().enumerate().filter_map(|(i, task)| sub_task(task, i, &format!("{at}.tasks[{i}]"), faults));
     Some(Phase { condition, concurrency, confirm, nodes, atomic, first, ..Phase::pipeline(tasks.collect()) })
 }
 
@@ -92,7 +94,7 @@ fn refuse_first(given: bool, condition: Condition, at: &str, faults: &mut Faults
     }
 }
 
-fn sub_task(value: &Value, at: &str, faults: &mut Faults) -> Option<Task> {
+fn sub_task(value: &Value, index: usize, at: &str, faults: &mut Faults) -> Option<Task> {
     match value {
         Value::Object(task) if task.contains_key("tasks") => {
             faults.add(format!("{at}.tasks"), "phases nest at most 2 deep: a pipeline cannot hold a pipeline");
@@ -100,7 +102,9 @@ fn sub_task(value: &Value, at: &str, faults: &mut Faults) -> Option<Task> {
         }
         Value::Object(task) => {
             refuse_unknown(task, TASK_FIELDS, at, faults);
-            Some(task_at(task, at, faults))
+            let read = task_at(task, at, faults);
+            let condition = task_condition_field(task.get("condition"), index, at, faults);
+            Some(Task { condition, ..read })
         }
         _ => {
             faults.add(at, "must be a task with backend and action");
@@ -109,6 +113,7 @@ fn sub_task(value: &Value, at: &str, faults: &mut Faults) -> Option<Task> {
     }
 }
 
+/// All but its condition, which depends on where it is.
 fn task_at(task: &Map<String, Value>, at: &str, faults: &mut Faults) -> Task {
     let timeout = span_field(task.get("timeout"), &format!("{at}.timeout"), faults);
     let action = action_of(task, at, faults);
@@ -118,7 +123,7 @@ fn task_at(task: &Map<String, Value>, at: &str, faults: &mut Faults) -> Task {
         backend: text("backend"),
         action: text("action"),
         params,
-        condition: condition_field(task.get("condition"), at, faults),
+        condition: Condition::Always,
         max_retries: retries_field(task.get("max_retries"), at, faults),
         timeout,
         timeout_ms: resolved_timeout_ms(timeout, action.and_then(|a| a.timeout)),

@@ -209,3 +209,18 @@ fn issue13_25_name_labels_and_shares_are_read_and_bounded() {
             .is_ok()
     );
 }
+
+#[test]
+fn on_changed_needs_an_earlier_task_of_its_pipeline() {
+    let job = |first: &str, second: &str| {
+        let task = |condition: &str| json!({"backend": "ping", "action": "echo", "condition": condition});
+        json!({"target": "all", "tasks": [{"tasks": [task(first), task(second)]}]})
+    };
+    assert!(parse_job(&job("always", "on_changed")).is_ok());
+    assert_eq!(fields(&job("on_changed", "on_changed")), ["tasks[0].tasks[0].condition"]);
+    let phases = json!({"target": "all", "tasks": [
+        {"backend": "ping", "action": "echo", "condition": "on_changed"},
+        {"condition": "on_changed", "tasks": [{"backend": "ping", "action": "echo"}]},
+    ]});
+    assert_eq!(fields(&phases), ["tasks[0].condition", "tasks[1].condition"]);
+}

@@ -86,14 +86,36 @@ pub(super) fn flag_field(value: Option<&Value>, field: &str, faults: &mut Faults
     }
 }
 
+/// Of a phase: it looks at the job.
 pub(super) fn condition_field(value: Option<&Value>, at: &str, faults: &mut Faults) -> Condition {
+    let condition = any_condition(value, at, "always, on_success or on_failure", faults);
+    if condition == Condition::OnChanged {
+        let problem =
+            "on_changed looks at earlier tasks on the same node: only a task inside a pipeline (tasks) can have it";
+        faults.add(format!("{at}.condition"), problem);
+    }
+    condition
+}
+
+/// Of the task at `index` of a pipeline: it looks at the node.
+pub(super) fn task_condition_field(value: Option<&Value>, index: usize, at: &str, faults: &mut Faults) -> Condition {
+    let condition = any_condition(value, at, "always, on_success, on_failure or on_changed", faults);
+    if condition == Condition::OnChanged && index == 0 {
+        faults
+            .add(format!("{at}.condition"), "on_changed looks at earlier tasks of the pipeline, and this is the first");
+    }
+    condition
+}
+
+fn any_condition(value: Option<&Value>, at: &str, known: &str, faults: &mut Faults) -> Condition {
     match value {
         None | Some(Value::Null) => Condition::Always,
         Some(Value::String(s)) if s == "always" => Condition::Always,
         Some(Value::String(s)) if s == "on_success" => Condition::OnSuccess,
         Some(Value::String(s)) if s == "on_failure" => Condition::OnFailure,
+        Some(Value::String(s)) if s == "on_changed" => Condition::OnChanged,
         Some(_) => {
-            faults.add(format!("{at}.condition"), "must be always, on_success or on_failure");
+            faults.add(format!("{at}.condition"), format!("must be {known}"));
             Condition::Always
         }
     }

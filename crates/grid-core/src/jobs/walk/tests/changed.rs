@@ -1,0 +1,79 @@
+//! `condition: on_changed`: a task of a pipeline that runs only where an earlier one changed something.
+
+use grid_types::job::{Condition, Phase};
+use grid_types::{Detail, JobStatus, Outcome};
+
+use crate::commands::Command;
+use crate::world::{World, leaf, pipeline, retrying, when};
+
+fn restart() -> Phase {
+    when(Condition::OnChanged, leaf("ping", "echo"))
+}
+
+/// The first offered lease ends, and its worker says whether it changed anything.
+fn report(world: &mut World, outcome: Outcome, changed: Option<bool>) {
+    let lease = world.offered()[0];
+    let mut command = world.result_command(lease, world.session(lease.0.0), outcome);
+    if let Command::RecordResult(result) = &mut command {
+        result.detail = Detail { changed, ..Detail::default() }.known();
+    }
+    world.one(command).unwrap();
+}
+
+#[test]
+fn a_task_runs_only_where_an_earlier_one_changed_something() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![pipeline(vec![leaf("test", "succeed"), leaf("ping", "echo"), restart()])]);
+    let first = world.offered()[0].0;
+    report(&mut world, Outcome::Success, Some(true));
+    let leases = world.offered();
+    let second = *leases.iter().find(|lease| lease.0 != first).unwrap();
+    let mut command = world.result_command(second, world.session(second.0.0), Outcome::Success);
+    if let Command::RecordResult(result) = &mut command {
+        result.detail = Detail { changed: Some(false), ..Detail::default() }.known();
+    }
+    world.one(command).unwrap();
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+    let rows = world.rows_of(job);
+    assert_eq!(rows[&(2, first.0)], Outcome::Success, "the pure task between them changes nothing");
+    assert_eq!(rows[&(2, second.0.0)], Outcome::Skipped);
+    let reason = world.skip_reason(job, 2, second.0.0).unwrap();
+    assert!(reason.starts_with("condition on_changed: "), "{reason}");
+}
+
+#[test]
+fn a_task_that_does_not_say_counts_as_a_change_unless_it_is_pure() {
+    for (action, wanted) in [(leaf("ping", "echo"), Outcome::Skipped), (leaf("test", "record"), Outcome::Success)] {
+        let mut world = World::with_nodes(1);
+        let job = world.submit("all", vec![pipeline(vec![action, restart()])]);
+        world.begin_all();
+        report(&mut world, Outcome::Success, None);
+        world.finish_all();
+        assert_eq!(world.rows_of(job)[&(1, 1)], wanted);
+    }
+}
+
+#[test]
+fn a_change_of_an_earlier_attempt_is_not_forgotten() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![pipeline(vec![retrying("test", "succeed", 1), restart()])]);
+    report(&mut world, Outcome::Failed, Some(true));
+    world.advance_ms(60_000);
+    report(&mut world, Outcome::Success, Some(false));
+    world.finish_all();
+    assert_eq!(world.rows_of(job)[&(1, 1)], Outcome::Success);
+}
+
+#[test]
+fn a_resumed_job_does_not_miss_the_restart_of_its_first_run() {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![pipeline(vec![leaf("test", "succeed"), restart()])]);
+    report(&mut world, Outcome::Success, Some(true));
+    report(&mut world, Outcome::Failed, None);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    world.resume(job).unwrap();
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed);
+    assert_eq!(world.rows_of(job)[&(1, 1)], Outcome::Success);
+}
