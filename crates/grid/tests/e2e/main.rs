@@ -51,6 +51,7 @@ mod restore_once;
 mod retries;
 mod retry_failed;
 mod runs;
+mod scenarios;
 mod seed_jobs;
 mod settings;
 mod short_disk;
