@@ -253,6 +253,7 @@ impl Log {
             restored: None,
             run: 1,
             complete_journals: None,
+            unchanged: BTreeMap::new(),
         };
         self.put(&Command::ResumeJob(resume));
         let session = self.state.nodes[&NodeOrd(2)].session;

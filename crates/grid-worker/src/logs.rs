@@ -56,7 +56,7 @@ impl LogAnswers {
             return;
         };
         let answers = self.clone();
-        self.tasks.start_finite("log-answer", async move {
+        self.tasks.start_request("log-answer", async move {
             let _request_place = request_place;
             let chunk = answers.chunk(&request).await;
             let (session, secret) = (credential.session.0, Some(credential.secret));

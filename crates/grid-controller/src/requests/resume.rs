@@ -74,6 +74,7 @@ pub fn command(found: Resumable, wanted: Rerun, generation: u32) -> Result<(Resu
         restored: restored.then_some(wanted.rerun_once),
         run: found.head.run,
         complete_journals: found.complete_journals,
+        unchanged: found.unchanged,
     };
     Ok((command, note))
 }

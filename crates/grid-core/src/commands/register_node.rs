@@ -236,7 +236,11 @@ impl RegisterNode {
             turn.state.nodes.get(&ord).map(|n| n.leased_jobs.iter().copied().collect()).unwrap_or_default();
         let held: BTreeSet<&LeaseKey> = self.held.iter().collect();
         let unstarted: BTreeSet<&LeaseKey> = self.unstarted.iter().collect();
+        let restarted = turn.state.nodes.get(&ord).is_some_and(|node| node.nonce != self.nonce);
         for id in jobs {
+            if restarted {
+                turn.note_interrupted(id, ord);
+            }
             let (Some(job), Some(node)) = (turn.state.jobs.get(&id), turn.state.nodes.get(&ord)) else { continue };
             let (Some(position), Some((lease, revoked))) = (job.position(ord), job.lease_at(ord)) else { continue };
             let began_elsewhere = job.begun(ord).is_some_and(|nonce| nonce != self.nonce) && unstarted.contains(&lease);

@@ -54,6 +54,10 @@ pub struct ResumeJob {
     /// E2: of a restored job, positions in `expected` whose journals were complete while it was held, in this generation.
     #[n(10)]
     pub complete_journals: Option<Bits>,
+    /// Per step, positions in `expected` where it was skipped because nothing had changed (`condition: on_changed`).
+    #[n(11)]
+    #[cbor(default)]
+    pub unchanged: BTreeMap<StepIndex, Bits>,
 }
 
 impl ResumeJob {
@@ -72,7 +76,7 @@ impl ResumeJob {
             ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)
         };
         let mut job = Job::new(head, Arc::new(self.spec.clone()));
-        job.scope = Scope { done: self.done.clone(), only: self.only.clone() };
+        job.scope = Scope { done: self.done.clone(), only: self.only.clone(), unchanged: self.unchanged.clone() };
         job.freeze(self.expected.clone());
         state.stubs.remove(&self.job);
         state.jobs.insert(self.job, job);

@@ -115,7 +115,9 @@ impl Job {
         }
         let steps = u32::try_from(self.spec.step_count()).unwrap_or(u32::MAX);
         let wanted: Vec<StepIndex> = (0..steps).map(StepIndex).filter(|step| !self.spec.is_cleanup(*step)).collect();
-        let misses = |position: &usize| wanted.iter().any(|step| !self.is_done(*step, *position));
+        let misses = |position: &usize| {
+            wanted.iter().any(|step| !self.is_done(*step, *position) && !self.was_unchanged(*step, *position))
+        };
         (0..self.expected.len()).filter(|position| !self.takes_part(*position)).filter(misses).count()
     }
 }

@@ -80,7 +80,7 @@ impl Job {
         (self.first_step().0..).map(StepIndex).zip(&phase.tasks).any(|(step, task)| {
             let done = self.is_done(step, position);
             changed |= done && task.may_change();
-            !done && self.skips_after(position, task, changed).is_none()
+            !done && !self.was_unchanged(step, position) && self.skips_after(position, task, changed).is_none()
         })
     }
 }

@@ -180,7 +180,8 @@ impl Turn<'_> {
                 continue;
             }
             let Some(job) = self.state.jobs.get(&id) else { return };
-            if let Some(reason) = job.skips(position, task) {
+            let unchanged = job.was_unchanged(step, position).then_some(Reason::NothingChangedHere);
+            if let Some(reason) = unchanged.or_else(|| job.skips(position, task)) {
                 self.skip_steps(id, position, step, 1, &reason);
                 let cell = self.state.jobs.get(&id).map(|job| &job.cells[position]);
                 if cell.is_some_and(|cell| cell.ahead.is_none() && matches!(cell.state, CellState::Leased { .. })) {
@@ -230,6 +231,18 @@ impl Turn<'_> {
         self.push_result(ord, lease, Report::said(Outcome::Failed, reason, facts));
         self.fail_for_good(id, position, Outcome::Pending, Outcome::Failed);
         self.step_over(id, position);
+    }
+
+    /// The worker of a node was restarted. If it runs a task again, the result says what the second execution changed, and
+    /// nothing about the first one, so the first one counts as a change (`condition: on_changed`).
+    pub fn note_interrupted(&mut self, id: JobId, ord: NodeOrd) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let Some(position) = job.position(ord) else { return };
+        let cell = &job.cells[position];
+        if !cell.changed && cell.ahead.is_none() && job.task_of(cell).is_some_and(Task::may_change) {
+            job.cells[position].changed = true;
+            self.touch_cell(id, position);
+        }
     }
 
     /// The cell's step is settled: on to the next, unless the job has ended meanwhile.

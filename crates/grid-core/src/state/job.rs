@@ -90,6 +90,12 @@ impl Job {
         self.spec.first_step(usize::try_from(self.head.phase).unwrap_or(usize::MAX))
     }
 
+    /// Whether an earlier run skipped the step on a node because nothing had changed there (`condition: on_changed`): all that
+    /// comes before it in its pipeline is done, so nothing changes now.
+    pub(crate) fn was_unchanged(&self, step: StepIndex, position: usize) -> bool {
+        self.scope.unchanged.get(&step).is_some_and(|unchanged| unchanged.has(position))
+    }
+
     /// Whether an earlier run has done the step there.
     #[must_use]
     pub fn is_done(&self, step: StepIndex, position: usize) -> bool {

@@ -19,4 +19,8 @@ pub struct Scope {
     /// Of a retry: positions in `expected` that take part in this run.
     #[n(1)]
     pub only: Option<Bits>,
+    /// Positions in `expected` where an earlier run skipped a step because nothing had changed (`condition: on_changed`).
+    #[n(2)]
+    #[cbor(default)]
+    pub unchanged: BTreeMap<StepIndex, Bits>,
 }

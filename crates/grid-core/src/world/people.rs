@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use grid_types::job::JobSpec;
-use grid_types::{JobId, Outcome};
+use grid_types::{JobId, NodeOrd, Outcome, StepIndex};
 
 use super::World;
 use crate::changes::ResultRow;
@@ -53,7 +53,19 @@ impl World {
             restored: None,
             run: ended.head.run,
             complete_journals: ended.head.complete_journals.clone().filter(|_| is_of_generation),
+            unchanged: self.unchanged_of(job),
         })
+    }
+
+    fn unchanged_of(&self, job: JobId) -> BTreeMap<StepIndex, Bits> {
+        let ended = self.job(job);
+        let mut unchanged: BTreeMap<_, Bits> = BTreeMap::new();
+        for (step, node) in self.rows_of(job).into_keys() {
+            if self.skip_reason(job, step, node).is_some_and(|reason| reason.starts_with("condition on_changed")) {
+                unchanged.entry(StepIndex(step)).or_default().set(ended.position(NodeOrd(node)).unwrap());
+            }
+        }
+        unchanged
     }
 
     /// The same on those nodes alone where something failed and has not succeeded since.

@@ -36,6 +36,7 @@ pub fn resume_command(rig: &Rig, id: JobId) -> Command {
         restored: None,
         run: job.head.run,
         complete_journals: None,
+        unchanged: BTreeMap::new(),
     })
 }
 
@@ -67,6 +68,12 @@ impl Player {
 /// A job, and where it is bound to fail. Only `continue` makes the end of a failing job independent of who is quicker.
 fn job_and_doom(dice: &mut Dice, flavour: Flavour) -> (JobSpec, Doom) {
     let mut spec = dice.job(flavour);
+    // What is not known counts as a change, and trouble makes things unknown: such a task may run where it would not have.
+    for task in spec.phases.iter_mut().flat_map(|phase| &mut phase.tasks) {
+        if task.condition == Condition::OnChanged {
+            task.condition = Condition::Always;
+        }
+    }
     let mut doom = Doom::new();
     if spec.strategy == Strategy::Continue && dice.one_in(2) {
         spec.failure_tolerate = None;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use grid_core::{Bits, JobHead};
 use grid_types::decl::EffectClass;
-use grid_types::job::JobSpec;
-use grid_types::{JobRef, LeaderEpoch, NodeOrd, Outcome, StepIndex};
+use grid_types::job::{Condition, JobSpec};
+use grid_types::{JobRef, LeaderEpoch, NodeOrd, Outcome, Reason, StepIndex};
 use rusqlite::{Connection, params};
 
 use super::job::JobRow;
 use super::roster::Roster;
-use crate::codec::key;
+use crate::codec::{blob, key};
 use crate::error::Fault;
 
 /// At most so many examples of steps that an operator has to decide about.
@@ -29,6 +29,8 @@ pub struct Resumable {
     pub only: Option<Bits>,
     /// E2: of a restored job that ended in this generation, positions in `expected` whose journals were complete.
     pub complete_journals: Option<Bits>,
+    /// Per step, positions in `expected` where it was skipped because nothing had changed (`condition: on_changed`).
+    pub unchanged: BTreeMap<StepIndex, Bits>,
     /// `once` steps of nodes that would run that may have run and have not succeeded (W8): step and node, the first few.
     pub doubtful: Vec<(StepIndex, String)>,
 }
@@ -53,8 +55,12 @@ impl Resumable {
     fn nodes_that_miss(&self, among: impl Fn(usize) -> bool) -> usize {
         let steps = (0u32..).map(StepIndex).zip(self.spec.steps()).map(|(step, _)| step);
         let wanted: Vec<_> = steps.filter(|step| !self.spec.is_cleanup(*step)).collect();
-        let misses =
-            |position: usize| wanted.iter().any(|step| !self.done.get(step).is_some_and(|done| done.has(position)));
+        let has = |bits: &BTreeMap<StepIndex, Bits>, step: &StepIndex, position: usize| {
+            bits.get(step).is_some_and(|bits| bits.has(position))
+        };
+        let misses = |position: usize| {
+            wanted.iter().any(|step| !has(&self.done, step, position) && !has(&self.unchanged, step, position))
+        };
         (0..self.expected.len()).filter(|at| among(*at) && misses(*at)).count()
     }
 }
@@ -87,8 +93,9 @@ pub(super) fn of_job(
     let only = failed_only.then_some(failed);
     let doubtful = doubtful(conn, &job, &done, only.as_ref(), generation)?;
     let complete_journals = complete_journals(&job, generation).cloned();
+    let unchanged = unchanged(conn, &job)?;
     let JobRow { head, spec, expected, live, .. } = job;
-    Ok(Some(Resumable { head, live, spec, expected, done, only, complete_journals, doubtful }))
+    Ok(Some(Resumable { head, live, spec, expected, done, only, complete_journals, unchanged, doubtful }))
 }
 
 /// Every result with one of these outcomes, of any run, as step and position.
@@ -108,6 +115,26 @@ fn each_result(
         }
     }
     Ok(())
+}
+
+/// Where steps were skipped because nothing had changed. Only jobs that have such steps are looked at.
+fn unchanged(conn: &Connection, job: &JobRow) -> Result<BTreeMap<StepIndex, Bits>, Fault> {
+    let mut found: BTreeMap<StepIndex, Bits> = BTreeMap::new();
+    if !job.spec.steps().any(|(_, task)| task.condition == Condition::OnChanged) {
+        return Ok(found);
+    }
+    let mut rows =
+        conn.prepare_cached("SELECT node, from_step, to_step, reason FROM skips WHERE job = ?1 AND node > 0")?;
+    let mut rows = rows.query(params![key(job.head.id)])?;
+    while let Some(row) = rows.next()? {
+        let reason: Reason = blob(row, 3)?;
+        let position = job.expected.binary_search(&NodeOrd(row.get(0)?));
+        if let (Reason::NothingChangedHere, Ok(position)) = (reason, position) {
+            let (from, to): (u32, u32) = (row.get(1)?, row.get(2)?);
+            (from..to).for_each(|step| found.entry(StepIndex(step)).or_default().set(position));
+        }
+    }
+    Ok(found)
 }
 
 /// Of a step that is not there: yes, to be on the safe side.

@@ -106,6 +106,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
                     restored: None,
                     run: found.head.run,
                     complete_journals: None,
+                    unchanged: BTreeMap::new(),
                 };
                 let _ = world.one(Command::ResumeJob(command));
             }

@@ -31,6 +31,7 @@ fn resume_command(world: &World, job: JobId, failed_only: bool) -> ResumeJob {
         restored: None,
         run: found.head.run,
         complete_journals: None,
+        unchanged: std::collections::BTreeMap::new(),
     }
 }
 

@@ -101,6 +101,8 @@ impl<'a> Reader<'a> {
             return Err(self.fault(at, format!("write of which nodes: `{portion} of all`")));
         }
         self.take(of);
+        // A part looks at every node, as a test does.
+        self.test(from)?;
         Ok(Some(portion))
     }
 

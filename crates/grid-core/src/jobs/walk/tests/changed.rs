@@ -77,3 +77,41 @@ fn a_resumed_job_does_not_miss_the_restart_of_its_first_run() {
     assert_eq!(world.status(job), JobStatus::Completed);
     assert_eq!(world.rows_of(job)[&(1, 1)], Outcome::Success);
 }
+
+#[test]
+fn a_worker_that_was_restarted_does_not_hide_a_change() {
+    for (nonce, wanted) in [(b"nonce-1".as_slice(), Outcome::Skipped), (b"another", Outcome::Success)] {
+        let mut world = World::new();
+        world.register("node-1", b"journal", 1, b"nonce-1", false).unwrap();
+        let job = world.submit("all", vec![pipeline(vec![leaf("test", "succeed"), restart()])]);
+        world.register("node-1", b"journal", 1, nonce, false).unwrap();
+        report(&mut world, Outcome::Success, Some(false));
+        world.finish_all();
+        assert_eq!(world.rows_of(job)[&(1, 1)], wanted);
+    }
+}
+
+#[test]
+fn a_retry_is_complete_where_nothing_had_changed() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![pipeline(vec![leaf("test", "succeed"), restart()])]);
+    let bad = world.offered()[1];
+    report(&mut world, Outcome::Success, Some(false));
+    world.fail(bad);
+    assert_eq!(world.status(job), JobStatus::Failed);
+    world.retry(job).unwrap();
+    world.finish_all();
+    assert_eq!(world.status(job), JobStatus::Completed, "the first node misses nothing");
+}
+
+#[test]
+fn a_resumed_job_restarts_nothing_where_nothing_had_changed() {
+    let mut world = World::with_nodes(2);
+    let job = world.submit("all", vec![pipeline(vec![leaf("test", "succeed"), restart()])]);
+    let (good, bad) = (world.offered()[0].0, world.offered()[1]);
+    report(&mut world, Outcome::Success, Some(false));
+    world.fail(bad);
+    world.resume(job).unwrap();
+    world.finish_all();
+    assert_eq!(world.rows_of(job)[&(1, good.0)], Outcome::Skipped);
+}
