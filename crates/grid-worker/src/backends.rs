@@ -138,7 +138,7 @@ fn can_run(backend: &BackendDecl, environment: &Environment) -> bool {
 
 fn implementation(name: &str, folder: &Path, environment: &Environment, allow: &Allow) -> Option<Box<dyn Backend>> {
     // The lists were checked.
-    let paths = || Paths::new(&allow.paths).ok();
+    let paths = || Some(Paths::new(&allow.paths).ok()?.without(folder));
     match name {
         "ping" => Some(Box::new(ping::Ping)),
         "apt" => Some(Box::new(apt::Apt)),

@@ -45,6 +45,14 @@ impl ConfirmJob {
                 Some(gate) => Rejection::NotWaiting(format!("{} waits for phase {gate} to be confirmed", self.job)),
             });
         };
+        let asks_twice = job.current_phase().is_some_and(|phase| phase.confirm);
+        if is_begun && asks_twice && self.phase.is_some() {
+            // A repeated confirmation of the phase's begin must not admit the other nodes.
+            return Err(Rejection::NotWaiting(format!(
+                "phase {phase} of {0} has begun and waits for its other nodes; confirm them without a phase: gridc job confirm {0}",
+                self.job
+            )));
+        }
         if is_begun {
             turn.record_job_event(self.job, Event::PhaseConfirmed { phase });
             turn.admit_the_others(self.job);

@@ -37,6 +37,8 @@ struct Rule {
 #[derive(Debug, Clone)]
 pub struct Paths {
     rules: Vec<Rule>,
+    /// The worker's data folder, in which no caller may name files. It may not exist yet.
+    own: Option<PathBuf>,
 }
 
 /// A file, or where one would be: a name in a folder.
@@ -77,7 +79,22 @@ impl Paths {
     /// # Errors
     /// An entry that is none.
     pub fn new(entries: &[String]) -> Result<Self, String> {
-        Ok(Self { rules: entries.iter().map(|entry| rule(entry)).collect::<Result<_, _>>()? })
+        Ok(Self { rules: entries.iter().map(|entry| rule(entry)).collect::<Result<_, _>>()?, own: None })
+    }
+
+    /// Without the worker's data folder, whatever the rules say: its journal decides what ran.
+    #[must_use]
+    pub fn without(self, data_dir: &Path) -> Self {
+        Self { own: Some(data_dir.to_owned()), ..self }
+    }
+
+    fn check_folder(&self, folder: &OwnedFd, path: &Path) -> Result<(), String> {
+        let Some(own) = self.own.as_ref().and_then(|own| rustix::fs::stat(own).ok()) else { return Ok(()) };
+        let stat = fstat(folder).map_err(|error| format!("{}: {error}", path.display()))?;
+        if (stat.st_dev, stat.st_ino) == (own.st_dev, own.st_ino) {
+            return Err(refused(path, "is the data folder of this worker, which no list can allow"));
+        }
+        Ok(())
     }
 
     /// The folder and name of `path`. May block.
@@ -113,6 +130,7 @@ impl Paths {
             opened => opened.map_err(|error| format!("{}: {error}", rule.folder.display()))?,
         };
         let mut so_far = rule.folder.clone();
+        self.check_folder(&folder, &so_far)?;
         for part in folders {
             so_far.push(part);
             folder = match openat(&folder, *part, flags | OFlags::NOFOLLOW, Mode::empty()) {
@@ -122,6 +140,7 @@ impl Paths {
                 }
                 opened => opened.map_err(|error| format!("{}: {error}", so_far.display()))?,
             };
+            self.check_folder(&folder, &so_far)?;
         }
         Ok(Some(Place { folder, name: (*name).to_owned(), path: path.to_owned() }))
     }

@@ -115,7 +115,9 @@ fn j13_every_phase_and_every_run_begins_with_its_first_nodes() {
     world.confirm(job, Some(1)).unwrap();
     assert_eq!(offered(&world), [1], "what failed goes first again");
     world.succeed_all_offered();
-    world.confirm(job, Some(1)).unwrap();
+    assert!(world.confirm(job, Some(1)).is_err(), "the same request again means the gate, not the other nodes");
+    assert!(offered(&world).is_empty());
+    world.confirm(job, None).unwrap();
     world.finish_all();
     assert_eq!(world.job(job).head.status, JobStatus::Completed);
 }

@@ -159,3 +159,12 @@ fn a_link_that_is_swapped_in_during_the_call_leads_nowhere() {
         assert!(inside_seen > 0 && refused > 0, "both were seen: {inside_seen} {refused}");
     }
 }
+
+#[test]
+fn the_data_folder_of_the_worker_is_never_reached() {
+    let rig = Rig::new();
+    let paths = rig.paths(&["in"]);
+    assert_eq!(content(&paths, &rig.text("in/sub/f")).unwrap(), "in");
+    let refusal = content(&paths.without(&rig.path("in/sub")), &rig.text("in/sub/f")).unwrap_err();
+    assert!(refusal.contains("is the data folder of this worker"), "{refusal}");
+}
