@@ -17,7 +17,7 @@ use crate::shell::workspace_root;
 
 const SPAWNS: &[&str] = &["spawn", "spawn_blocking", "spawn_local"];
 /// Before `.spawn(…)`: what gives the handle to nobody else. Sets and scopes own what they start.
-const DETACHED: &[&str] = &["thread", "builder", "runtime", "handle"];
+const DETACHED: &[&str] = &["thread", "Builder", "builder", "runtime", "Handle", "handle"];
 
 pub fn run() -> Result<()> {
     let root = workspace_root();
@@ -153,7 +153,9 @@ fn spawned(expression: &[TokenTree]) -> Option<usize> {
     let is_awaited = expression[at..].iter().any(|token| is_ident(token, "await") || is_ident(token, "join"));
     let is_detached = match &expression[..at] {
         [.., colon] if is_punct(colon, ':') => true,
-        [.., TokenTree::Group(_), dot] if is_punct(dot, '.') => true,
+        [before @ .., TokenTree::Group(_), dot] if is_punct(dot, '.') => {
+            before.iter().any(|token| DETACHED.iter().any(|word| is_ident(token, word)))
+        }
         [.., TokenTree::Ident(owner), dot] if is_punct(dot, '.') => DETACHED.iter().any(|word| owner == word),
         _ => false,
     };
@@ -193,6 +195,7 @@ mod tests {
             "fn f() { std::thread::spawn(|| 1).join(); }",
             "fn f() { set.spawn(async {}); }",
             "fn f() { scope.spawn(|| 1); }",
+            "fn f() { self.requests().spawn(async {}); }",
             "fn f() { self.tasks.start(\"x\", async {}); }",
             "fn f() { H { task: tokio::spawn(async {}) }; }",
             "#[cfg(test)] mod tests { fn f() { tokio::spawn(async {}); } }",
