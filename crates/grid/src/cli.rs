@@ -1,4 +1,4 @@
-//! The command line of `grid`.
+//! Defines the command line of `grid`.
 
 mod children;
 
@@ -21,11 +21,11 @@ pub use children::{Given, WorkerLine, controller_line};
     long_about = "Runs operations on fleets of machines: controllers that never lose what they accepted, and workers \
                   that never run a once-only step twice.\n\nTalk to a running controller with gridc.",
     after_help = "Examples:\n  grid demo                      see a job run, then exit\n  grid dev                       \
-                  a controller and three workers to play with\n  grid server --node-id c1 --data-dir ./c1 --bootstrap\n  \
+                  a controller and three workers to try things on\n  grid server --node-id c1 --data-dir ./c1 --bootstrap\n  \
                   grid worker --server http://127.0.0.1:8765 --node-id web-01 --groups web --data-dir ./web-01"
 )]
 pub struct Cli {
-    /// Settings from a YAML file; GRID_* variables beat it, and flags beat both
+    /// Settings from a YAML file; GRID_* variables override it, and flags override both
     #[arg(short = 'c', long, env = "GRID_CONFIG", global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct Cli {
     pub verb: Verb,
 }
 
-/// What is logged. An `Args` of its own, because `grid node` passes it on to its children.
+/// What is logged. Separate `Args`, because `grid node` passes it on to its children.
 #[derive(Args)]
 pub struct LogArgs {
     /// What to log on stderr: error, warn, info, debug, trace or off, also per part, like info,grid_worker=debug
@@ -45,9 +45,9 @@ pub struct LogArgs {
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Run an example job on an embedded cluster of three workers, show it live, exit
+    /// Run an example job on an embedded cluster of three workers, show its progress, exit
     Demo(DemoArgs),
-    /// Run a controller and workers in one process, until stopped
+    /// Run a controller and workers in one process until stopped
     Dev(DevArgs),
     /// Run a controller
     Server(ServerArgs),
@@ -55,7 +55,7 @@ pub enum Verb {
     Worker(WorkerArgs),
     /// Run a controller and, while it does not lead, a worker: two processes and their supervisor
     Node(Box<NodeArgs>),
-    /// Measure what a cluster does on this machine, beside a baseline
+    /// Measure what a cluster does on this machine, next to a baseline
     Bench(grid_bench::BenchArgs),
 }
 
@@ -66,26 +66,26 @@ pub struct DemoArgs {}
 #[command(
     after_help = "Workers are web-01 and web-02 (groups web, prod), db-01 (db, prod), then node-04 …, all with the \
                         backend test and those whose programs are installed on this machine: jobs act on it for real.\nTo try the backends that run programs: \
-                        grid dev --enable-backend command --allow-command '*'\nstdout says \"grid ready api=http://…\" when it serves."
+                        grid dev --enable-backend command --allow-command '*'\nPrints \"grid ready api=http://…\" on stdout when it serves."
 )]
 pub struct DevArgs {
-    /// How many workers
+    /// Number of workers
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub workers: u32,
-    /// Where to keep state; without it a temporary folder is used and removed at the end
+    /// Folder for the state; without it a temporary folder is used and removed at exit
     #[arg(long, env = "GRID_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Address of the HTTP API; port 0 picks a free one
     #[arg(long, env = "GRID_API", default_value = "127.0.0.1:8765")]
     pub api: SocketAddr,
-    /// Further host names by which clients reach the API, with or without a port, comma-separated; may be repeated.
-    /// Requests for any other host are refused, so that no web page can pass for a client
+    /// Further host names by which clients reach the API, with or without a port, comma-separated; may be repeated. Requests
+    /// for any other host are refused, so that a web page cannot act as a client
     #[arg(long = "allow-host", env = "GRID_ALLOW_HOST", value_name = "HOST", value_delimiter = ',', value_parser = allowed_host)]
     pub allow_hosts: Vec<String>,
-    /// Variables of its own environment that tasks get, too, comma-separated, like http_proxy; may be repeated
+    /// Environment variables that tasks inherit, comma-separated, like http_proxy; may be repeated
     #[arg(long, env = "GRID_PASS_ENV", value_name = "NAME", value_delimiter = ',', value_parser = variable)]
     pub pass_env: Vec<String>,
-    /// Run a backend that is off by default on every worker, beside test; may be repeated
+    /// Enable a backend that is off by default on every worker, besides test; may be repeated
     #[arg(long = "enable-backend", value_name = "NAME", value_parser = backend)]
     pub enable_backends: Vec<String>,
     #[command(flatten)]
@@ -98,23 +98,23 @@ pub struct DevArgs {
 #[command(
     after_help = "The same command line starts it again on its own data: --bootstrap, --join and --restore act on an \
                         empty folder only.\n\
-                        stdout says \"grid ready api=… grpc=… node=…\" when it serves. SIGTERM stops it in order; nothing \
+                        Prints \"grid ready api=… grpc=… node=…\" on stdout when it serves. SIGTERM stops it cleanly; nothing \
                         acknowledged is lost by kill -9 either.\nExit code 5: it was removed from its cluster."
 )]
 pub struct ServerArgs {
     /// Name of this controller
     #[arg(long, env = "GRID_NODE_ID")]
     pub node_id: Name,
-    /// Folder for log and state, of this controller alone
+    /// Data folder for the log and the state; used by this controller alone
     #[arg(long, env = "GRID_DATA_DIR")]
     pub data_dir: PathBuf,
     /// Address of the HTTP API; port 0 picks a free one
     #[arg(long, env = "GRID_API", default_value = "127.0.0.1:8765")]
     pub api: SocketAddr,
-    /// Address on which other controllers are served; port 0 picks a free one
+    /// Address for other controllers (Raft); port 0 picks a free one
     #[arg(long, env = "GRID_RAFT", default_value = "127.0.0.1:8766")]
     pub raft: SocketAddr,
-    /// Address on which workers are served; port 0 picks a free one
+    /// Address for workers (gRPC); port 0 picks a free one
     #[arg(long, env = "GRID_GRPC", default_value = "127.0.0.1:8767")]
     pub grpc: SocketAddr,
     /// Host name or address that clients, workers and controllers use, if it differs from --api, --grpc and --raft
@@ -124,26 +124,26 @@ pub struct ServerArgs {
     /// Requests for any other host are refused, so that no web page can pass for a client
     #[arg(long = "allow-host", env = "GRID_ALLOW_HOST", value_name = "HOST", value_delimiter = ',', value_parser = allowed_host)]
     pub allow_hosts: Vec<String>,
-    /// Found a new cluster in an empty folder
+    /// Create a new cluster in an empty folder
     #[arg(long, conflicts_with = "join")]
     pub bootstrap: bool,
-    /// Go on from a backup, in an empty folder; jobs that had not ended are held until they are confirmed. Of a damaged
-    /// controller also its data folder, or a snapshot or state.sqlite in it
+    /// Continue from a backup, in an empty folder; unfinished jobs are held until they are confirmed. Also takes the data
+    /// folder of a damaged controller, or a snapshot or state.sqlite in it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bootstrap", "join"])]
     pub restore: Option<PathBuf>,
     /// Join a cluster with an empty folder: API addresses of any of its controllers, comma-separated
     #[arg(long, env = "GRID_JOIN", value_name = "URL[,URL]", value_delimiter = ',')]
     pub join: Vec<String>,
-    /// Join in the place of a member of the same name whose folder is lost
+    /// Join in place of a member of the same name whose folder is lost
     #[arg(long, requires = "join")]
     pub replace: bool,
-    /// How often the leader is heard by the other controllers
+    /// Interval of the leader's heartbeats to the other controllers
     #[arg(long, env = "GRID_RAFT_HEARTBEAT", default_value = "100ms")]
     pub raft_heartbeat: Span,
-    /// A leader that is silent for two to four of these is replaced; at least three heartbeats
+    /// Election timeout: a leader that is silent for two to four times as long is replaced; at least three heartbeats
     #[arg(long, env = "GRID_ELECTION_TIMEOUT", default_value = "300ms")]
     pub election_timeout: Span,
-    /// The log is cut behind a snapshot when it has grown by so many bytes
+    /// Take a snapshot and cut the log when the log has grown by this many bytes
     #[arg(long, env = "GRID_SNAPSHOT_AFTER", default_value_t = 64 * 1024 * 1024, value_parser = clap::value_parser!(u64).range(64 * 1024..))]
     pub snapshot_after: u64,
     #[command(flatten)]
@@ -151,30 +151,30 @@ pub struct ServerArgs {
     /// Serve other machines without TLS and tokens
     #[arg(long)]
     pub insecure: bool,
-    /// Know this feature level instead of the program's own: for tests of upgrades
+    /// Support this feature level instead of the program's own: for tests of upgrades
     #[arg(long, hide = true, value_name = "LEVEL", default_value_t = grid_controller::FEATURE_LEVEL, value_parser = clap::value_parser!(u32).range(i64::from(grid_controller::OLDEST_LEVEL)..=i64::from(grid_controller::FEATURE_LEVEL) + 1))]
     pub feature_level: u32,
-    /// Started by `grid node`: it gives nothing out before it is told on stdin, and ends when stdin closes
+    /// Started by `grid node`: dispatch is paused until the supervisor allows it on stdin; ends when stdin closes
     #[arg(long, hide = true)]
     pub supervised: bool,
 }
 
-/// What a controller decides for all of its nodes and jobs.
+/// Settings of a controller that apply to all of its nodes and jobs.
 #[derive(Args)]
 pub struct Tuning {
-    /// Jobs that run at once; more wait
+    /// Maximum number of jobs that run at once; more wait
     #[arg(long, env = "GRID_MAX_CONCURRENT", default_value_t = MAX_CONCURRENT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_concurrent: u32,
-    /// Jobs that may wait; more are refused
+    /// Maximum number of jobs that wait; more are refused
     #[arg(long, env = "GRID_MAX_PENDING", default_value_t = MAX_PENDING, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub max_pending: u32,
-    /// Unfinished jobs that may wait for an operator or for offline nodes; beyond it new jobs are refused
+    /// Maximum number of unfinished jobs that wait for an operator or for offline nodes; beyond it new jobs are refused
     #[arg(long, env = "GRID_MAX_WAITING", default_value_t = MAX_WAITING, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_waiting: u32,
-    /// Nodes that may be registered, offline ones and agents included; more are refused
+    /// Maximum number of registered nodes, offline ones and agents included; more are refused
     #[arg(long, env = "GRID_MAX_NODES", default_value_t = MAX_NODES, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_nodes: u32,
-    /// How often workers report
+    /// Interval of the workers' heartbeats
     #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", default_value = "5s", value_parser = heartbeat)]
     pub heartbeat_interval: Span,
     /// Silence after which a node is in warning [default: 3 heartbeats]
@@ -186,7 +186,7 @@ pub struct Tuning {
     /// Silence after which a node is dead and its leases are unknown [default: 12 heartbeats]
     #[arg(long, env = "GRID_DEAD_AFTER")]
     pub dead_after: Option<Span>,
-    /// How long ended jobs are remembered, with results and events, like 30d or 12h
+    /// How long finished jobs, their results and events are kept, like 30d or 12h
     #[arg(long, env = "GRID_HISTORY", default_value = "30d", value_parser = history)]
     pub history: Span,
 }
@@ -194,38 +194,38 @@ pub struct Tuning {
 #[derive(Args)]
 #[command(
     after_help = "SIGTERM: takes no new leases, finishes the running ones, reports them, leaves. A second SIGTERM ends \
-                        the running ones, too.\nstdout says \"grid worker ready node=… session=…\" when it is registered."
+                        the running ones too.\nPrints \"grid worker ready node=… session=…\" on stdout when it is registered."
 )]
 pub struct WorkerArgs {
     /// API addresses of controllers, comma-separated
     #[arg(long, env = "GRID_SERVER", value_delimiter = ',', default_value = "http://127.0.0.1:8765")]
     pub server: Vec<String>,
-    /// Name of this node; without it one is made from the host name and kept in the data folder
+    /// Name of this node; without it a name is made from the host name and kept in the data folder
     #[arg(long, env = "GRID_NODE_ID")]
     pub node_id: Option<NodeId>,
-    /// Folder for journal and outputs, of this worker alone
+    /// Data folder for the journal and the outputs; used by this worker alone
     #[arg(long, env = "GRID_DATA_DIR")]
     pub data_dir: PathBuf,
     #[command(flatten)]
     pub traits: WorkerTraits,
-    /// Report at least so often; a controller may ask for more
+    /// Send heartbeats at least this often; a controller may ask for more
     #[arg(long, env = "GRID_HEARTBEAT_INTERVAL", value_parser = heartbeat)]
     pub heartbeat_interval: Option<Span>,
-    /// Start with a new journal: what an earlier one knew of once-only steps is given up as unknown
+    /// Start with a new journal: once-only steps that only the old journal knew become unknown
     #[arg(long)]
     pub reset_journal: bool,
-    /// Started by `grid node`: it drains when stdin closes, and stops what still runs after this time
+    /// Started by `grid node`: drains when stdin closes, and stops running leases after this time
     #[arg(long, hide = true, value_name = "TIME")]
     pub supervised: Option<Span>,
 }
 
-/// What a worker is to those who give it work.
+/// What a worker registers with.
 #[derive(Args)]
 pub struct WorkerTraits {
-    /// Groups it belongs to, comma-separated
+    /// Groups of this node, comma-separated
     #[arg(long, env = "GRID_GROUPS", value_delimiter = ',')]
     pub groups: Vec<Name>,
-    /// Labels, comma-separated key=value
+    /// Labels of this node, comma-separated key=value
     #[arg(long, env = "GRID_LABELS", value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// Run a backend that is off by default, or whose programs are not installed (yet); may be repeated
@@ -234,13 +234,13 @@ pub struct WorkerTraits {
     /// Do not run a backend that is on by default; may be repeated
     #[arg(long = "disable-backend", value_name = "NAME", value_parser = backend)]
     pub disable_backends: Vec<String>,
-    /// Variables of the worker's own environment that its tasks get, too, comma-separated, like http_proxy; may be repeated.
-    /// Without it tasks get a fixed PATH, LANG, HOME and what their action declares
+    /// Environment variables of the worker that its tasks inherit, comma-separated, like http_proxy; may be repeated. Without
+    /// it tasks get a fixed PATH, LANG, HOME and the variables that their action declares
     #[arg(long, env = "GRID_PASS_ENV", value_name = "NAME", value_delimiter = ',', value_parser = variable)]
     pub pass_env: Vec<String>,
     #[command(flatten)]
     pub allow: AllowArgs,
-    /// Leases at once
+    /// Maximum number of leases that run at once
     #[arg(long, env = "GRID_SLOTS", default_value_t = DEFAULT_SLOTS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SLOTS)))]
     pub slots: u32,
     /// Address to report, if it is not the one that the controller sees
@@ -248,7 +248,7 @@ pub struct WorkerTraits {
     pub address: Option<String>,
 }
 
-/// What callers may do with the backends that run programs of their choice. Every list is empty until somebody fills it.
+/// What callers may do with the backends that run programs of their choice. Every list is empty by default.
 #[derive(Args, Clone, Default)]
 pub struct AllowArgs {
     /// Programs that `command run` may run, comma-separated: names or paths from /; '*' allows every program; may be repeated
@@ -286,14 +286,14 @@ impl AllowArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "The controller and the worker are child processes, restarted when they end. The worker is off while the controller \
-                        leads, and on (with --worker) while it is a standby; its node is named NODE-ID-worker.\nA controller that is \
-                        promoted lets its worker finish, or stops it after --drain-timeout, before it gives out work.\nIn the data \
-                        folder: controller/ and worker/. stdout says what the children say. SIGTERM ends the worker first, then \
+    after_help = "The controller and the worker are child processes, restarted when they end. The worker is stopped while the controller \
+                        leads, and runs (with --worker) while it is a standby; its node is named NODE-ID-worker.\nA controller that is \
+                        promoted lets its worker finish, or stops it after --drain-timeout, before it starts to dispatch.\nIn the data \
+                        folder: controller/ and worker/. The children's stdout is passed on. SIGTERM ends the worker first, then \
                         the controller."
 )]
 pub struct NodeArgs {
-    // First: clap takes values away as it reads them.
+    // Comes first: clap removes values from the matches as the other fields read them.
     #[command(flatten)]
     pub given: Given,
     #[command(flatten)]
@@ -308,7 +308,7 @@ pub struct NodeArgs {
     pub drain_timeout: Span,
 }
 
-/// A filter of `tracing`. An unknown word would be taken for the name of a part, and would log nothing.
+/// Parses a filter of `tracing`, which would take an unknown level for the name of a part and log nothing.
 pub fn log_level(text: &str) -> Result<String, String> {
     let known = |level: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
     let valid = |directive: &str| match directive.split_once('=') {
@@ -330,7 +330,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// A duration, also in days; at least a second, at most ten years.
+/// Parses a duration, also in days; at least a second, at most ten years.
 pub fn history(text: &str) -> Result<Span, String> {
     const DAY_MS: u64 = 24 * 3_600_000;
     let days = text.strip_suffix('d').and_then(|digits| digits.parse::<u64>().ok());
@@ -341,7 +341,7 @@ pub fn history(text: &str) -> Result<Span, String> {
     if (1_000..=3_650 * DAY_MS).contains(&span.ms()) { Ok(span) } else { Err("must be from 1s to 3650d".to_owned()) }
 }
 
-/// What a worker keeps to.
+/// Parses a heartbeat interval within the bounds that a worker enforces.
 pub fn heartbeat(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|e: grid_types::span::BadSpan| e.to_string())?;
     if (50..=60_000).contains(&span.ms()) { Ok(span) } else { Err("must be from 50ms to 1m".to_owned()) }
@@ -355,7 +355,7 @@ pub fn host(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// As `Host` and `Origin` name it.
+/// Parses a host as the headers `Host` and `Origin` name it.
 pub fn allowed_host(text: &str) -> Result<String, String> {
     if grid_api::is_host(text) {
         return Ok(text.to_owned());

@@ -1,8 +1,8 @@
-//! Settings from a file: `-c FILE`, then `GRID_*` variables, then flags, each beating the one before.
+//! Reads settings from a file: `-c FILE`, then `GRID_*` variables, then flags; each overrides the one before.
 //!
-//! A setting of the file becomes the default of the flag that it stands for, so that there is one place that knows which
-//! settings exist, which of variable and flag wins, and what each may be. Unknown keys and wrong types are refused by
-//! their path, all at once, whichever process reads the file: one file may serve a whole cluster.
+//! A setting of the file becomes the default of its flag, so that one place knows which settings exist, whether the variable or
+//! the flag wins, and which values are valid. Unknown keys and wrong types are refused by their path, all at once, by every
+//! process that reads the file: one file may serve a whole cluster.
 //! Not here: the table of keys (`keys`); what a setting does (`cli`).
 
 mod keys;
@@ -21,9 +21,9 @@ use serde_json::Value;
 use crate::cli::Cli;
 use keys::{Key, SECTIONS, Setting};
 
-/// Why the command line, or the file it names, is not taken.
+/// Why the command line, or the settings file that it names, is refused.
 pub enum BadStart {
-    /// clap's own words; also help and version.
+    /// An error of clap; also help and version.
     Usage(clap::Error),
     File {
         path: PathBuf,
@@ -54,7 +54,7 @@ impl fmt::Display for BadStart {
     }
 }
 
-/// Reads a command line, and the file it names.
+/// Reads a command line, and the settings file that it names.
 pub fn parse(argv: &[OsString]) -> Result<Cli, BadStart> {
     let command = match file_of(argv).map_err(BadStart::Usage)? {
         Some(path) => with_defaults(Cli::command(), &read(&path)?),
@@ -64,9 +64,9 @@ pub fn parse(argv: &[OsString]) -> Result<Cli, BadStart> {
     Cli::from_arg_matches(&matches).map_err(BadStart::Usage)
 }
 
-/// The file is looked for first, with everything else still unknown: what it says may be what the rest lacks.
+/// Looks for the file first, while required flags may still be missing: the file may contain them.
 fn file_of(argv: &[OsString]) -> Result<Option<PathBuf>, clap::Error> {
-    // Help and version are errors too; they come again when the line is read for good.
+    // clap reports help and version as errors too; the second, full parse reports them again.
     let Ok(matches) = Cli::command().ignore_errors(true).try_get_matches_from(argv) else { return Ok(None) };
     let verb = matches.subcommand();
     let at = verb.map_or(&matches, |(_, matches)| matches);
@@ -81,7 +81,7 @@ fn file_of(argv: &[OsString]) -> Result<Option<PathBuf>, clap::Error> {
     }
 }
 
-/// What a file sets, by flag.
+/// The settings of a file, by flag.
 fn read(path: &Path) -> Result<Vec<Setting>, BadStart> {
     let unreadable = |problem: String| BadStart::File { path: path.to_owned(), problem };
     let text = text_of(path).map_err(unreadable)?;
@@ -98,9 +98,9 @@ fn text_of(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
-/// The outer error is that it is no YAML, the inner one that it says what nobody understands.
+/// The outer error means that the text is not YAML, the inner one that the settings are not valid.
 fn settings(text: &str) -> Result<Result<Vec<Setting>, Faults>, String> {
-    // To YAML a file of comments is no document at all; to a person it is one that sets nothing.
+    // YAML parses a file of comments as no document; for an operator it is a file that sets nothing.
     if text.lines().all(|line| matches!(line.trim_start().as_bytes(), [] | [b'#', ..])) {
         return Ok(Ok(Vec::new()));
     }
@@ -141,9 +141,13 @@ fn read_section(name: &str, section: &Value, found: &mut Vec<Setting>, faults: &
             None => faults.add(at, unknown("key", key, known.keys.iter().map(|key| key.name))),
             Some(Key { missing: Some(why), .. }) => faults.add(at, *why),
             Some(_) if value.is_null() => {}
-            Some(known) => match known.kind.words(value) {
-                Ok(words) => {
-                    found.extend(known.sets.iter().map(|(verb, flag)| Setting { verb, flag, words: words.clone() }));
+            Some(known) => match known.kind.arguments(value) {
+                Ok(arguments) => {
+                    found.extend(known.sets.iter().map(|(verb, flag)| Setting {
+                        verb,
+                        flag,
+                        arguments: arguments.clone(),
+                    }));
                 }
                 Err(problem) => faults.add(at, problem),
             },
@@ -166,10 +170,10 @@ fn shown(name: &str) -> String {
 
 fn with_defaults(command: Command, settings: &[Setting]) -> Command {
     settings.iter().fold(command, |command, setting| {
-        // clap keeps defaults for as long as it runs, which is once, at the start.
-        let words: Vec<&'static str> = setting.words.iter().map(|word| &*word.clone().leak()).collect();
+        // clap needs defaults that live as long as the process; this runs once, at start.
+        let arguments: Vec<&'static str> = setting.arguments.iter().map(|word| &*word.clone().leak()).collect();
         command.mut_subcommand(setting.verb, |verb| {
-            verb.mut_arg(setting.flag, |flag| flag.required(false).default_values(words))
+            verb.mut_arg(setting.flag, |flag| flag.required(false).default_values(arguments))
         })
     })
 }

@@ -1,4 +1,4 @@
-//! `grid demo`: an embedded cluster runs an example job before the eyes of whoever is curious.
+//! `grid demo`: runs an example job on an embedded cluster and shows its progress.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub async fn run(_args: DemoArgs) -> anyhow::Result<ExitCode> {
 
 async fn show_job(api_url: &str) -> anyhow::Result<ExitCode> {
     let client = Client::new(parse_servers(api_url)?, Options { patience: Duration::from_secs(10) })?;
-    // A pipeline that each node walks alone, then two barriers that all nodes reach together.
+    // A pipeline that each node runs through on its own, then two barriers that all nodes reach together.
     let job = json!({
         "target": {"scope": "all"},
         "tasks": [
@@ -41,7 +41,6 @@ async fn show_job(api_url: &str) -> anyhow::Result<ExitCode> {
     let submitted = client.submit("default", &job).await?;
     let id: JobId = submitted.id.parse()?;
     say::err(format_args!("{id}: a pipeline of two steps on every node, then two barriers"));
-    // The view writes to stderr by itself.
     say::flush();
     let mut view = gridc::live_view();
     let doc = gridc::watch(&client, "default", id, view.as_mut()).await?;
@@ -51,6 +50,8 @@ async fn show_job(api_url: &str) -> anyhow::Result<ExitCode> {
         let said = client.output("default", id, grid_types::StepIndex(3), node).await?;
         say::out(format_args!("  {node:8} {}", said.trim_end()));
     }
-    say::err(format_args!("hint: `grid dev` keeps such a cluster running; `gridc --help` says how to talk to it"));
+    say::err(format_args!(
+        "hint: `grid dev` keeps such a cluster running; `gridc --help` lists the commands to use it"
+    ));
     Ok(if doc.status == JobStatus::Completed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,4 +1,4 @@
-//! `grid dev`: a controller and workers in one process, the explicit exception to "no worker beside the leader".
+//! `grid dev`: runs a controller and workers in one process, the explicit exception to "no worker beside the leader".
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::server::Serving;
 use crate::tuning::Tuned;
 use crate::{net, open_files, say, signals};
 
-/// Its socket, its lock, its journal, outputs that it writes.
+/// Open files per worker: its socket, its lock, its journal, outputs that it writes.
 const FILES_PER_WORKER: u64 = 12;
 
 pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
@@ -52,8 +52,8 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
             failed = tasks.failed() => break Err(anyhow::anyhow!("{failed}")),
             why = dev.serving.stopped() => break Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
             Some(ended) = dev.workers.join_next() => match ended {
-                // As somebody asked for; the others go on.
-                Ok(Err(WorkerError::Removed)) => tracing::info!("a worker has ended: its node was removed"),
+                // An operator removed the node; the other workers continue.
+                Ok(Err(WorkerError::Removed)) => tracing::info!("a worker ended: its node was removed"),
                 ended => break Err(worker_error(ended)),
             },
         }
@@ -65,12 +65,12 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
 fn worker_error(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>) -> anyhow::Error {
     match ended {
         Ok(Err(e)) => anyhow::Error::new(e).context("a worker has ended"),
-        Ok(Ok(())) => anyhow::anyhow!("a worker has ended by itself"),
+        Ok(Ok(())) => anyhow::anyhow!("a worker ended unexpectedly"),
         Err(e) => anyhow::Error::new(e).context("a worker has ended"),
     }
 }
 
-/// What every worker of an embedded cluster may do.
+/// What the workers of an embedded cluster may run.
 #[derive(Default)]
 pub struct WorkerOptions {
     pub pass_env: Vec<String>,
@@ -167,7 +167,7 @@ impl Dev {
     }
 
     pub async fn stop(mut self) {
-        // Drain, and end at once what runs: whoever stops a dev cluster does not want to wait for its jobs.
+        // Drain and stop running leases at once: an operator who stops a dev cluster does not want to wait for its jobs.
         self.stop_workers.signal();
         self.stop_workers.signal();
         let limit = std::time::Duration::from_secs(10);
@@ -179,7 +179,7 @@ impl Dev {
     }
 }
 
-/// web-01 and web-02 (web, prod), db-01 (db, prod), then node-04 …
+/// The id and groups of worker `n`: web-01 and web-02 (web, prod), db-01 (db, prod), then node-04 …
 fn worker_name(i: u32) -> (String, &'static [&'static str]) {
     match i {
         1 | 2 => (format!("web-{i:02}"), &["web", "prod"]),

@@ -1,7 +1,7 @@
-//! Gives up what this process inherited from the one that started it: open descriptors, and the umask.
+//! Drops what this process inherited from its parent: open descriptors and the umask.
 //!
-//! A descriptor that a shell or a supervisor left open would reach every task of a worker, and keep a file or a socket of somebody
-//! else's in use. Not here: what tasks get instead (`grid_worker`).
+//! A descriptor that a shell or a supervisor left open would be inherited by every task of a worker, and keep a foreign file or
+//! socket in use. Not here: what tasks inherit (`grid_worker`).
 
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -9,17 +9,17 @@ use rustix::process::umask;
 /// stdin, stdout and stderr.
 const KEPT: i32 = 2;
 
-/// Closes every descriptor but the three standard ones. Called first, while nothing else is open.
+/// Closes every descriptor except the three standard ones. Called first, while nothing else is open.
 pub fn close_descriptors() {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
     let inherited: Vec<i32> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for descriptor in inherited.into_iter().filter(|descriptor| *descriptor > KEPT) {
-        // The one through which they were listed is closed already.
+        // The descriptor of the listing itself is closed already.
         let _ = nix::unistd::close(descriptor);
     }
 }
 
-/// Files that libraries create are readable by this user alone: the log, SQLite's companions.
+/// Sets the umask so that files which libraries create (the log, SQLite's companion files) are readable by this user alone.
 pub fn close_new_files() {
     umask(Mode::RWXG | Mode::RWXO);
 }

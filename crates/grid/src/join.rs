@@ -1,11 +1,11 @@
-//! `grid server --join`: an empty folder becomes a member of a cluster.
+//! `grid server --join`: adds a controller with an empty data folder to a cluster.
 //!
 //! ```text
 //!   empty -> card -> asks any controller, follows NOT_LEADER, retries -> accepted as a learner
 //!         -> starts, catches up, asks for its vote (grid-raft) -> voter
 //! ```
 //!
-//! Asking again is harmless: the card is on disk before the first request.
+//! Repeating the request is harmless: the card is on disk before the first request.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub async fn join(args: &ServerArgs, settings: &Settings, raft_addr: &str) -> an
                 tracing::info!(cluster = joined.cluster_id, "accepted as a learner");
                 return Ok(accept_join(&args.data_dir, card, &joined.cluster_id)?);
             }
-            // No majority, no leader yet, nobody there: all of that may pass, and has this exit code.
-            Err(e) if e.exit_code() != 3 => anyhow::bail!("the cluster does not take {}: {e}", args.node_id),
+            // No majority, no leader yet, no controller reachable: these conditions may pass, and share this exit code.
+            Err(e) if e.exit_code() != 3 => anyhow::bail!("the cluster refuses {}: {e}", args.node_id),
             Err(e) => tracing::warn!("not joined yet: {e}; trying again"),
         }
         tokio::time::sleep(PAUSE).await;

@@ -1,7 +1,7 @@
-//! `grid`: the binary that runs things. Wiring only: it reads the command line, opens sockets and folders, and connects
-//! the parts; what they do is decided in their own crates.
+//! `grid`: runs controllers, workers and clusters of both. Wiring only: it reads the command line, opens sockets and folders,
+//! and connects the parts; the decisions are made in their own crates.
 
-// They panic when nobody can read; everything is printed through `say`.
+// `print!` and its relatives panic if the output is closed; everything is printed through `say`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
@@ -28,13 +28,13 @@ use config::BadStart;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 
-/// Thousands of sessions allocate and free small things from many threads: less memory and a fifth less time than with
-/// the C library's. Without huge pages, which would make every thread's first page two megabytes.
+/// Thousands of sessions allocate and free small objects from many threads: less memory and a fifth less time than with the C
+/// library's allocator. Without huge pages, which would make every thread's first page two megabytes.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // First: what is opened later must not be taken for inherited.
+    // Comes first: descriptors that are opened later must not count as inherited.
     inherited::close_descriptors();
     say::catch_panics();
     let code = run();
@@ -75,7 +75,7 @@ fn run() -> ExitCode {
             Verb::Bench(args) => grid_bench::run(args).await,
         }
     });
-    // A blocked read of a signal or a pipe must not keep the process.
+    // A blocked read of a signal or a pipe must not delay the exit.
     runtime.shutdown_background();
     match done {
         Ok(code) => code,
@@ -86,7 +86,7 @@ fn run() -> ExitCode {
     }
 }
 
-/// What runs in the foreground of a person logs only what they should look at: the output is theirs.
+/// Commands that run in the foreground log only what an operator should look at, so that their output stays readable.
 fn default_level(verb: &Verb) -> &'static str {
     match verb {
         Verb::Demo(_) => "error",
@@ -95,13 +95,13 @@ fn default_level(verb: &Verb) -> &'static str {
     }
 }
 
-/// Logs go to stderr: stdout is data. openraft calls every lost heartbeat an error; what matters of it is logged by
-/// `grid_raft`.
+/// Logs go to stderr because stdout is data. openraft logs every lost heartbeat as an error; `grid_raft` logs the events that
+/// matter.
 fn start_log(filter: &str) {
     use std::io::IsTerminal;
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
-    // The command line has checked it.
+    // The command line has validated it.
     let filter: Targets = format!("openraft=off,{filter}").parse().unwrap_or_default();
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(say::log).log_internal_errors(false).with_ansi(colour);

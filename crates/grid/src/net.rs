@@ -1,4 +1,4 @@
-//! Sockets: bound first, so that port 0 is known before anything is announced.
+//! Binds sockets before anything is announced, so that the port behind port 0 is known.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ pub async fn bind(addr: SocketAddr, what: &str) -> anyhow::Result<(TcpListener, 
     Ok((listener, actual))
 }
 
-/// Whoever reaches a socket may run jobs: other machines only if the operator says so.
+/// A client that reaches a socket may run jobs: other machines are served only if the operator allows it.
 pub fn check_exposure(addrs: &[(&str, SocketAddr)], insecure: bool) -> anyhow::Result<()> {
     for (flag, addr) in addrs {
         if !addr.ip().is_loopback() && !insecure {
@@ -25,10 +25,10 @@ pub fn check_exposure(addrs: &[(&str, SocketAddr)], insecure: bool) -> anyhow::R
     Ok(())
 }
 
-/// Other controllers, workers and clients are told where to dial.
+/// Addresses that other controllers, workers and clients can connect to.
 pub fn check_reachable(flag: &str, addr: SocketAddr, advertise: Option<&str>) -> anyhow::Result<()> {
     if addr.ip().is_unspecified() && advertise.is_none() {
-        bail!("{flag} {addr} is no address that others could dial; name one with --advertise HOST");
+        bail!("{flag} {addr} is not an address that others can connect to; set one with --advertise HOST");
     }
     Ok(())
 }
@@ -41,7 +41,7 @@ pub fn advertised(host: Option<&str>, addr: SocketAddr) -> String {
     }
 }
 
-/// What clients may call this server by.
+/// The host names that requests of clients may carry.
 pub fn hosts(api: SocketAddr, advertise: Option<&str>, allowed: &[String]) -> Hosts {
     let bound = (!api.ip().is_unspecified()).then(|| api.ip().to_string());
     Hosts::new(bound.as_deref().into_iter().chain(advertise), allowed.iter().map(String::as_str))

@@ -1,16 +1,16 @@
-//! How many files this process may open: as many as the machine allows, instead of the 1,024 that shells hand out; and how many
-//! of them connections may take.
+//! Raises the limit of open files to what the machine allows, instead of the 1,024 that shells set, and divides it between
+//! listeners.
 //!
-//! A controller has a socket for each worker and each client. The soft limit exists for programs that use `select`; none
-//! of this does.
-//! Log, store, snapshots and connections to other controllers keep a reserve that no client can take: without it the next
-//! snapshot would fail, or the next write.
+//! A controller has a socket for each worker and each client. The soft limit exists for programs that use `select`, which Grid
+//! does not use.
+//! The log, the store, snapshots and connections to other controllers keep a reserve that clients cannot use: without it the
+//! next snapshot or the next write would fail.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Fewer than this are too few for a fleet worth the name; who has less is told before sockets run out.
+/// Below this limit a fleet of ordinary size does not fit; a warning at start says so before sockets run out.
 const FEW: u64 = 4_096;
-/// Log, store with its readers, two snapshots and a backup at once, other controllers, and what the runtime itself needs.
+/// The log, the store with its readers, two snapshots and a backup at once, other controllers, and the runtime.
 const RESERVE: u64 = 128;
 const MOST_CLIENTS: u64 = 8_192;
 const MOST_CONTROLLERS: u64 = 256;
@@ -25,11 +25,11 @@ pub struct Connections {
     pub controllers: usize,
 }
 
-/// Raises the soft limit to the hard one. Where that is refused the process starts all the same, with what it has.
+/// Raises the soft limit to the hard one. If that is refused the process starts with the limit that it has.
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(current = ?limit.current, "the limit of open files cannot be raised: {error}");
+        tracing::warn!(current = ?limit.current, "cannot raise the limit of open files: {error}");
     }
     if let Some(few) = getrlimit(Resource::Nofile).current.filter(|current| *current < FEW) {
         tracing::warn!(
@@ -39,7 +39,7 @@ pub fn raise_limit() {
     }
 }
 
-/// What is left for connections when `others` files are in use by other parts of this process.
+/// The number of files left for connections when other parts of this process use `others`.
 pub fn connections(others: u64) -> Connections {
     share(getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED), others)
 }
@@ -67,6 +67,6 @@ mod tests {
         }
         assert!(share(16_384, 0).workers >= 10_000, "a fleet of ten thousand fits where it is allowed to");
         assert_eq!(share(1 << 20, 0).clients, 8_192);
-        assert!(share(1_024, 800).workers >= 4, "whatever else is in use, somebody is served");
+        assert!(share(1_024, 800).workers >= 4, "whatever else is in use, some connections are accepted");
     }
 }

@@ -1,12 +1,12 @@
-//! Writes lines to stdout or stderr from a thread of its own, so that nothing else waits for whoever reads them.
+//! Writes lines to stdout or stderr from its own thread, so that no other thread waits for the reader.
 //!
 //! ```text
 //!   any thread --push--> queue (bounded) --> writer thread --> stdout, stderr
 //!                           full: dropped, counted      cannot be written: dropped, counted
 //! ```
 //!
-//! A full disk, a closed pipe, a reader that has stopped: none of them may end or delay a controller or a worker. What is lost is
-//! counted, and the first line that can be written again is preceded by one that says how many are missing.
+//! A full disk, a closed pipe or a stopped reader must not end or delay a controller or a worker. Lost lines are counted, and
+//! the first line that can be written again is preceded by one that says how many are missing.
 //! Not here: `print!` and `eprintln!`, which panic or block in such a case; nothing in this program may use them.
 
 use std::collections::VecDeque;
@@ -17,9 +17,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Of lines that wait for the writer.
+/// Bytes of lines that wait for the writer.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
-/// A descriptor that somebody else made non-blocking.
+/// Pause before the next try, for a descriptor that another process made non-blocking.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Where lines are pushed; clones share the queue.
@@ -29,7 +29,7 @@ pub struct Outlet(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// A line was pushed, or written.
+    /// Signals that a line was pushed, or written.
     changed: Condvar,
     /// It lives as long as the process.
     writer: OnceLock<JoinHandle<()>>,
@@ -39,9 +39,9 @@ struct Shared {
 struct Queue {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// The writer has a line in hand.
+    /// The writer is writing a line.
     is_writing: bool,
-    /// Lines lost since the last note of them.
+    /// Lines lost since the last note about lost lines.
     dropped: u64,
 }
 
@@ -54,11 +54,11 @@ impl Outlet {
         Self::to(io::stderr().as_fd().try_clone_to_owned())
     }
 
-    /// A descriptor of its own: the standard library's handles are locked while somebody writes.
+    /// Uses its own descriptor: the standard library's handles are locked while another thread writes.
     fn to(descriptor: io::Result<std::os::fd::OwnedFd>) -> Self {
         match descriptor {
             Ok(descriptor) => Self::start(File::from(descriptor)),
-            // Without a descriptor everything is dropped, which is what the caller can do about it.
+            // Without a descriptor every line is dropped.
             Err(_) => Self(Arc::default()),
         }
     }
@@ -87,7 +87,7 @@ impl Outlet {
         self.0.changed.notify_all();
     }
 
-    /// Waits until everything was written or dropped, for `limit` at most.
+    /// Waits until every line was written or dropped, for `limit` at most.
     pub fn flush(&self, limit: Duration) {
         let end = Instant::now() + limit;
         let mut queue = self.0.lock();
@@ -129,8 +129,8 @@ impl Shared {
         }
     }
 
-    /// How many lines were lost, `dropped` included unless a note of them was written. `is_cut`: what was written last does not end
-    /// with a line.
+    /// Returns how many lines were lost, `dropped` included unless a note about them was written. `is_cut`: the last write
+    /// ended within a line.
     fn write(&self, to: &mut impl Write, line: &[u8], dropped: u64, is_cut: &mut bool) -> u64 {
         let mut text = Vec::new();
         if *is_cut {
@@ -247,7 +247,7 @@ mod tests {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let outlet = Outlet::start(writer);
-        outlet.push(b"nobody reads this\n");
+        outlet.push(b"no reader\n");
         outlet.flush(LIMIT);
     }
 }

@@ -1,7 +1,7 @@
-//! Everything that this program prints: data on stdout, logs and messages on stderr, both through an [`Outlet`].
+//! Prints everything that this program prints: data on stdout, logs and messages on stderr, both through an [`Outlet`].
 //!
-//! Errors and outputs of other machines are in it: control characters are shown, never sent to a terminal (`grid_types::visible`). An
-//! entry of the log is one line, whatever is in it; of control codes it keeps only colours.
+//! Lines may contain errors and outputs of other machines: control characters are made visible, never sent to a terminal
+//! (`grid_types::visible`). An entry of the log is one line, whatever it contains; of control codes it keeps only colours.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
@@ -15,10 +15,10 @@ use crate::outlet::Outlet;
 static STDOUT: LazyLock<Outlet> = LazyLock::new(Outlet::stdout);
 static STDERR: LazyLock<Outlet> = LazyLock::new(Outlet::stderr);
 
-/// Of one entry of the log; nothing that this program says itself is longer.
+/// Maximum length of one entry of the log; this program's own messages are shorter.
 const MAX_ENTRY_BYTES: usize = 16 * 1024;
 
-/// For what is still queued when the process ends; a reader that has stopped must not keep it.
+/// For lines that are still queued when the process ends; a stopped reader must not delay the exit.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// One line on stdout, for scripts that wait for it.
@@ -31,7 +31,7 @@ pub fn err(line: impl std::fmt::Display) {
     STDERR.push(visible_lines(&format!("{line}\n")).as_bytes());
 }
 
-/// The writer of the log: what is written at once is an entry.
+/// The writer of the log: one write is one entry.
 pub fn log() -> Log {
     Log(STDERR.clone())
 }
@@ -55,7 +55,7 @@ impl Write for Log {
     }
 }
 
-/// One line, in which only colours are left of what a terminal obeys.
+/// Makes one line of an entry and keeps only colours of its control codes.
 fn log_line(entry: &str) -> String {
     let mut line = String::with_capacity(entry.len() + 1);
     let mut rest = entry.strip_suffix('\n').unwrap_or(entry);
@@ -73,13 +73,13 @@ fn log_line(entry: &str) -> String {
     line
 }
 
-/// Before the process ends.
+/// Called before the process ends.
 pub fn flush() {
     STDOUT.flush(LAST_LINES);
     STDERR.flush(LAST_LINES);
 }
 
-/// Panics are told as everything else is: the default hook would wait for a reader of stderr.
+/// Prints panics like all other messages: the default hook would wait for a reader of stderr.
 pub fn catch_panics() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();

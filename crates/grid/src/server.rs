@@ -21,9 +21,9 @@ use crate::cli::ServerArgs;
 use crate::open_files::{self, Connections};
 use crate::{join, net, say, signals, supervised};
 
-/// Longer than the API's own patience with requests under way.
+/// Longer than the time that the API gives to requests under way.
 const STOP_LIMIT: Duration = Duration::from_secs(12);
-/// The cluster goes on without this controller: starting it again on this folder changes nothing.
+/// Exit code of a controller that was removed from its cluster: a restart on this folder changes nothing.
 pub const REMOVED: u8 = 5;
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
@@ -38,7 +38,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let tasks = Tasks::default();
-    let (words, orphaned) = args.supervised.then(|| supervised::controller_words(&tasks)).unzip();
+    let (orders, orphaned) = args.supervised.then(|| supervised::controller_orders(&tasks)).unzip();
     let signals = signals::asked_to_end(&tasks, orphaned)?;
     let (api, api_addr) = net::bind(args.api, "the API").await?;
     let (grpc, grpc_addr) = net::bind(args.grpc, "workers").await?;
@@ -74,7 +74,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     if let Some(source) = &args.restore
         && let Err(why) = restore(&opening, source).await
     {
-        // As any input that is refused: nothing was created or changed.
+        // The same exit code as for refused input: nothing was created or changed.
         say::err(format_args!("error: {why:#}"));
         return Ok(ExitCode::from(2));
     }
@@ -86,14 +86,14 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         }
         started => started?,
     };
-    if let Some(words) = words {
-        supervised::obey(&tasks, serving.controller.clone(), words);
+    if let Some(orders) = orders {
+        supervised::carry_out(&tasks, serving.controller.clone(), orders);
     }
     let ready = format!("grid ready api=http://{api_addr} grpc={grpc_addr} raft={raft_addr} node={}", args.node_id);
     serve(serving, &ready, signals, &args).await
 }
 
-/// Until it is asked to end, or can go on no more.
+/// Runs until the process is asked to end, or cannot continue.
 async fn serve(
     serving: Serving,
     ready: &str,
@@ -127,8 +127,8 @@ async fn serve(
     Ok(code)
 }
 
-/// Makes the data folder from a backup. On what was restored before it changes nothing, so that the same command line
-/// starts the process again; on any other data it is refused, because whoever names a backup wants that one.
+/// Creates the data folder from a backup. On a folder that was restored before it changes nothing, so that the same command
+/// line restarts the process; on any other data it is refused, because the operator asked for that backup.
 async fn restore(opening: &Opening, source: &Path) -> anyhow::Result<()> {
     let restoring = Restoring {
         data_dir: opening.data_dir.clone(),
@@ -139,21 +139,21 @@ async fn restore(opening: &Opening, source: &Path) -> anyhow::Result<()> {
     let doing = || format!("cannot restore {} to {}", source.display(), opening.data_dir.display());
     match grid_controller::restore(&restoring).await.with_context(doing)? {
         Some(made) => {
-            told(&made.info);
+            print_restored(&made.info);
         }
         None if grid_controller::restored(&opening.data_dir).with_context(doing)?.is_some() => {}
         None => anyhow::bail!(
-            "{}: it has data that does not come from a backup; restore into an empty folder, or leave --restore out",
+            "{}: the folder has data that does not come from a backup; restore into an empty folder, or leave --restore out",
             doing()
         ),
     }
     Ok(())
 }
 
-/// On stderr whatever the log level: which state the cluster goes on from decides what to do next.
-fn told(info: &BackupInfo) {
+/// Printed to stderr whatever the log level: the operator needs to know from which state the cluster continues.
+fn print_restored(info: &BackupInfo) {
     let state_of = grid_controller::time_text(info.taken_wall_ms);
-    let mut said = format!(
+    let mut text = format!(
         "restored: index={} leader_epoch={} state_of={state_of} stale={} jobs={}; jobs that had not ended are held until \
          `gridc job confirm`\n",
         info.applied.index,
@@ -162,18 +162,18 @@ fn told(info: &BackupInfo) {
         info.jobs
     );
     if info.stale {
-        said.push_str(&format!("warning: stale backup: it may lack what was acknowledged after {state_of}\n"));
+        text.push_str(&format!("warning: stale backup: it may lack what was acknowledged after {state_of}\n"));
     }
-    // A restore must not depend on somebody reading it.
-    let _ = std::io::stderr().write_all(said.as_bytes());
+    // A restore must not depend on a reader of stderr.
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// What the command line means for this folder.
+/// Decides what the command line means for this folder.
 async fn begin(args: &ServerArgs, settings: &Settings, raft_addr: &str) -> anyhow::Result<Start> {
     if has_cluster(&args.data_dir) {
         return Ok(Start::Existing);
     }
-    // A flag beats the `join` of a settings file that serves the whole cluster.
+    // The flag overrides the `join` of a settings file that serves the whole cluster.
     if args.bootstrap {
         return Ok(Start::Bootstrap);
     }
@@ -202,7 +202,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// `hosts`: those that the API answers for.
+    /// `hosts`: the host names that the API accepts.
     pub async fn start(
         opening: Opening,
         api: TcpListener,
@@ -225,12 +225,13 @@ impl Serving {
         Ok(Self { controller, tasks, api, fabric, stop })
     }
 
-    /// Resolves with the reason when it can go on no more; the process must end (L2), rather than serve half of its callers.
+    /// Resolves with the reason when the controller cannot continue; the process must end (L2), rather than serve half of its
+    /// clients.
     pub async fn stopped(&self) -> String {
         self.controller.stopped().await
     }
 
-    /// Lets another controller lead, answers what was asked, closes the sessions, closes log and state.
+    /// Hands over leadership, answers pending requests, closes the sessions, closes the log and the state.
     pub async fn stop(mut self) {
         self.tasks.stopping();
         self.controller.leave_leadership().await;
@@ -239,7 +240,7 @@ impl Serving {
         if timeout(STOP_LIMIT, self.api.ended()).await.is_err() {
             late("clients");
         }
-        // However long it takes: a store that is not closed in order is made anew at the next start.
+        // Without a limit: a store that is not closed cleanly is rebuilt at the next start.
         self.controller.shutdown().await;
         if timeout(STOP_LIMIT, self.fabric.ended()).await.is_err() {
             late("workers");

@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT, counted: the first asks for an orderly end, the second for a quick one. So does the loss of a
-//! supervisor (`supervised`).
+//! Counts SIGTERM and SIGINT: the first asks for an orderly end, the second for a quick one. The loss of the supervisor counts
+//! like a signal (`supervised`).
 
 use anyhow::Context;
 use grid_tasks::Tasks;
@@ -44,16 +44,16 @@ async fn asked(others: &mut Option<mpsc::Receiver<()>>) {
 /// Resolves at the first signal.
 pub async fn first(mut counted: watch::Receiver<u32>) {
     if counted.wait_for(|count| *count > 0).await.is_err() {
-        // The task that counts has failed, which ends the process in another way.
+        // The counting task has failed, which ends the process in another way.
         std::future::pending::<()>().await;
     }
 }
 
-/// Calls `told` at every signal.
-pub async fn each(mut counted: watch::Receiver<u32>, told: impl Fn() + Send) {
-    let mut heard = 0;
-    while counted.wait_for(|count| *count > heard).await.is_ok() {
-        heard += 1;
-        told();
+/// Calls `notify` at every signal.
+pub async fn each(mut counted: watch::Receiver<u32>, notify: impl Fn() + Send) {
+    let mut seen = 0;
+    while counted.wait_for(|count| *count > seen).await.is_ok() {
+        seen += 1;
+        notify();
     }
 }

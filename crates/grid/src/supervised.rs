@@ -1,10 +1,10 @@
-//! The children's side of `grid node`: a process whose stdin is its supervisor.
+//! The children's side of `grid node`: a process whose supervisor is at the other end of its stdin.
 //!
-//! When stdin closes the supervisor is gone, even by kill -9, and its child ends in order: nobody would end it later, and
-//! nobody would keep the worker and the controller of a machine apart (E8).
-//! Not here: the words (`words`), the other side (`node`).
+//! When stdin closes, the supervisor is gone, even by kill -9, and its child stops cleanly: no other process would stop it
+//! later, or keep the worker and the controller of a machine apart (E8).
+//! Not here: the messages (`messages`), the supervisor's side (`node`).
 
-mod words;
+mod messages;
 
 use std::time::Duration;
 
@@ -15,63 +15,63 @@ use tokio::sync::{mpsc, watch};
 
 use crate::say;
 
-pub use words::{Saying, Standing, Word};
+pub use messages::{Instruction, Order, Report};
 
-/// Words that wait for a controller that is still starting; a supervisor says few.
+/// Orders that wait for a controller that is still starting; a supervisor sends few.
 const WAITING: usize = 64;
 
-/// For a controller: the supervisor's words, and when there will be no more.
-pub fn controller_words(tasks: &Tasks) -> (mpsc::Receiver<Word>, mpsc::Receiver<()>) {
-    let (words, heard) = mpsc::channel(WAITING);
+/// For a controller: receives the supervisor's orders, and resolves when the supervisor is gone.
+pub fn controller_orders(tasks: &Tasks) -> (mpsc::Receiver<Order>, mpsc::Receiver<()>) {
+    let (orders, received) = mpsc::channel(WAITING);
     let (orphaned, gone) = mpsc::channel(1);
     tasks.start_finite("supervisor-input", async move {
         let mut lines = BufReader::new(stdin()).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             match line.parse() {
-                Ok(word) => {
-                    // A controller that does not listen has ended.
-                    let _ = words.send(word).await;
+                Ok(order) => {
+                    // A closed receiver means that the controller has ended.
+                    let _ = orders.send(order).await;
                 }
-                Err(_) => tracing::warn!("a supervisor's word is not understood: {line:?}"),
+                Err(_) => tracing::warn!("cannot parse an order of the supervisor: {line:?}"),
             }
         }
         tracing::warn!("the supervisor is gone");
         let _ = orphaned.send(()).await;
     });
-    (heard, gone)
+    (received, gone)
 }
 
-/// Starts the task that does what the supervisor says, and tells it how this controller stands, until it ends.
-pub fn obey(tasks: &Tasks, controller: Controller, words: mpsc::Receiver<Word>) {
+/// Starts the tasks that carry out the supervisor's orders and report the controller's role, until the controller ends.
+pub fn carry_out(tasks: &Tasks, controller: Controller, orders: mpsc::Receiver<Order>) {
     let (leading, led) = watch::channel(false);
     let followed = controller.clone();
     tasks.start("supervisor-role", async move {
-        let told = |leads| {
+        let publish = |leads| {
             leading.send_replace(leads);
         };
-        followed.follow_leading(told).await;
+        followed.follow_leading(publish).await;
     });
-    tasks.start_finite("supervisor-words", answer(controller, words, led));
+    tasks.start_finite("supervisor-orders", report_orders(controller, orders, led));
 }
 
 /// Ends with the supervisor, or with the controller.
-async fn answer(controller: Controller, mut words: mpsc::Receiver<Word>, mut led: watch::Receiver<bool>) {
-    let mut standing = Standing { word: 0, leads: false, is_held: true };
+async fn report_orders(controller: Controller, mut orders: mpsc::Receiver<Order>, mut led: watch::Receiver<bool>) {
+    let mut report = Report { order: 0, leads: false, is_paused: true };
     loop {
-        standing.leads = *led.borrow_and_update();
-        say::out(standing);
+        report.leads = *led.borrow_and_update();
+        say::out(report);
         tokio::select! {
-            word = words.recv() => {
-                let Some(Word { number, saying }) = word else { return };
-                standing.word = number;
-                match saying {
-                    Saying::Hold { problem } => {
+            order = orders.recv() => {
+                let Some(Order { number, instruction }) = order else { return };
+                report.order = number;
+                match instruction {
+                    Instruction::Pause { problem } => {
                         controller.pause_dispatch(problem);
-                        standing.is_held = true;
+                        report.is_paused = true;
                     }
-                    Saying::Gone { node, holds_nothing } => {
+                    Instruction::WorkerGone { node, holds_nothing } => {
                         controller.local_worker_gone(LocalWorker { node, holds_nothing });
-                        standing.is_held = false;
+                        report.is_paused = false;
                     }
                 }
             }
@@ -80,7 +80,7 @@ async fn answer(controller: Controller, mut words: mpsc::Receiver<Word>, mut led
     }
 }
 
-/// For a worker: asks it to drain when the supervisor is gone, and to stop what runs after `limit`.
+/// For a worker: asks it to drain when the supervisor is gone, and to stop running leases after `limit`.
 pub fn worker_orphaned(tasks: &Tasks, limit: Duration) -> mpsc::Receiver<()> {
     let (orphaned, gone) = mpsc::channel(1);
     tasks.start_finite("supervisor-input", async move {

@@ -1,7 +1,7 @@
-//! What a controller decides for all of its nodes and jobs, from the flags that say it.
+//! Converts flags to the settings of a controller that apply to all of its nodes and jobs.
 //!
-//! The times of silence follow the heartbeat unless they are given: whoever makes workers report every 30 s means that 15 s
-//! of silence are nothing. At the default of 5 s they are 15, 30 and 60 s.
+//! The liveness limits follow the heartbeat interval unless they are set: if workers report every 30 s, 15 s of silence mean
+//! nothing. At the default interval of 5 s they are 15, 30 and 60 s.
 
 use grid_controller::{Quotas, Thresholds};
 use grid_types::Span;
@@ -9,12 +9,12 @@ use grid_types::limits::HISTORY_MS;
 
 use crate::cli::Tuning;
 
-/// Checked, and whole.
+/// Checked and complete settings.
 pub struct Tuned {
     pub quotas: Quotas,
     pub thresholds: Thresholds,
     pub heartbeat_ms: u64,
-    /// How long ended jobs are remembered.
+    /// How long finished jobs are kept.
     pub history_ms: u64,
 }
 
@@ -48,7 +48,7 @@ impl Tuning {
         let beat_ms = self.heartbeat_interval.ms();
         let unhealthy = self.unhealthy_after.map(Span::ms);
         let unhealthy_ms = unhealthy.unwrap_or(6 * beat_ms);
-        // Between a heartbeat and what was given for unhealthy, however near they are.
+        // Between the heartbeat interval and the given limit for unhealthy, however near they are.
         let warning_ms = 3 * beat_ms;
         let warning_ms = unhealthy.map_or(warning_ms, |given| warning_ms.min(beat_ms.midpoint(given)));
         let warning_ms = self.warning_after.map_or(warning_ms, Span::ms);

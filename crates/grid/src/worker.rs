@@ -1,4 +1,4 @@
-//! `grid worker`.
+//! `grid worker`: runs the worker of a machine until it is stopped.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::cli::WorkerArgs;
 use crate::{say, signals, supervised};
 
 pub async fn run(args: WorkerArgs) -> anyhow::Result<ExitCode> {
-    // A name that can never answer is refused now, not tried for ever.
+    // An address that can never answer is refused now, instead of being tried forever.
     grid_client::parse_servers(&args.server.join(","))?;
     let tasks = Tasks::default();
     let limit = args.supervised.map(|limit| std::time::Duration::from_millis(limit.ms()));

@@ -1,7 +1,7 @@
-//! The command lines of the children, from the one of `grid node`.
+//! Builds the command lines of the child processes from the one of `grid node`.
 //!
-//! Every value goes over as it was given, by flag, variable, file or default, for whatever flags a controller has: a list kept here
-//! would forget the next new one.
+//! Every value is passed on as it was given, by flag, variable, file or default, for whatever flags a controller has: a list of
+//! flags kept here would miss the next new one.
 //! Not here: what the flags mean (the parent module).
 
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use grid_types::{NodeId, Span};
 
 use super::{LogArgs, NodeArgs, ServerArgs, WorkerTraits};
 
-/// The flags of a controller and of a worker that `grid node` was given, as words.
+/// The flags of a controller and of a worker that `grid node` was given, as arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Given {
     controller: Vec<OsString>,
@@ -37,20 +37,20 @@ impl FromArgMatches for Given {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let words = |command: Command| command.get_arguments().flat_map(|arg| words_of(arg, matches)).collect();
-        let log: Vec<OsString> = words(LogArgs::augment_args(Command::new("log")));
-        self.controller = [log.clone(), words(ServerArgs::augment_args(Command::new("server")))].concat();
-        self.worker = [log, words(WorkerTraits::augment_args(Command::new("worker")))].concat();
+        let arguments = |command: Command| command.get_arguments().flat_map(|arg| arguments_of(arg, matches)).collect();
+        let log: Vec<OsString> = arguments(LogArgs::augment_args(Command::new("log")));
+        self.controller = [log.clone(), arguments(ServerArgs::augment_args(Command::new("server")))].concat();
+        self.worker = [log, arguments(WorkerTraits::augment_args(Command::new("worker")))].concat();
         Ok(())
     }
 }
 
-/// What the children get in their own way.
+/// Flags that `grid node` sets itself for its children.
 const OWN: [&str; 2] = ["data_dir", "supervised"];
 
-fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
+fn arguments_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
     let id = arg.get_id().as_str();
-    // Of a settings file: whoever begins anew joins nobody, and as flags the two would contradict each other.
+    // From a settings file: a bootstrapping controller joins no cluster, and as flags the two would contradict each other.
     if id == "join" && (matches.get_flag("bootstrap") || matches.contains_id("restore")) {
         return Vec::new();
     }
@@ -62,7 +62,7 @@ fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
         return if matches.get_flag(id) { vec![flag] } else { Vec::new() };
     }
     let values: Vec<&OsStr> = matches.get_raw(id).map(Iterator::collect).unwrap_or_default();
-    // One word with its value: a value may begin with a dash.
+    // One argument together with its value: a value may begin with a dash.
     let word = |value: &OsStr| [flag.as_os_str(), OsStr::new("="), value].iter().copied().collect::<OsString>();
     match arg.get_value_delimiter() {
         Some(delimiter) if !values.is_empty() => vec![word(&values.join(OsStr::new(&delimiter.to_string())))],
@@ -70,35 +70,36 @@ fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
     }
 }
 
-/// The words after the program's name, of a controller in `data_dir`.
+/// The arguments after the program's name, for a controller in `data_dir`.
 pub fn controller_line(args: &NodeArgs, data_dir: &Path) -> Vec<OsString> {
-    let mut words = vec![OsString::from("server"), "--supervised".into(), "--data-dir".into(), data_dir.into()];
-    words.extend(args.given.controller.iter().cloned());
-    words
+    let mut arguments = vec![OsString::from("server"), "--supervised".into(), "--data-dir".into(), data_dir.into()];
+    arguments.extend(args.given.controller.iter().cloned());
+    arguments
 }
 
-/// Everything but where the controller beside it serves.
+/// All arguments of a worker except the address of the local controller.
 #[derive(Debug)]
 pub struct WorkerLine {
-    words: Vec<OsString>,
+    arguments: Vec<OsString>,
     servers: Vec<String>,
 }
 
 impl WorkerLine {
     pub fn new(args: &NodeArgs, node_id: &NodeId, data_dir: &Path) -> Self {
         let limit: Span = args.drain_timeout;
-        let mut words: Vec<OsString> = vec!["worker".into(), "--supervised".into(), limit.to_string().into()];
-        words.extend(["--node-id".into(), node_id.to_string().into(), "--data-dir".into(), data_dir.into()]);
-        words.extend(args.given.worker.iter().cloned());
-        Self { words, servers: args.server.join.clone() }
+        let mut arguments: Vec<OsString> = vec!["worker".into(), "--supervised".into(), limit.to_string().into()];
+        arguments.extend(["--node-id".into(), node_id.to_string().into(), "--data-dir".into(), data_dir.into()]);
+        arguments.extend(args.given.worker.iter().cloned());
+        Self { arguments, servers: args.server.join.clone() }
     }
 
-    /// The controller at `api` knows the others, as long as it runs; those it joined by serve when it does not.
-    pub fn words(&self, api: &str) -> Vec<OsString> {
+    /// Arguments for a worker: the controller at `api` first, which knows the others while it runs, then the addresses that it
+    /// joined by.
+    pub fn arguments(&self, api: &str) -> Vec<OsString> {
         let servers: Vec<&str> = std::iter::once(api).chain(self.servers.iter().map(String::as_str)).collect();
-        let mut words = self.words.clone();
-        words.extend(["--server".into(), servers.join(",").into()]);
-        words
+        let mut arguments = self.arguments.clone();
+        arguments.extend(["--server".into(), servers.join(",").into()]);
+        arguments
     }
 }
 
@@ -119,8 +120,9 @@ mod tests {
         }
     }
 
-    fn again(words: Vec<OsString>) -> Verb {
-        let line = Cli::try_parse_from(std::iter::once("grid".into()).chain(words)).unwrap_or_else(|e| panic!("{e}"));
+    fn again(arguments: Vec<OsString>) -> Verb {
+        let line =
+            Cli::try_parse_from(std::iter::once("grid".into()).chain(arguments)).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(line.log.log_level.as_deref(), Some("debug"));
         line.verb
     }
@@ -137,7 +139,7 @@ mod tests {
         assert_eq!((server.tuning.max_pending, server.tuning.dead_after.map(Span::ms)), (3, Some(120_000)));
         assert!(server.insecure && server.supervised && !server.bootstrap);
         let line = WorkerLine::new(&args, &"c1-worker".parse().unwrap(), Path::new("d/worker"));
-        let Verb::Worker(worker) = again(line.words("http://c:3")) else { panic!() };
+        let Verb::Worker(worker) = again(line.arguments("http://c:3")) else { panic!() };
         assert_eq!(worker.server, ["http://c:3", "http://a:1", "http://b:2"]);
         assert_eq!(worker.node_id.unwrap().as_str(), "c1-worker");
         assert_eq!(worker.traits.labels, [("k".to_owned(), "-v".to_owned())]);

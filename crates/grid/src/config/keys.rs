@@ -1,7 +1,8 @@
-//! The table of settings: which keys a file may have, what each may be, and which flags they stand for.
+//! The table of settings: the keys of a settings file, their types, and the flags that they set.
 //!
-//! Sections and keys are those of the systems that Grid follows, where they have one. What they have and Grid does not
-//! yet is in the table too, with the reason: a setting that is read and ignored is worse than one that is refused.
+//! Sections and keys have the names of the systems that Grid follows, where these have one. Keys that those systems have and
+//! Grid does not support yet are in the table too, with the reason: a setting that is silently ignored is worse than one that
+//! is refused.
 
 use std::net::SocketAddr;
 
@@ -14,7 +15,7 @@ use crate::cli;
 pub struct Section {
     pub name: &'static str,
     pub keys: &'static [Key],
-    /// Why there is none of it yet.
+    /// Why the key is not supported yet.
     pub missing: Option<&'static str>,
 }
 
@@ -26,19 +27,19 @@ pub struct Key {
     pub missing: Option<&'static str>,
 }
 
-/// What a file sets: the values of one flag of one subcommand.
+/// The values of one flag of one subcommand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     pub verb: &'static str,
     pub flag: &'static str,
-    pub words: Vec<String>,
+    pub arguments: Vec<String>,
 }
 
 #[derive(Clone, Copy)]
 pub enum Kind {
     Address,
     Host,
-    /// As `--allow-host` takes them.
+    /// Host names, as `--allow-host` takes them.
     Hosts,
     Text,
     Name,
@@ -63,7 +64,7 @@ pub enum Kind {
     },
     Duration,
     Heartbeat,
-    /// Also in days.
+    /// A duration that may be in days.
     History,
     Boolean,
 }
@@ -76,7 +77,7 @@ const fn later(name: &'static str, why: &'static str) -> Key {
     Key { name, kind: Kind::Text, sets: &[], missing: Some(why) }
 }
 
-const BY_RAFT: &str = "controllers hear of each other by controller.raft_heartbeat and controller.election_timeout; workers have \
+const BY_RAFT: &str = "controllers use controller.raft_heartbeat and controller.election_timeout; workers use \
      worker.heartbeat_interval and worker.stale_threshold";
 
 pub const SECTIONS: &[Section] = &[
@@ -92,7 +93,7 @@ pub const SECTIONS: &[Section] = &[
                 &[("server", "allow_hosts"), ("node", "allow_hosts"), ("dev", "allow_hosts")],
             ),
             key("insecure", Kind::Boolean, &[("server", "insecure"), ("node", "insecure")]),
-            later("forward_writes", "writes are not forwarded yet: a controller that does not lead answers NOT_LEADER"),
+            later("forward_writes", "writes are not forwarded yet: a standby answers NOT_LEADER"),
         ],
     },
     Section {
@@ -238,8 +239,8 @@ pub const SECTIONS: &[Section] = &[
 ];
 
 impl Kind {
-    /// The values as a command line would have them.
-    pub fn words(self, value: &Value) -> Result<Vec<String>, String> {
+    /// Converts the values to command-line arguments.
+    pub fn arguments(self, value: &Value) -> Result<Vec<String>, String> {
         let one = |checked: Result<String, String>| checked.map(|word| vec![word]);
         match self {
             Self::Address => one(text(value).and_then(|text| {
@@ -288,7 +289,7 @@ const DURATION: &str = "must be a duration like 300ms, 3s, 2m or 1h";
 fn text(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) if !text.is_empty() && !text.contains('\0') => Ok(text.clone()),
-        _ => Err("must be a text".to_owned()),
+        _ => Err("must be a string".to_owned()),
     }
 }
 
@@ -297,7 +298,7 @@ fn name(text: String) -> Result<String, String> {
 }
 
 fn list(value: &Value) -> Result<Vec<String>, String> {
-    let wrong = || "must be a list of texts".to_owned();
+    let wrong = || "must be a list of strings".to_owned();
     let items = value.as_array().ok_or_else(wrong)?;
     items.iter().map(|item| text(item).map_err(|_| wrong())).collect()
 }

@@ -1,4 +1,4 @@
-//! Settings as a person writes them, and what is said about those that are none.
+//! Tests of settings files: valid ones, and the messages for invalid ones.
 
 use std::ffi::OsString;
 use std::path::Path;

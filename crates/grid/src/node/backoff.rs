@@ -1,4 +1,4 @@
-//! How long to wait before a child that ended is started again: 1, 2, 4 … 30 s, and 1 s again after a healthy minute.
+//! Computes the pause before an ended child is restarted: 1, 2, 4 … 30 s, and 1 s again after a healthy minute.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// After a child that ran for so long.
+    /// A child that ran this long resets the pause.
     pub fn after(&mut self, ran: Duration) -> Duration {
         if ran >= HEALTHY {
             self.next = FIRST;

@@ -1,7 +1,8 @@
-//! A child of the supervisor: its command line, its pipes, its end.
+//! Runs one child process of the supervisor: its command line, its pipes, its end.
 //!
-//! It runs in a process group of its own, so that Ctrl-C in a terminal reaches the supervisor alone, which ends its children in
-//! order. It lives no longer than the supervisor: its stdin closes, even by kill -9, and it ends (`supervised`).
+//! The child has its own process group, so that Ctrl-C in a terminal reaches the supervisor alone, which then ends its children
+//! one after the other. It never outlives the supervisor: when the supervisor ends, even by kill -9, the child's stdin closes
+//! and the child ends (`supervised`).
 
 use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
@@ -26,13 +27,13 @@ pub enum Next {
 }
 
 impl Child {
-    /// Starts this very program with other words.
-    pub fn spawn(name: &'static str, words: &[OsString]) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("cannot find the program that runs")?;
+    /// Starts this same binary with other arguments.
+    pub fn spawn(name: &'static str, arguments: &[OsString]) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let mut command = Command::new(program);
         command
-            .args(words)
-            // What the file says is in the words already.
+            .args(arguments)
+            // The arguments contain the settings of the file already.
             .env_remove("GRID_CONFIG")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -44,12 +45,12 @@ impl Child {
         Ok(Self { name, process, stdin, stdout: Some(BufReader::new(stdout).lines()) })
     }
 
-    /// What it does next.
+    /// Waits for the next line or the end of the child.
     pub async fn next(&mut self) -> Next {
         loop {
             let Some(stdout) = &mut self.stdout else { return Next::Ended(self.process.wait().await) };
             tokio::select! {
-                // Lines first: what it printed last is heard before its end.
+                // Lines first: the last lines are delivered before the end.
                 biased;
                 line = stdout.next_line() => match line {
                     Ok(Some(line)) => return Next::Line(line),
@@ -60,9 +61,9 @@ impl Child {
         }
     }
 
-    /// A child that does not listen any more has ended, which [`Child::next`] says.
-    pub async fn say(&mut self, word: impl std::fmt::Display) {
-        let _ = self.stdin.write_all(format!("{word}\n").as_bytes()).await;
+    /// Writes a line to the child. A write error means that the child has ended, which [`Child::next`] reports.
+    pub async fn send(&mut self, message: impl std::fmt::Display) {
+        let _ = self.stdin.write_all(format!("{message}\n").as_bytes()).await;
     }
 
     pub async fn ended(&mut self) {
@@ -73,12 +74,12 @@ impl Child {
     pub fn terminate(&self) {
         let pid = self.process.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It is not reaped yet, so the id is its own; the only error left is that it has ended.
+            // The child is not reaped yet, so the pid is still its own; the only remaining error is that it has ended.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// Returns when it has ended: by itself within `limit`, or by SIGKILL.
+    /// Returns when the child has ended: within `limit`, or by SIGKILL.
     pub async fn end_within(&mut self, limit: Duration) {
         if timeout(limit, self.process.wait()).await.is_err() {
             tracing::warn!("the {} did not end within {limit:?}: SIGKILL", self.name);

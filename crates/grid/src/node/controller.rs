@@ -1,4 +1,4 @@
-//! Keeps the controller of a node running, hands it the supervisor's words, and shows how it stands.
+//! Keeps the controller of a node running, sends it the supervisor's orders, and publishes its role.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -10,46 +10,46 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::child::{Child, Next};
 use crate::say;
-use crate::supervised::{Standing, Word};
+use crate::supervised::{Order, Report};
 
-/// It hands over leadership (5 s) and closes its connections (10 s) before it ends.
+/// A controller hands over leadership (5 s) and closes its connections (10 s) before it ends.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
-/// What it was given is refused, or it was removed from its cluster: starting it again changes nothing.
+/// Exit codes after which a restart changes nothing: the input was refused, or the controller was removed from its cluster.
 const FINAL: [i32; 2] = [2, crate::server::REMOVED as i32];
 
-/// A controller that runs.
+/// The running controller of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Local {
     /// Its API, once it serves.
     pub api: Option<String>,
-    /// Since its last start.
-    pub standing: Option<Standing>,
+    /// Received since its last start.
+    pub report: Option<Report>,
 }
 
 impl Local {
     pub fn leads(&self) -> bool {
-        self.standing.is_some_and(|standing| standing.leads)
+        self.report.is_some_and(|report| report.leads)
     }
 
-    pub fn has_followed(&self, word: u64) -> bool {
-        self.standing.is_some_and(|standing| standing.word >= word)
+    pub fn has_confirmed(&self, order: u64) -> bool {
+        self.report.is_some_and(|report| report.order >= order)
     }
 }
 
-/// Returns when it was stopped, or will not run again, with the supervisor's own exit code. `local` is empty while no
+/// Returns the supervisor's exit code when the controller was stopped or will not run again. `local` is empty while no
 /// controller runs.
 pub async fn keep(
-    words: Vec<OsString>,
-    mut word: watch::Receiver<Word>,
+    arguments: Vec<OsString>,
+    mut order: watch::Receiver<Order>,
     local: watch::Sender<Option<Local>>,
     mut stop: watch::Receiver<bool>,
 ) -> ExitCode {
     let mut backoff = Backoff::default();
     loop {
         let began = Instant::now();
-        let ended = match Child::spawn("controller", &words) {
+        let ended = match Child::spawn("controller", &arguments) {
             Ok(child) => {
-                let ended = attend(child, &mut word, &local, &mut stop).await;
+                let ended = attend(child, &mut order, &local, &mut stop).await;
                 local.send_replace(None);
                 match ended {
                     Some(Ok(status)) => {
@@ -73,24 +73,24 @@ pub async fn keep(
     }
 }
 
-/// `None`: it was stopped.
+/// Returns `None` if the controller was stopped.
 async fn attend(
     mut child: Child,
-    word: &mut watch::Receiver<Word>,
+    order: &mut watch::Receiver<Order>,
     local: &watch::Sender<Option<Local>>,
     stop: &mut watch::Receiver<bool>,
 ) -> Option<std::io::Result<std::process::ExitStatus>> {
     local.send_replace(Some(Local::default()));
-    word.mark_changed();
+    order.mark_changed();
     loop {
         tokio::select! {
             next = child.next() => match next {
-                Next::Line(line) => hear(&line, local),
+                Next::Line(line) => receive(&line, local),
                 Next::Ended(ended) => return Some(ended),
             },
-            Ok(()) = word.changed() => {
-                let said = word.borrow_and_update().clone();
-                child.say(said).await;
+            Ok(()) = order.changed() => {
+                let next = order.borrow_and_update().clone();
+                child.send(next).await;
             }
             () = is_set(stop) => {
                 child.terminate();
@@ -106,13 +106,13 @@ async fn is_set(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-fn hear(line: &str, local: &watch::Sender<Option<Local>>) {
-    if let Ok(standing) = line.parse::<Standing>() {
-        local.send_modify(|local| local.get_or_insert_default().standing = Some(standing));
+fn receive(line: &str, local: &watch::Sender<Option<Local>>) {
+    if let Ok(report) = line.parse::<Report>() {
+        local.send_modify(|local| local.get_or_insert_default().report = Some(report));
         return;
     }
     let api =
-        line.strip_prefix("grid ready ").and_then(|rest| rest.split(' ').find_map(|word| word.strip_prefix("api=")));
+        line.strip_prefix("grid ready ").and_then(|rest| rest.split(' ').find_map(|field| field.strip_prefix("api=")));
     if let Some(api) = api {
         local.send_modify(|local| local.get_or_insert_default().api = Some(api.to_owned()));
     }

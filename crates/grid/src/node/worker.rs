@@ -1,15 +1,16 @@
-//! Keeps the worker of a node: on while the controller beside it is STANDBY, off while it leads.
+//! Keeps the worker of a node running while the local controller is STANDBY, and stopped while it leads.
 //!
 //! ```text
-//!   off --STANDBY for a second--> hold the controller's dispatch --it follows, and does not lead--> on
+//!   off --STANDBY for a second--> pause the controller's dispatch --confirmed, and not leader--> on
 //!    ^                                                                                         |
-//!    '-- say that it is gone <-- end what it left <-- ended <-- drain, stop, SIGKILL <-- LEADER, or told to stop
+//!    '-- report that it is gone <-- end its processes <-- ended <-- drain, stop, SIGKILL <-- LEADER, or asked to end
 //! ```
 //!
-//! E8: between `hold` and `gone` the controller gives nothing out, so that a machine never works for itself, however late this
-//! supervisor hears of a promotion. A worker that fails is started again with backoff; one whose controller
-//! is down goes on, for the leader elsewhere.
-//! A second of STANDBY first: a leader that loses its majority for a moment should not start and end a worker.
+//! E8: between `Pause` and `WorkerGone` the controller dispatches nothing, so that a machine never works for itself, however
+//! late the supervisor learns of a promotion. A worker that fails is restarted with backoff; one whose local controller is down
+//! continues to work for the leader on another machine.
+//! The worker starts after a second of STANDBY: a leader that loses its majority for a moment should not start and stop a
+//! worker.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,10 +25,10 @@ use super::child::{Child, Next};
 use super::controller::Local;
 use crate::cli::WorkerLine;
 use crate::say;
-use crate::supervised::{Saying, Word};
+use crate::supervised::{Instruction, Order};
 
 const SETTLED: Duration = Duration::from_secs(1);
-/// A worker that is told twice stops its processes (5 s), reports them (5 s) and leaves.
+/// After the second signal a worker stops its processes (5 s), reports them (5 s) and leaves.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -38,20 +39,20 @@ pub struct WorkerKeeper {
     pub data_dir: PathBuf,
     /// How long running leases may take to finish.
     pub drain_limit: Duration,
-    pub word: watch::Sender<Word>,
+    pub order: watch::Sender<Order>,
     pub local: watch::Receiver<Option<Local>>,
-    /// Of the controller beside it, when it last served.
+    /// Address of the local controller when it last served.
     pub api: String,
     /// How often the supervisor was asked to end.
     pub asked: watch::Receiver<u32>,
 }
 
 impl WorkerKeeper {
-    /// Returns when it was told to stop and no worker is left.
+    /// Returns when the supervisor was asked to end and no worker is left.
     pub async fn keep(mut self) {
         self.gone().await;
         while self.is_wanted().await {
-            if self.hold().await {
+            if self.pause_dispatch().await {
                 self.run().await;
             }
             self.gone().await;
@@ -75,7 +76,7 @@ impl WorkerKeeper {
         }
     }
 
-    /// False: told to stop.
+    /// Waits until a worker should run; false if the supervisor was asked to end.
     async fn is_wanted(&mut self) -> bool {
         while !self.is_stopping() {
             let api = self.local.borrow().as_ref().filter(|local| !local.leads()).and_then(|local| local.api.clone());
@@ -100,32 +101,32 @@ impl WorkerKeeper {
         false
     }
 
-    fn say(&self, saying: Saying) -> u64 {
-        self.word.send_modify(|word| *word = Word { number: word.number + 1, saying });
-        self.word.borrow().number
+    fn order(&self, instruction: Instruction) -> u64 {
+        self.order.send_modify(|order| *order = Order { number: order.number + 1, instruction });
+        self.order.borrow().number
     }
 
-    /// Whether the controller holds its dispatch, and does not lead.
-    async fn hold(&mut self) -> bool {
-        let word = self.say(Saying::Hold { problem: None });
+    /// Pauses the controller's dispatch. Returns whether it confirmed that while it is not the leader.
+    async fn pause_dispatch(&mut self) -> bool {
+        let order = self.order(Instruction::Pause { problem: None });
         loop {
             if self.must_end() {
                 return false;
             }
-            if self.local.borrow().as_ref().is_some_and(|local| local.has_followed(word)) {
+            if self.local.borrow().as_ref().is_some_and(|local| local.has_confirmed(order)) {
                 return true;
             }
             self.news().await;
         }
     }
 
-    /// Until it must end, and has.
+    /// Runs the worker until it must end, and has ended.
     async fn run(&mut self) {
         let mut backoff = Backoff::default();
         while !self.must_end() {
             let Some(line) = &self.line else { return };
             let began = Instant::now();
-            let ended = match Child::spawn("worker", &line.words(&self.api)) {
+            let ended = match Child::spawn("worker", &line.arguments(&self.api)) {
                 Ok(mut child) => match self.attend(&mut child).await {
                     Some(ended) => ended,
                     None => return self.stop(child).await,
@@ -139,7 +140,7 @@ impl WorkerKeeper {
         }
     }
 
-    /// How it ended by itself; `None`: it must end.
+    /// Returns how the worker ended by itself; `None` if it must end.
     async fn attend(&mut self, child: &mut Child) -> Option<String> {
         while !self.must_end() {
             tokio::select! {
@@ -154,22 +155,22 @@ impl WorkerKeeper {
         None
     }
 
-    /// It finishes what it has, or is made to.
+    /// Lets the worker finish its leases within the limit, then stops it.
     async fn stop(&mut self, mut child: Child) {
-        tracing::info!("the worker ends: what it runs has {:?} to finish", self.drain_limit);
+        tracing::info!("stopping the worker: its running leases have {:?} to finish", self.drain_limit);
         child.terminate();
         let mut asked = self.asked.clone();
         tokio::select! {
             () = child.ended() => return,
-            () = tokio::time::sleep(self.drain_limit) => tracing::warn!("the worker still runs something: it is stopped"),
-            // Asked twice: somebody is in a hurry.
+            () = tokio::time::sleep(self.drain_limit) => tracing::warn!("the worker still runs leases: stopping them"),
+            // The second signal asks for a quick end.
             Ok(_) = asked.wait_for(|asked| *asked > 1) => {}
         }
         child.terminate();
         child.end_within(STOP_LIMIT).await;
     }
 
-    /// Notifies the controller that no worker lives here, as soon as that is certain.
+    /// Notifies the controller that no worker runs here, as soon as that is certain.
     async fn gone(&mut self) {
         let mut logged = String::new();
         let holds_nothing = loop {
@@ -178,23 +179,25 @@ impl WorkerKeeper {
                 Ok(LeftOver::InUse | LeftOver::NotKnown { .. }) if self.is_stopping() => return,
                 Ok(LeftOver::InUse) => None,
                 Ok(LeftOver::NotKnown { problem }) => Some(problem),
-                // No worker lives there; what it held is not known.
+                // No worker runs there; whether it left leases is not known.
                 Err(error) => {
                     tracing::warn!("{error}");
                     break false;
                 }
             };
             let line = match &problem {
-                None => "another worker still lives in it; waiting for its end".to_owned(),
-                Some(problem) => format!("it is refused, and dispatch stays paused until it is mended: {problem}"),
+                None => "another worker still uses this folder; waiting for its end".to_owned(),
+                Some(problem) => {
+                    format!("the folder is refused, and dispatch stays paused until this is fixed: {problem}")
+                }
             };
             if logged != line {
                 tracing::warn!("{}: {line}", self.data_dir.display());
-                self.say(Saying::Hold { problem });
+                self.order(Instruction::Pause { problem });
                 logged = line;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         };
-        self.say(Saying::Gone { node: self.node_id.clone(), holds_nothing });
+        self.order(Instruction::WorkerGone { node: self.node_id.clone(), holds_nothing });
     }
 }

@@ -1,4 +1,4 @@
-//! Plain HTTP agents on one controller: contract, W10, and what goes wrong.
+//! Plain HTTP agents on one controller: the contract, W10, and faults of agents.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use grid_testkit::spec::{echo, job, record, task, with};
 use grid_testkit::{Agent, Answer, Cluster, LIMIT, Method, Process, Raw, clean, ensure, wait_until};
 use serde_json::{Value, json};
 
-/// Quicker than usual, with room for a machine that is slow.
+/// Liveness limits that are shorter than the defaults, with room for a slow machine.
 const BRISK_LIVENESS: &str = "--heartbeat-interval 500ms --warning-after 5s --unhealthy-after 8s --dead-after 12s";
 
 /// `docs/agent.py`, as the guide starts it.
@@ -101,7 +101,7 @@ fn w10_a_once_lease_is_in_one_answer_and_unknown_if_nobody_hears_of_it() {
     assert_eq!(agent.leases(&api, &json!({"held": [first["lease_id"]]})), Vec::<Value>::new());
     let again = agent.wait_lease(&api, &pure);
     assert_eq!(first, again, "after 3 s it is given again, under the same id");
-    // It asks all the time, so it is alive; only the lease is lost.
+    // The agent polls all the time, so it is alive; only the lease is lost.
     let ended = wait_until("the end of the lost step", LIMIT, || {
         let told = agent.told(&api, &json!({"held": [first["lease_id"]]}));
         assert!(told["leases"].as_array().is_some_and(Vec::is_empty), "{told}");
@@ -237,7 +237,7 @@ fn w1_one_name_is_one_agent_or_one_worker() {
     let mut worker = cluster.worker_options("edge-01").spawn();
     let log = wait_until("the worker to be refused", LIMIT, || {
         let text = worker.process().log_text();
-        // Keeps the agent alive for the leader.
+        // The poll keeps the agent alive for the leader.
         agent.told(&api, &json!({"instance": "one", "held": [given["lease_id"]]}));
         ensure(text.contains("DUPLICATE_NODE"), &text)?;
         Ok(text)
@@ -294,7 +294,7 @@ fn a_silent_agent_is_dead_and_what_it_never_got_is_not_unknown() {
     let lines = cluster.record("lines");
     let given = api.submit(&job("node:silent", [record(&lines)]));
     silent.wait_lease(&api, &given);
-    // It has one slot, which is taken: the second job's lease does not exist yet; on the other agent it does.
+    // Its only slot is taken: the second job has no lease for it yet, but has one for the other agent.
     let never = api.submit(&with(job("all", [record(&lines)]), json!({"strategy": "continue"})));
     let open = std::thread::spawn({
         let (api, there) = (api.clone(), there.clone());
@@ -302,7 +302,7 @@ fn a_silent_agent_is_dead_and_what_it_never_got_is_not_unknown() {
     });
     let lease = open.join().expect("its own panic is above").remove(0);
     assert_eq!(there.report(&api, &lease, "success").status, 200);
-    // An open question is a heartbeat for as long as it is open.
+    // An open poll counts as a heartbeat for as long as it is open.
     let waiting = std::thread::spawn({
         let (api, there) = (api.clone(), there.clone());
         move || there.told(&api, &json!({"wait": "20s"}))

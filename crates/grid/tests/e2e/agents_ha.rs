@@ -64,7 +64,7 @@ fn i7_the_agent_of_the_guide_runs_nothing_twice_while_leaders_are_killed() {
         let ended = trio.api(&leader).wait_ended_within(id, Duration::from_secs(180));
         for step in 0..2 {
             let outcome = ended.outcome(step, "edge-01");
-            // A leader that dies between the hand-out and its answer leaves a step that nobody ran, or knows of.
+            // A leader that dies between handing out the lease and its answer leaves a step that no agent ran or knows of.
             assert!(["success", "unknown", "skipped"].contains(&outcome), "{ended}");
             let ran = lines.of(id).iter().filter(|(of, ..)| *of == step).count();
             assert!(if outcome == "success" { ran == 1 } else { ran <= 1 }, "{ran} runs: {ended}");

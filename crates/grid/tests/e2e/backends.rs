@@ -1,8 +1,8 @@
-//! The backends `apt`, `systemd` and `rke2` on real workers, with stubs in place of the programs they run: what is called,
-//! with which words, and what becomes of exit codes and of what a program says.
+//! The backends `apt`, `systemd` and `rke2` on real workers, with stubs in place of the programs that they run: which program
+//! is called, with which arguments, and how its exit code and output are reported.
 //!
-//! Stubs, because most machines that run tests have no systemd of their own, and none wants its packages changed; the
-//! real apt-get is in `real_apt`.
+//! Stubs, because most machines that run tests have no systemd, and their packages must not be changed; the real apt-get is in
+//! `real_apt`.
 
 use grid_testkit::spec::{job, task};
 use grid_testkit::{Cluster, Dev, Gridc, Job, Stubs};
@@ -60,13 +60,13 @@ fn systemd_calls_systemctl_and_tells_what_it_answered() {
 #[test]
 fn the_real_systemctl_without_systemd_says_so() {
     if std::path::Path::new("/run/systemd/system").exists() {
-        println!("left out: systemd runs on this machine");
+        println!("skipped: systemd runs on this machine");
         return;
     }
     let dev = Dev::start(1);
     let runs = dev.api().get("/node/web-01").json()["backends"]["systemd"].is_array();
     if !runs {
-        println!("left out: there is no systemctl on this machine");
+        println!("skipped: there is no systemctl on this machine");
         return;
     }
     let ended = run(&dev, "systemd", "restart", &json!({"unit": "grid-no-such-unit"}));

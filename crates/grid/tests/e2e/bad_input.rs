@@ -1,22 +1,22 @@
-//! Jobs that are none: every fault by its field and at once, over HTTP and from files; nothing stored, the server up
-//! and small.
+//! Invalid jobs, over HTTP and from files: every fault is reported by its field and all at once, nothing is stored, and the
+//! server's memory stays bounded.
 //!
-//! The table is one test per surface, not one per case: a case costs milliseconds, a cluster a second.
+//! One test per surface, not one per case: a case costs milliseconds, a cluster a second.
 
 use grid_testkit::spec::{echo, job, pipeline, task, with};
 use grid_testkit::{Answer, Cluster, Method, Ran};
 use serde_json::{Value, json};
 
-/// What a debug server may hold after all of this; before faults and bodies were bounded it was 290 MiB.
+/// Memory of a debug server after all of these requests; before faults and bodies were bounded it was 290 MiB.
 const MEMORY_KIB: u64 = 160 * 1024;
-/// What `gridc` may map, its own code, libraries and stacks included.
+/// Address space of `gridc`, with its code, libraries and stacks.
 const GRIDC_KIB: u64 = 1024 * 1024;
 
 pub fn one_node() -> Cluster {
     Cluster::start(&[("web-01", "--groups web")])
 }
 
-/// Nothing of it was stored, it answers others, and it did not grow.
+/// Nothing was stored, the server answers other requests, and its memory did not grow.
 pub fn assert_unharmed(cluster: &mut Cluster) {
     let api = cluster.api();
     assert_eq!(api.get("/jobs").json(), json!([]), "nothing was stored");
@@ -41,7 +41,7 @@ fn names_all(named: &[(String, String)], expected: &[&str], what: &str) {
     }
 }
 
-/// Each with the fields that must be named.
+/// Invalid jobs, each with the fields that the answer must name.
 fn bad_jobs() -> Vec<(Value, Vec<&'static str>)> {
     let leaf = |fields: Value| job("all", [with(echo(), fields)]);
     let whole = |fields: Value| with(job("all", [echo()]), fields);
@@ -109,7 +109,7 @@ fn bad_jobs() -> Vec<(Value, Vec<&'static str>)> {
         (job("all", [task("ping", "echo", &json!({"message": "a\0b"}))]), vec!["tasks[0].params.message"]),
         (job("all", [task("ping", "echo", &json!({"message": "x".repeat(70_000)}))]), vec!["tasks[0].params.message"]),
         (job("all", [task("ping", "echo", &json!({"message": {"deep": []}}))]), vec!["tasks[0].params.message"]),
-        // Nobody.
+        // Targets that match no node.
         (job("group:nobody", [echo()]), vec!["target"]),
         (job("node:web-99", [echo()]), vec!["target"]),
         (job("labels:rack=7", [echo()]), vec!["target"]),
@@ -174,7 +174,7 @@ fn refused_by_gridc(ran: &Ran) -> String {
     ran.stderr.clone()
 }
 
-/// Bodies that are no document of a job, with the status and what the refusal must say.
+/// Bodies that are not a job document, with the status and the message that the answer must have.
 fn bad_bodies() -> Vec<(&'static str, Vec<u8>, u16, &'static str)> {
     let text = |text: &str| text.as_bytes().to_vec();
     let good = job("all", [echo()]).to_string();

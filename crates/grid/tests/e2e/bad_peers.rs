@@ -1,5 +1,5 @@
-//! The workers' port, spoken to by what is no worker: garbage, HTTP/1, frames that lie, calls that make no sense, silence.
-//! The server stays up and small, and its real worker never notices.
+//! The workers' port under clients that are not workers: garbage, HTTP/1, invalid frames, invalid calls, silence. The server
+//! stays up, its memory stays bounded, and its real worker is not affected.
 //!
 //! HTTP/2 is written by hand here: a client library would not send what has to be refused.
 
@@ -19,7 +19,7 @@ fn whole_call(path: &str, body: &[u8]) -> Vec<u8> {
     [hello(), call(1, path), frame(DATA, END_STREAM, 1, body)].concat()
 }
 
-/// Each is refused, cut off or ignored; none may hurt.
+/// Each message is refused, cut off or ignored.
 fn attacks() -> Vec<(&'static str, Vec<u8>)> {
     let beat = "/grid.worker.v1.Fabric/Heartbeat";
     let register = "/grid.worker.v1.Fabric/RegisterNode";
@@ -80,7 +80,7 @@ fn what_is_no_worker_hurts_neither_the_server_nor_its_worker() {
     let port = cluster.server.grpc_port();
     for (what, bytes) in attacks() {
         let mut peer = Raw::connect(port);
-        // Cut off in the middle is as good an answer as any; a hang is not.
+        // A closed connection is a valid answer; a hang is not.
         let _ = peer.write(&bytes);
         peer.end();
         if let Err(error) = peer.read_to_end() {
@@ -100,7 +100,7 @@ fn silent_peers_are_let_go_and_keep_no_real_one_out() {
     cluster.api().wait_job(&busy, "running", |j| j.count("running") == 1);
     let mut silent: Vec<_> = (0..100).map(|_| Raw::connect(port)).collect();
     for (i, peer) in silent.iter_mut().enumerate() {
-        // Nothing, half a preface, a connection without calls, a session that never speaks.
+        // Nothing, half a preface, a connection without calls, a session that sends nothing.
         match i % 4 {
             0 => {}
             1 => peer.write(&PREFACE[..7]).expect("taken"),
@@ -117,7 +117,7 @@ fn silent_peers_are_let_go_and_keep_no_real_one_out() {
         fds.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:")))
             .count()
     };
-    // None of them answers pings either, so that in the end not one is left.
+    // None of them answers pings either, so that all of them are closed in the end.
     wait_until("the silent peers' end", LIMIT, || ensure(sockets() < 20, sockets()));
     assert_eq!(
         cluster.api().job(&busy).outcome(0, "web-01"),

@@ -1,5 +1,5 @@
-//! Requests that no client of ours sends: paths, queries, headers, lengths, bodies that never end. Each is answered by a
-//! 4xx or ended in order; the client always gets to read the answer, and the server goes on serving others.
+//! Requests that no ordinary client sends: paths, queries, headers, lengths, bodies that never end. Each is answered by a 4xx
+//! or closed cleanly; the client can always read the answer, and the server continues to serve others.
 
 use grid_testkit::spec::{echo, job};
 use grid_testkit::{Cluster, LIMIT, Method, Raw, ensure, wait_until};
@@ -11,7 +11,7 @@ fn good() -> String {
     job("all", [echo()]).to_string()
 }
 
-/// One request on a connection of its own; a reset fails the test.
+/// Sends one request on its own connection; a reset fails the test.
 fn ask(cluster: &Cluster, request: &[u8]) -> String {
     let shown = String::from_utf8_lossy(&request[..request.len().min(80)]).into_owned();
     let mut client = Raw::connect(cluster.server.api_port());
@@ -253,7 +253,7 @@ fn many_clients_that_never_finish_hold_up_nobody_and_no_memory() {
         match i % 3 {
             0 => client.write(b"x: y").expect("taken"),
             1 => client.write(b"transfer-encoding: chunked\r\n\r\n1\r\n \r\n").expect("taken"),
-            // Beyond the places for large bodies the sockets fill up, so that not all of it may be taken.
+            // Beyond the limit of large bodies the sockets fill up, so that the server may not read all of it.
             _ => client
                 .write(b"content-length: 1048576\r\n\r\n")
                 .and_then(|()| client.write(&megabyte[..400_000]))
@@ -266,7 +266,7 @@ fn many_clients_that_never_finish_hold_up_nobody_and_no_memory() {
     for id in ids {
         assert_eq!(api.wait_ended(&id).status(), "completed");
     }
-    // Each of them is let go in the end, the bodies with an answer.
+    // The server closes each of them in the end, those with bodies after an answer.
     let mut last = stuck.swap_remove(1);
     let answer = last.read_to_end().expect("in order");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("did not arrive within"), "{answer}");

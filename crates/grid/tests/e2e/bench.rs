@@ -1,4 +1,4 @@
-//! `grid bench`: that it measures what it says, on the real binaries. Counts only: a time would make this a lottery.
+//! `grid bench` on the real binaries. Checks counts only: times would make the test flaky.
 
 use grid_testkit::command;
 use serde_json::Value;
@@ -8,7 +8,7 @@ fn a_smoke_run_over_200_workers_accounts_for_every_result() {
     let line = "bench fanout --workers 200 --rounds 2 --jobs 2 --json";
     let out = command("grid").args(line.split(' ')).output().expect("grid runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    // It fails by itself when the sessions have not run and committed exactly what was submitted.
+    // The benchmark fails by itself unless the sessions ran and committed exactly the submitted steps.
     assert!(out.status.success(), "{stderr}");
     let rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let cases: Vec<_> = rows.iter().map(|row| (row["bench"].as_str(), row["case"].as_str())).collect();

@@ -6,9 +6,9 @@
 //! - every acknowledged job exists, once, and has ended (I2, I15);
 //! - every expected node has one outcome per step and the counts add up (I9);
 //! - no (job, step, node, attempt) was recorded twice (I7), and every success was recorded;
-//! - nothing was recorded for a job that nobody submitted, or a node that was not asked.
+//! - nothing was recorded for a job that was not submitted, or on a node that was not in the target.
 //!
-//! `GRID_CHAOS_SEED` repeats the kills of a failed run. The moments are random all the same, since processes are
+//! `GRID_CHAOS_SEED` repeats the kills of a failed run. The moments are still random, since processes are
 //! scheduled by the machine: the seed finds the neighbourhood of a fault, not always the fault.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,7 @@ fn i7_fifty_kills_lose_nothing_and_run_nothing_twice() {
 
 fn kill_all_over(cluster: &mut Cluster, dice: &mut Dice) {
     for _ in 0..KILLS {
-        // Not a wait for anything: the random moment is the test.
+        // The pause waits for no condition: the random moment is the test.
         sleep(pause(dice, 1_500));
         match dice.roll(5) {
             0 | 1 => {

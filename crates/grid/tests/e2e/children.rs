@@ -1,4 +1,4 @@
-//! What the programs of a lease inherit from the worker: nothing but what is listed.
+//! The programs of a lease inherit nothing from the worker except what is listed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use grid_testkit::spec::{job, task};
 use grid_testkit::{Cluster, LIMIT, Stubs, ensure, wait_until};
 use serde_json::json;
 
-/// Says what it was started with, one fact a line, and leaves something in its working folder.
+/// Prints what it was started with, one fact per line, and leaves a file in its working folder.
 const INSPECT: &str = r#"env | sed 's/^/env /'
 echo "umask $(umask)"
 echo "cwd $(pwd)"
@@ -86,7 +86,7 @@ fn issue14_8_a_program_of_a_lease_inherits_nothing_but_what_is_listed() {
     });
     assert!(fs::metadata("/etc/passwd").expect("there").size() > 0);
 
-    // What a killed worker left is gone after the next start.
+    // The files of a killed worker are removed at its next start.
     worker.kill9();
     fs::create_dir_all(work.join("left")).expect("made");
     std::os::unix::fs::symlink("/etc", work.join("left/link")).expect("a link");
@@ -174,11 +174,11 @@ fn issue14_8_the_rke2_installer_runs_only_if_it_has_the_digest_that_the_job_name
     let curl = stubs.calls().into_iter().find(|call| call.starts_with("curl ")).expect("called");
     assert!(curl.starts_with("curl -q ") && curl.contains(" --proto =https "), "{curl}");
 
-    // One that was kept and changed since is fetched again.
+    // A kept script that was changed since is fetched again.
     fs::write(worker.data_dir().join("rke2/install.sh"), "#!/bin/sh\necho tampered\n").expect("written");
     let (status, _, output) = run("install", &sha256(SCRIPT));
     assert!(status == "completed" && output.ends_with("installed\n") && !output.contains("tampered"), "{output}");
-    // Another script under another digest takes its place.
+    // A script with another digest replaces it.
     fs::write(&script, "#!/bin/sh\necho newer\n").expect("written");
     let (status, _, output) = run("install", &sha256("#!/bin/sh\necho newer\n"));
     assert!(status == "completed" && output.ends_with("newer\n"), "{output}");

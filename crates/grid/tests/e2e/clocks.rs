@@ -1,8 +1,8 @@
 //! Clocks (W6, V1): a wall clock that jumps by years ends no lease, no job and no node; a server that was stopped for longer
-//! than a node may be silent blames nobody for it.
+//! than a node may be silent declares no node dead for it.
 //!
-//! The wall clock of this machine is not the test's to set, so that test wires the very parts of the binary, with real
-//! sockets, processes and files, around a clock of its own. The other stops the real process.
+//! A test cannot set the wall clock of the machine, so the first test connects the parts of the binary, with real sockets,
+//! processes and files, around its own clock. The other test stops the real process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::staging::QUICK_LIVENESS;
 
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 
-/// Monotonic time as it is; every look at the wall is another year.
+/// Real monotonic time; the wall clock is a year later at every read.
 struct WildClock {
     real: SystemClock,
     looks: AtomicU64,
@@ -88,7 +88,7 @@ async fn start(dir: &Path) -> (Controller, String) {
     let seams = Seams { clock: wild(), processes, dialer: GrpcDialer, directory: HttpDirectory };
     let (registered, ready) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
-        // Held for as long as the worker runs: without it, it would be told to end.
+        // Kept for as long as the worker runs: when it is dropped, the worker ends.
         let (_stop, stopped) = Shutdown::new();
         let told = move |_| {
             let _ = registered.send(());
@@ -122,7 +122,7 @@ fn w6_a_wall_clock_that_jumps_by_years_ends_no_lease_no_job_and_no_node() {
     let retried = api.wait_ended(&retried);
     assert_eq!((retried.status(), retried.attempts(0, "web-01")), ("failed", 2), "{retried}");
 
-    // What is short still ends in time, by the clock that does not jump.
+    // Short timeouts still end in time, by the monotonic clock.
     let task = api.submit(&job("all", [with(sleep("280s"), json!({"timeout": "1s"}))]));
     assert_eq!(api.wait_ended(&task).outcome(0, "web-01"), "timed_out");
     let whole = api.submit(&with(job("all", [sleep("280s")]), json!({"timeout": "1s"})));
@@ -136,7 +136,7 @@ fn w6_a_wall_clock_that_jumps_by_years_ends_no_lease_no_job_and_no_node() {
     assert_eq!((first.status, api.post_with("/job", &key, &body).status), (201, 200));
     assert_eq!(api.get("/jobs").json().as_array().map(Vec::len), Some(5));
 
-    // Here, because only here another namespace can be named: whoever asks in it learns nothing of this job.
+    // Tested here, because only here another namespace can be named: a client in it must not learn about this job.
     let id: JobId = long.parse().expect("an id");
     let refused = |namespace: &str| {
         let job = JobRef { namespace: namespace.parse().expect("a name"), id };
@@ -156,7 +156,7 @@ fn v1_a_server_that_was_stopped_blames_no_node_for_it() {
     let session = api.try_node("web-01").expect("the worker")["session"].clone();
     cluster.server.process().pause();
     cluster.worker("web-03").kill9();
-    // Twice the silence that means death: with the default times, two minutes.
+    // Twice the silence that makes a node Dead: with the default limits, two minutes.
     let stopped = Instant::now();
     wait_until("eight seconds", LIMIT, || ensure(stopped.elapsed() > Duration::from_secs(8), "not yet"));
     cluster.server.process().resume();
@@ -170,6 +170,6 @@ fn v1_a_server_that_was_stopped_blames_no_node_for_it() {
     assert_eq!((ended.status(), ended.attempts(0, "web-01")), ("completed", 1), "{ended}");
     assert_eq!(lines.of(&id).len(), 1, "it ran once");
     assert_eq!(api.try_node("web-01").expect("the worker")["session"], session, "its session went on");
-    // One that really went meanwhile is found out all the same.
+    // A node that was lost meanwhile is still found to be Dead.
     api.wait_node("web-03", "dead");
 }

@@ -1,5 +1,5 @@
-//! `command run` on real workers: what is allowed runs with its own words, what is not is refused by the setting that would allow it,
-//! and the effect class that the caller chose decides what a killed worker means.
+//! `command run` on real workers: an allowed program runs with its arguments, others are refused with the setting that would allow
+//! them, and the effect class that the caller chose decides the outcome after a killed worker.
 
 use grid_testkit::spec::{job, task, with};
 use grid_testkit::{Cluster, Dev, Job, LIMIT, ensure, wait_until};

@@ -1,5 +1,5 @@
-//! W1, W3, I7: a worker's data folder that was copied, put back or cloned never makes a `once` step run twice, whatever the
-//! folder's own counters say. Each with one and with three controllers.
+//! W1, W3, I7: a worker's data folder that was copied, restored or cloned never makes a `once` step run twice, whatever the
+//! folder's counters say. Each scenario runs with one and with three controllers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use grid_testkit::{Api, Job, LIMIT, Record, Server, Trio, Worker, ensure, wait_u
 use serde_json::json;
 
 const NODE: &str = "web-01";
-/// A lost session is noticed at once, and no node dies: a dead one has no leases left to run twice.
+/// A lost session is noticed at once, and no node becomes Dead: a Dead one has no leases left to run twice.
 const LIVENESS: &str = "--heartbeat-interval 200ms --warning-after 1s --unhealthy-after 250s --dead-after 300s";
 
 struct Stage {
@@ -32,7 +32,7 @@ impl Stage {
         self.trio.workers.get_mut(NODE).expect("the worker")
     }
 
-    /// A copy of the worker's folder as it is now.
+    /// Copies the worker's folder in its current state.
     fn copy_folder(&mut self) -> PathBuf {
         let copy = self.trio.path("copy");
         let original = self.worker().data_dir();
@@ -40,14 +40,14 @@ impl Stage {
         copy
     }
 
-    /// The worker's folder is what it was at the time of the copy.
+    /// Restores the worker's folder from the copy.
     fn put_back(&mut self, copy: &Path) {
         let original = self.worker().data_dir();
         fs::remove_dir_all(&original).expect("the folder of a worker that has ended");
         copy_folder(copy, &original);
     }
 
-    /// Starts the worker again and again, as a supervisor does, until it is registered.
+    /// Starts the worker repeatedly, as a supervisor does, until it is registered.
     fn supervise(&mut self) {
         let worker = self.worker();
         worker.respawn();
@@ -64,7 +64,7 @@ impl Stage {
         });
     }
 
-    /// A `once` step that has written its line and goes on for a long time.
+    /// A `once` step that has written its line and then runs for a long time.
     fn begin_step(&self) -> String {
         let slow = with(record_slowly(&self.lines, "250s"), json!({"max_retries": 3}));
         let id = self.api().submit(&job("all", [slow]));
@@ -80,7 +80,7 @@ impl Stage {
         options.spawn()
     }
 
-    /// It is unknown, it ran once, and the node goes on.
+    /// The step is unknown, it ran once, and the node works again.
     fn expect_unknown(&self, id: &str) {
         let api = self.api();
         let ended = api.wait_ended(id);
@@ -108,7 +108,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Copied in the current boot of the worker, put back while the step ran.
+/// Copied in the current boot of the worker, restored while the step ran.
 fn put_back_while_it_runs(controllers: usize) {
     let mut stage = Stage::new(controllers);
     let copy = stage.copy_folder();
@@ -119,7 +119,7 @@ fn put_back_while_it_runs(controllers: usize) {
     stage.expect_unknown(&id);
 }
 
-/// Copied one boot earlier; a supervisor starts the worker until it is accepted.
+/// Copied one boot earlier; a supervisor restarts the worker until it is accepted.
 fn put_back_from_an_earlier_boot(controllers: usize) {
     let mut stage = Stage::new(controllers);
     let copy = stage.copy_folder();
@@ -145,14 +145,14 @@ fn put_back_after_it_ran(controllers: usize) {
     wait_until("the outcome in the journal", LIMIT, || ensure(size() > before, size()));
     stage.worker().kill9_tree();
     stage.put_back(&copy);
-    // A lone one of three does not become ready.
+    // A single one of three controllers does not become ready.
     stage.trio.servers.values_mut().for_each(Server::respawn);
     stage.trio.wait_leader();
     stage.supervise();
     stage.expect_unknown(&id);
 }
 
-/// A clone takes the node over while the original is stopped in the middle of the step, and then the original wakes.
+/// A clone takes the node over while the original is stopped in the middle of the step; then the original continues.
 fn cloned_while_it_runs(controllers: usize) {
     let mut stage = Stage::new(controllers);
     let copy = stage.copy_folder();
@@ -183,7 +183,7 @@ fn cloned_before_it_begins(controllers: usize) {
     stage.expect_one_run(&id);
 }
 
-/// Its place is taken: it says so, with the way out, and ends.
+/// The worker reports that its node is taken over, with the way out, and ends.
 fn refused(worker: &mut Worker) {
     worker.process().wait_exit(3 * LIMIT);
     let log = worker.process().log_text();

@@ -1,9 +1,9 @@
-//! A budget of failures on 300 real sessions (J1, I8): one failure in 300 exceeds a tolerance of 0, and once it has, nobody
-//! else is asked to begin.
+//! Tolerated failures on 300 real sessions (J1, I8): one failure in 300 exceeds a tolerance of 0, and after it no other node
+//! starts.
 //!
-//! 299 sessions are those of `grid dev`, each with its own connection, journal and folder; one is a worker process of its
-//! own, the second to register, so that it is in the first window. It fails alone because the record's path is relative
-//! and its working folder lacks that folder: every node runs the very same task.
+//! 299 sessions belong to `grid dev`, each with its own connection, journal and folder; one is a separate worker process, the
+//! second to register, so that it is in the first window. It alone fails, because the record's path is relative and its working
+//! folder lacks that folder: every node runs the same task.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const ODD: &str = "odd-one";
 
 struct Crowd {
-    // Dropped in this order: nobody logs a lost server.
+    // Dropped in this order, so that no worker logs a lost server.
     _odd: Worker,
     _dev: Process,
     api: Api,
@@ -60,7 +60,7 @@ fn relative(name: &str) -> PathBuf {
     Path::new("lines").join(name)
 }
 
-/// Writes a line on every node but the odd one, which fails.
+/// Writes a line on every node except one, which fails.
 fn rolling(name: &str, delay: &str, tolerance: &Value) -> Value {
     let record = task("test", "record", &json!({"path": relative(name).to_str(), "delay": delay}));
     with(job("all", [with(record, json!({"concurrency": 10}))]), json!({"failure_tolerate": tolerance}))
@@ -74,7 +74,7 @@ fn counts(job: &Job) -> (u64, u64, u64) {
 fn j1_one_failure_in_300_trips_a_tolerance_of_0_and_nobody_else_begins() {
     let crowd = Crowd::gather();
     let api = &crowd.api;
-    // The others of the first window are still busy when the failure is told, so that exactly they have begun.
+    // The other nodes of the first window are still busy when the failure is reported, so that exactly they have begun.
     let id = api.submit(&rolling("tripped", "12s", &json!(0)));
     let tripped = api.wait_job(&id, "the failure", |j| j.count("failed") == 1);
     assert_eq!(tripped.outcome(0, ODD), "failed", "{tripped}");
@@ -95,7 +95,7 @@ fn j1_one_failure_in_300_trips_a_tolerance_of_0_and_nobody_else_begins() {
     let within = crowd.record("within");
     assert_eq!((within.of(&id).len(), within.duplicates().len()), (299, 0), "each of them ran once");
 
-    // All of that time nobody began late.
+    // No node began late in that time.
     assert_eq!(lines.lines().len(), 9);
     assert_eq!(crowd.record("hair").lines().len(), 9);
 }

@@ -1,7 +1,7 @@
-//! Damaged data folders, on the real binaries: a controller serves everything that was acknowledged, or says what is
-//! damaged and how to go on, and that way out is one.
+//! Damaged data folders, on the real binaries: a controller either serves everything that was acknowledged, or reports the
+//! damage and how to continue, and the suggested way works.
 //!
-//! Not here: every place in every file; the sweeps of `grid-raft`, `grid-controller` and `grid-worker` walk over them.
+//! Not here: every position in every file; the sweeps of `grid-raft`, `grid-controller` and `grid-worker` cover them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn log_of(data: &Path) -> PathBuf {
     chunks.pop().expect("a chunk")
 }
 
-/// What a server says that does not start.
+/// Returns the stderr of a server that does not start.
 fn refusal(server: &mut Server) -> String {
     server.respawn();
     let status = server.process().wait_exit(LIMIT);
@@ -63,7 +63,7 @@ fn l3_a_damaged_folder_is_served_whole_or_refused_with_a_way_out_that_works() {
         damage(&data);
     };
 
-    // The store is a cache: whatever happens to it, it is made anew.
+    // The store is a cache: it is rebuilt whatever happens to it.
     let of_state: [&dyn Fn(&Path); 3] = [
         &|data| flip(&data.join("state.sqlite"), |len| len - 100),
         &|data| fs::write(data.join("state.sqlite-wal"), b"rubbish").expect("written"),
@@ -77,7 +77,7 @@ fn l3_a_damaged_folder_is_served_whole_or_refused_with_a_way_out_that_works() {
         cluster.server.kill9();
     }
 
-    // Entries that were acknowledged are gone, whatever it looks like.
+    // Acknowledged entries are missing, whatever the files look like.
     let of_log: [&dyn Fn(&Path); 3] =
         [&|data| flip(&log_of(data), |len| len / 2), &|data| flip(&log_of(data), |len| len - 30), &|data| {
             let bytes = fs::read(log_of(data)).expect("read");
@@ -91,7 +91,7 @@ fn l3_a_damaged_folder_is_served_whole_or_refused_with_a_way_out_that_works() {
         }
     }
 
-    // The way out, as the message says it.
+    // Follows the way out that the message names.
     let options = ServerOptions::new("c9", cluster.path("fresh"));
     let mut fresh = options.restore(data.join("state.sqlite")).start();
     let api = fresh.api();

@@ -1,4 +1,4 @@
-//! Timeouts and cancels: the outcome is told, and no process of the task survives (W6, W9).
+//! Timeouts and cancels: the outcome is reported, and no process of the task survives (W6, W9).
 
 use grid_testkit::procfs::{Seen, survivors};
 use grid_testkit::spec::{job, pipeline, record, record_slowly, sleep, tree, with};
@@ -11,7 +11,7 @@ fn one_node() -> Cluster {
     Cluster::start_with("--max-concurrent 1", &[("web-01", "--groups web")])
 }
 
-/// Everything that runs below the worker, once there is a child with a child of its own.
+/// Waits until the worker has a child with its own child, and returns all processes below the worker.
 fn running_tree(cluster: &mut Cluster) -> Vec<Seen> {
     let worker = cluster.worker("web-01").process();
     wait_until("a task with child and grandchild", LIMIT, || {
@@ -100,7 +100,7 @@ fn a_restarted_worker_ends_what_its_former_life_left_running() {
     assert_ne!(survivors(&former), [], "a killed worker leaves its tasks behind");
     cluster.worker("web-01").restart();
     all_gone(&former);
-    // Idempotent, so it runs again: once, not beside its former self.
+    // Idempotent, so it runs again, but only after the first process has ended.
     let again = running_tree(&mut cluster);
     assert_eq!(api.cancel(&id).status, 200);
     let ended = api.wait_ended(&id);
@@ -139,7 +139,7 @@ fn cancel_of_a_pending_job_is_final_and_it_never_runs() {
     assert_eq!(api.job(&second).status(), "cancelled");
     assert_eq!(api.cancel(&first).status, 200);
 
-    // A third job gets the place: whatever the second would have run would have run by then.
+    // A third job gets the free place: by then the second job would have run its step.
     let third = api.submit(&job("all", [record(&lines)]));
     assert_eq!(api.wait_ended(&third).status(), "completed");
     assert_eq!(lines.of(&second), []);

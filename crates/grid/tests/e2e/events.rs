@@ -1,4 +1,4 @@
-//! Events over the real binaries: heard as they happen, none lost and none twice when the server is killed.
+//! Events over the real binaries: delivered as they happen, none lost or duplicated when the server is killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -95,7 +95,7 @@ fn a_listener_hears_every_event_once_although_the_server_is_killed_meanwhile() {
     assert!(heard.iter().all(|event| event["role"].is_string() && event["leader_epoch"].is_u64()));
 }
 
-/// E2: after a restore numbers go on beyond those of the time that was lost, so that no follower waits for them in vain.
+/// E2: after a restore the numbers continue beyond those of the lost time, so that no follower waits for them in vain.
 #[test]
 fn e2_a_follower_of_the_time_that_a_restore_lost_goes_on_and_an_unknown_number_is_refused() {
     let mut cluster = two_web_nodes();
@@ -132,7 +132,7 @@ fn e2_a_follower_of_the_time_that_a_restore_lost_goes_on_and_an_unknown_number_i
     assert_eq!((refused.status, refused.error()), (400, "BAD_REQUEST".to_owned()), "{refused:?}");
     let stream = api.request(Method::GET, "/v1/events", &[("last-event-id", &beyond)], None).expect("answered");
     assert!(stream.status == 400 && stream.text.contains(&newest.to_string()), "{stream:?}");
-    // Everything of before is still there, across the gap.
+    // All earlier events are still there, across the gap.
     let all = cluster.gridc().run(&["events", "--limit", "500", "--kind", "TermBegun"]).exits(0);
     assert_eq!(all.stdout.lines().count(), 2, "{all:?}");
 }

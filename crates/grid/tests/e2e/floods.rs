@@ -1,5 +1,5 @@
-//! Clients that ask for nothing and stay, names of megabytes, and more of everything than anybody needs, on the ports of workers and
-//! controllers: connections are released, the log stays short and readable, memory stays.
+//! Idle clients that stay connected, names of megabytes, and floods of requests, on the ports of workers and controllers:
+//! connections are released, the log stays short and readable, memory stays bounded.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use grid_testkit::{Api, LIMIT, Raw, Server, Trio, ensure, wait_until};
 use crate::bad_peers::message;
 use crate::hostile_workers::peer::Peer;
 
-/// Sends `bytes`, and stays for as long as it may: it answers every ping.
+/// Sends `bytes` and stays connected for as long as it may: it answers every ping.
 fn stay(port: u16, bytes: &[u8]) {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return };
     let _ = stream.set_read_timeout(Some(3 * LIMIT));
@@ -57,7 +57,7 @@ impl Crowd {
                     while !is_over.load(Ordering::Relaxed) {
                         let since = Instant::now();
                         stay(port, &hello());
-                        // A client that was not closed early connects at once: nobody else gets its place.
+                        // A client that was not closed early reconnects at once, so that no other client gets its place.
                         if since.elapsed() < Duration::from_secs(10) {
                             std::thread::sleep(Duration::from_millis(500));
                         }

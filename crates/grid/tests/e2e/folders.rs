@@ -1,4 +1,4 @@
-//! Data folders on a machine with other users: modes, owners, planted links. Needs root for what belongs to somebody else.
+//! Data folders on a machine with other users: modes, owners, planted links. Files of other users need root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -37,7 +37,7 @@ fn assert_closed(folder: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(path, ..)| path).collect()
 }
 
-/// A file of root's that nobody may change.
+/// A file of root that no other user may change.
 struct Victim(PathBuf);
 
 impl Victim {
@@ -57,7 +57,7 @@ impl Victim {
     }
 }
 
-/// A process on `data` that is expected to be refused; what it said.
+/// Runs a process on `data` that is expected to be refused; returns its stderr.
 fn refusal(dir: &TempDir, verb: &str, data: &Path) -> String {
     let log = dir.path().join("log");
     let _ = fs::remove_file(&log);
@@ -142,7 +142,7 @@ fn issue14_6_a_link_planted_under_any_name_is_refused_and_its_target_unchanged()
     }
 }
 
-/// The folder of a cluster that has run, then tampered with.
+/// The folder of a cluster that has run, with manipulated files.
 #[test]
 fn issue14_6_a_link_planted_in_a_folder_in_use_is_refused_at_the_next_start() {
     let mut cluster = Cluster::start(&[("web-01", "")]);

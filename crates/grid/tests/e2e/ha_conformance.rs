@@ -58,7 +58,7 @@ fn conformance_ha_2_only_one_node_holds_the_leader_lock_at_a_time() {
         let epoch = trio.roles()[&leader]["leader_epoch"].as_u64().expect("an epoch");
         seen.push((epoch, leader.clone()));
         trio.server(&leader).kill9();
-        // While the others elect, nobody claims an epoch that somebody else had.
+        // During the election no controller claims an epoch that another one had.
         let next = wait_until("the next leader", LIMIT, || {
             let roles = trio.roles();
             let claims: Vec<(u64, String)> = roles
@@ -120,16 +120,16 @@ fn conformance_ha_4_an_old_leader_cannot_commit_after_losing_leadership() {
     };
     trio.server(&old).process().pause();
     let new = trio.wait_other_leader(&old);
-    // Ten seconds is far beyond every timeout of an election: the pause is the test.
+    // Ten seconds is far beyond every election timeout: the pause is the test.
     trio.wait_silence(&new, &old, Duration::from_secs(10));
     trio.server(&old).process().resume();
 
-    // From its first answer on it says that it does not lead, and takes nothing.
+    // From its first answer on it reports that it is not the leader, and accepts no write.
     let api = trio.api(&old);
     let answer = api.post("/job", &job("all", [echo()]));
     assert!(matches!(answer.error().as_str(), "NOT_LEADER" | "NO_QUORUM"), "{answer:?}");
     assert_eq!(answer.header("x-grid-role"), Some("STANDBY"), "{answer:?}");
-    // What was meant for the old leader's term is stale everywhere.
+    // A request with the old leader's epoch is stale on every controller.
     let stale = [("x-grid-leader-epoch", old_epoch.as_str())];
     let answer = trio.api(&new).post_with("/job", &stale, &job("all", [echo()]));
     assert_eq!((answer.status, answer.error().as_str()), (409, "STALE_EPOCH"), "{answer:?}");
@@ -137,7 +137,7 @@ fn conformance_ha_4_an_old_leader_cannot_commit_after_losing_leadership() {
     let answer = trio.api(&new).post_with(&format!("/job/{running}/cancel"), &stale, &json!({}));
     assert_eq!(answer.error(), "STALE_EPOCH", "{answer:?}");
 
-    // A result for the old leader's term: neither the old leader nor anybody else commits it.
+    // A result with the old leader's epoch: no controller commits it.
     let answer = agent.report(&api, &leased, "success");
     assert!(matches!(answer.error().as_str(), "NOT_LEADER" | "NO_QUORUM"), "{answer:?}");
     let answer = agent.report(&trio.api(&new), &leased, "success");
@@ -167,7 +167,7 @@ fn conformance_ha_5_the_job_epoch_rejects_stale_work() {
     let id = trio.submit("once", &job("all", [record_slowly(&record, "30s")]));
     record.wait_of(&id, 1);
     let before = trio.get(&format!("/job/{id}")).json()["job_epoch"].as_u64().expect("an epoch");
-    // The worker is away while its work is invalidated, and the leader that invalidated it dies, too.
+    // The worker is away while its lease is invalidated, and the leader that invalidated it dies too.
     trio.workers.get_mut("w1").expect("there").process().pause();
     let leader = trio.wait_leader();
     assert_eq!(trio.api(&leader).cancel(&id).status, 200);

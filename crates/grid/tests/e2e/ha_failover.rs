@@ -9,7 +9,7 @@ use grid_testkit::{Api, Gridc, Job, LIMIT, Line, Process, Record, Trio, command,
 use serde_json::{Value, json};
 
 const KILLS: usize = 20;
-/// Of both workers below: leases that an earlier leader gave out may still run, but no more than these.
+/// Slots of both workers below: leases of an earlier leader may still run, but no more than these.
 const SLOTS: usize = 8;
 
 #[test]
@@ -62,7 +62,7 @@ fn i2_twenty_leaders_killed_in_a_row_lose_nothing_and_run_nothing_twice() {
     assert_eq!(listed, submitted, "exactly the acknowledged jobs exist");
 }
 
-/// Until a submit was acknowledged and a lease given out and run since: a leader that did nothing proves nothing by its death.
+/// Waits until a submit was acknowledged and a lease dispatched and run since: the death of an idle leader proves nothing.
 fn wait_load(accepted: &AtomicUsize, record: &Record) {
     let (before, lines) = (accepted.load(Ordering::Relaxed), record.lines().len());
     wait_until("a submit and a run under this leader", 2 * LIMIT, || {
@@ -161,7 +161,7 @@ fn e7_step_down_hands_over_and_nothing_fails_but_not_leader() {
         }
         over.store(true, Ordering::Relaxed);
         let (ids, other) = submitter.join().expect("the submitter's own panic is above");
-        // 429 is the queue's own answer to a flood; it has nothing to do with the hand-over.
+        // 429 is the queue's answer to a flood; it has nothing to do with the hand-over.
         let other: Vec<_> = other.into_iter().filter(|answer| !answer.contains("QUEUE_FULL")).collect();
         assert_eq!(other, Vec::<String>::new(), "something failed otherwise");
         let api = trio.api(&trio.wait_leader());
@@ -227,7 +227,7 @@ fn gridc_that_was_given_one_controller_watches_a_job_past_its_end() {
     assert!(told(&watch).contains("cancelled"), "{}", told(&watch));
 }
 
-/// Expensive reads on every controller at once, more than they can answer, while work goes on.
+/// Expensive reads on every controller at once, more than they can answer, while jobs run.
 #[test]
 fn issue13_20_a_flood_of_expensive_reads_changes_no_leader_and_holds_up_no_commit() {
     let trio = Trio::start_with("--snapshot-after 65536", &[("w1", "--slots 4"), ("w2", "--slots 4")]);
@@ -260,7 +260,7 @@ fn issue13_20_a_flood_of_expensive_reads_changes_no_leader_and_holds_up_no_commi
     trio.wait_equal();
 }
 
-/// No term lasts as long as the job's timeout, and none has anything to write but its own beginning.
+/// No term lasts as long as the job's timeout, and none writes anything but its `BeginTerm`.
 #[test]
 fn issue13_11_frequent_changes_of_the_leader_do_not_freeze_a_deadline() {
     let mut trio = Trio::start(&[("w1", "")]);

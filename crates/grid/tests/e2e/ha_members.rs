@@ -61,7 +61,7 @@ fn e3_a_lost_disk_needs_replace_under_the_same_name_and_a_new_name_just_joins() 
     trio.server(&lost).restart();
     trio.wait_equal();
 
-    // A member that is gone for good is removed, and one of another name takes its place.
+    // A lost member is removed, and one of another name takes its place.
     let gone = trio.standbys().remove(0);
     trio.server(&gone).kill9();
     trio.servers.remove(&gone);
@@ -171,14 +171,14 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
     assert!(copied.success());
 }
 
-/// An older copy of a data folder was put back: the member lacks what it acknowledged, and would vote without it.
+/// An older copy of a data folder is restored: the member lacks entries that it acknowledged, and would vote without them.
 fn run(trio: &Trio, key: &str) {
     let id = trio.submit(key, &job("all", [echo()]));
     assert_eq!(trio.api(&trio.wait_leader()).wait_ended(&id).status(), "completed");
     trio.wait_equal();
 }
 
-/// Stops a member and puts an older copy of its folder back, from before entries that it has acknowledged.
+/// Stops a member and restores an older copy of its folder, from before entries that it has acknowledged.
 fn roll_back(trio: &mut Trio, victim: &str) {
     run(trio, "first");
     let (folder, older) = (trio.server(victim).data_dir(), trio.path("older"));
@@ -210,20 +210,21 @@ fn issue13_18_a_member_whose_log_was_rolled_back_says_so_and_does_not_vote() {
     let epoch = trio.roles()[&leader]["leader_epoch"].clone();
     roll_back(&mut trio, &victim);
     ends_and_says_so(&mut trio, &victim);
-    // The leader has lost neither its place nor its mind.
+    // The leader is still the leader, with all of its state.
     let said = trio.server(&leader).process().log_text();
     assert!(!said.contains("panicked"), "{said}");
     let id = trio.submit("two-go-on", &job("all", [echo()]));
     assert_eq!(trio.api(&leader).wait_ended(&id).status(), "completed");
     assert_eq!(trio.roles()[&leader]["leader_epoch"], epoch);
-    // The way out that it names.
+    // Follows the way out that the message names.
     std::fs::remove_dir_all(trio.server(&victim).data_dir()).expect("removed");
     trio.server(&victim).set_flags("--replace");
     trio.server(&victim).restart();
     run(&trio, "three-again");
 }
 
-/// The leader that got the acknowledgements has lost its memory; the third one received them with heartbeats.
+/// The leader that counted the acknowledgements restarts without its memory; the third controller received them with
+/// heartbeats.
 #[test]
 fn issue13_18_a_rolled_back_log_is_noticed_although_its_leader_is_gone() {
     let mut trio = Trio::start(&[("w1", "")]);

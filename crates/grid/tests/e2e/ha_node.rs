@@ -22,7 +22,7 @@ fn is_online(api: &Api, node: &str) -> bool {
     nodes.as_array().expect("a list").iter().any(|n| n["id"] == *node && n["status"] == "online")
 }
 
-/// The workers of every controller but the leader are there, and the leader's is not.
+/// Waits until the workers of all standbys are online, and the leader's is not.
 fn wait_settled(trio: &Trio) -> String {
     let leader = trio.wait_leader();
     wait_until("a worker beside each standby", LIMIT, || {
@@ -80,7 +80,7 @@ fn children_end_when_their_supervisor_is_killed_and_the_next_one_takes_over() {
     });
     trio.server(&standby).restart();
     wait_settled(&trio);
-    // A worker that dies is started again.
+    // A worker that dies is restarted.
     let worker = child(&trio.servers[&standby], "worker");
     worker.kill9();
     wait_until("another worker", LIMIT, || {
@@ -94,8 +94,8 @@ fn children_end_when_their_supervisor_is_killed_and_the_next_one_takes_over() {
     }
 }
 
-/// Two workers are in the middle of a step when the leader's machine is lost. Until the promoted controller's worker has
-/// ended, nothing is given out: neither to it nor to the other.
+/// Two workers are in the middle of a step when the leader's machine is lost. Until the promoted controller's worker has ended,
+/// no lease is dispatched: neither to it nor to the other.
 struct Promotion {
     trio: Trio,
     record: Record,
@@ -121,7 +121,7 @@ impl Promotion {
         Self { trio, record, lost, promoted, other, running }
     }
 
-    /// What is submitted now waits for the end of the worker beside the new leader.
+    /// A job that is submitted now waits for the end of the new leader's local worker.
     fn nothing_is_given_out_before_the_local_worker_has_ended(&self) {
         let worker = self.trio.servers[&self.promoted].child("worker");
         let waiting = self.trio.submit("waiting", &job(&format!("node:{}-worker", self.other), [echo()]));
@@ -146,7 +146,7 @@ impl Promotion {
         job.outcome(0, &format!("{of}-worker")).to_owned()
     }
 
-    /// The lost machine comes back as a standby, and works.
+    /// The lost machine comes back as a standby and runs its worker.
     fn the_lost_one_comes_back(mut self) {
         self.trio.server(&self.lost).restart();
         let leader = wait_settled(&self.trio);
@@ -171,8 +171,8 @@ fn e8_a_promoted_controller_lets_its_worker_finish_before_it_gives_out_work() {
     promotion.the_lost_one_comes_back();
 }
 
-/// The leader gives up on a lease 30 s after its timeout. The pause lasts longer, and what is not sent meanwhile has no
-/// deadline.
+/// The leader gives up on a lease 30 s after its timeout. The pause lasts longer, and leases that are not sent meanwhile have
+/// no deadline.
 #[test]
 fn e8_what_is_not_sent_while_the_local_worker_finishes_does_not_expire() {
     let promotion = Promotion::of("--drain-timeout 2m", "45s");
@@ -196,7 +196,7 @@ fn e8_a_worker_that_does_not_finish_in_time_is_stopped_before_work_is_given_out(
     promotion.the_lost_one_comes_back();
 }
 
-/// The worker of a promoted controller ends and leaves a folder that is refused: what it left there cannot be looked at.
+/// The worker of a promoted controller ends and leaves a folder that is refused, so that the leases in it are not known.
 #[test]
 fn e8_a_refused_worker_folder_keeps_dispatch_paused_until_it_is_mended() {
     let mut trio = Trio::start_nodes(NODE);
@@ -221,7 +221,7 @@ fn e8_a_refused_worker_folder_keeps_dispatch_paused_until_it_is_mended() {
     });
     assert!(!api.job(&waiting).ended());
     let log = trio.server(&promoted).process().log_text();
-    assert!(log.contains("dispatch stays paused until it is mended"), "{log}");
+    assert!(log.contains("dispatch stays paused until this is fixed"), "{log}");
     for link in &links {
         std::fs::remove_file(link).expect("the link");
     }

@@ -1,7 +1,7 @@
-//! Controllers that cannot reach each other, on machines of their own (network namespaces).
+//! Controllers that cannot reach each other, each in its own network namespace.
 //!
-//! Without the right to make namespaces these tests say so and do nothing; the same faults are then still tried in
-//! `grid-raft`'s group tests, through a proxy.
+//! Where namespaces cannot be created these tests print that and do nothing; `grid-raft`'s group tests cover the same faults
+//! through a proxy.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn isolate(trio: &Trio, alone: &str, cut: bool) {
     trio.set_cut(&others, &[alone], cut);
 }
 
-/// Submits to one of `ids` until one takes it.
+/// Submits to each of `ids` in turn until one accepts.
 fn submit_to(trio: &Trio, ids: &[String], key: &str) -> String {
     wait_until("an acknowledged submit", LIMIT, || {
         let mut seen = String::new();
@@ -45,7 +45,7 @@ fn submit_to(trio: &Trio, ids: &[String], key: &str) -> String {
     })
 }
 
-/// Who is alone takes nothing and says so, and still answers reads.
+/// An isolated controller refuses writes with the reason, and still answers reads.
 fn assert_minority(trio: &Trio, alone: &str) {
     let api = trio.api(alone);
     wait_until("the minority to give up", LIMIT, || {
@@ -75,7 +75,7 @@ fn e5_a_leader_cut_off_from_both_sides_is_replaced_and_nothing_acknowledged_is_l
         Ok(leader)
     });
     assert!(epoch(&trio, &leader) > before);
-    // The worker has followed: jobs end on the majority's side.
+    // The worker has followed: jobs finish on the majority's side.
     assert_eq!(trio.api(&leader).wait_ended(&acknowledged[1]).status(), "completed");
     trio.set_cut(&[&old], &names, false);
     trio.set_cut(&names, &[&old], false);

@@ -1,4 +1,4 @@
-//! Workers gone bad, and clients that pretend to be one: raw gRPC at the workers' port of a real server.
+//! Compromised workers, and clients that pretend to be workers: raw gRPC on the workers' port of a real server.
 
 mod facts;
 mod lists;

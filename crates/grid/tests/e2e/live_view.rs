@@ -1,7 +1,7 @@
 //! The live `--wait` view in a real terminal, with a job over 500 nodes.
 //!
-//! What a frame says is tested as text beside the renderer (`gridc`, `live/frame`). Here: that a terminal shows exactly
-//! one frame at a time, at 80×24 and wide, through resizes, and is sane afterwards.
+//! The content of a frame is tested as text beside the renderer (`gridc`, `live/frame`). These tests check that a terminal
+//! shows exactly one frame at a time, at 80×24 and wide, through resizes, and is usable afterwards.
 
 use grid_testkit::spec::{echo, fail, job, pipeline, sleep, task, with};
 use grid_testkit::{Dev, LIMIT, Terminal, bin, ensure, wait_until};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const NODES: usize = 500;
 
-/// Fails on about one in ten nodes, then stays: forty at a time sleep longer than any test.
+/// Fails on about one in ten nodes, then waits: forty at a time sleep longer than any test.
 fn rollout() -> Value {
     let flaky = with(task("test", "flaky", &json!({"rate": 10})), json!({"concurrency": 100}));
     let stays = with(pipeline([sleep("250s"), echo()]), json!({"concurrency": 40}));
@@ -23,7 +23,7 @@ fn seen(terminal: &Terminal, what: &str, probe: impl Fn(&str) -> bool) -> Vec<St
     })
 }
 
-/// Every line is one that a frame has, whole, and none is there twice.
+/// Every line is a whole line of a frame, and none is there twice.
 fn assert_one_frame(screen: &[String], columns: usize) {
     let text = screen.join("\n");
     let heads = screen.iter().filter(|line| line.contains(" running on 500 nodes (all), phase ")).count();
@@ -43,7 +43,7 @@ fn assert_one_frame(screen: &[String], columns: usize) {
     assert!(head < columns && head > columns - 3, "the clock is at the right edge ({head}): {text}");
 }
 
-/// What a frame says that no longer changes: head without its clock, bars, how many failed.
+/// The parts of a frame that no longer change: head without its clock, bars, number of failures.
 fn settled(screen: &[String]) -> Vec<String> {
     let lines = screen.iter().filter(|line| {
         line.contains(" running on ")
@@ -92,7 +92,7 @@ fn a_job_over_500_nodes_stays_readable_narrow_wide_and_after_it_is_left() {
     assert_eq!(dev.api().job(&id).status(), "running", "the job was left alone");
     assert!(text.contains(&format!("gridc job watch {id}")), "{text}");
 
-    // Whoever comes back sees what was left.
+    // A new watcher sees the last state.
     for (columns, rows, before) in [(200, 50, &wide), (80, 24, &narrow)] {
         terminal.resize(columns, rows);
         terminal.enter(&format!("clear; {gridc} job watch {id}; echo \"code $?\""));

@@ -1,4 +1,4 @@
-//! Workers as nodes: what they tell of themselves, how they leave, who is refused (W1).
+//! Workers as nodes: the facts that they report, how they leave, which ones are refused (W1).
 
 use grid_testkit::spec::{job, record, sleep};
 use grid_testkit::{Cluster, LIMIT, ensure, wait_until};

@@ -1,4 +1,4 @@
-//! Issue 13, item 13: connections cannot end a controller. A server with few open files, and clients that take all they can get.
+//! Connections cannot end a controller: a server with few open files, and clients that take as many connections as they can.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,11 +11,11 @@ use serde_json::json;
 
 const OPEN_FILES: u32 = 256;
 
-/// An HTTP/2 client that says hello and asks for nothing.
+/// An HTTP/2 client that opens a connection and sends no request.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const LISTENS: &[u8] = b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// Connections that stay, as far as the server lets them.
+/// Connections that stay open, as many as the server accepts.
 fn crowd(port: u16, hello: &[u8]) -> Vec<TcpStream> {
     let connected = (0..2 * OPEN_FILES).map_while(|_| {
         let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(1)).ok()?;
@@ -40,7 +40,7 @@ fn issue13_connections_that_take_every_open_file_do_not_end_a_controller() {
     let api = Api::new(&format!("http://127.0.0.1:{port}"));
     let _worker = WorkerOptions::new("w1", &format!("http://127.0.0.1:{port}"), dir.path().join("w1")).start();
 
-    // One client was there before, and goes on.
+    // One client was connected before, and continues.
     let mut client = Raw::connect(port);
     let mut ask = |request: &str| {
         client.write(request.as_bytes()).expect("the connection stays");
@@ -80,7 +80,7 @@ fn issue13_connections_that_take_every_open_file_do_not_end_a_controller() {
         ensure(taken() > before, format!("{:?} after {submitted} jobs", taken()))
     });
 
-    // Whoever is one too many hears so, or is closed; nobody waits for ever.
+    // A client beyond the limit gets an answer or is closed; no client waits forever.
     let mut refused = TcpStream::connect(("127.0.0.1", port)).expect("the kernel accepts");
     refused.set_read_timeout(Some(LIMIT)).expect("a time above zero");
     let mut text = Vec::new();

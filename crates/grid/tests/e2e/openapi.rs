@@ -1,11 +1,10 @@
-//! `/openapi.json` of a real controller: it is valid, its examples are, and the API keeps to it whatever it is asked.
+//! `/openapi.json` of a real controller: the document and its examples are valid, and the API conforms to it for every request.
 //!
-//! Validator and fuzzer come from PyPI; `cargo xtask test` installs them and says where they are.
-//! The fuzzer gets names that exist, or hardly a request would come past a 404; the workers find no program, so that no
-//! package it comes across is installed. All answers stay as the document has them. Left out: to join controllers that
-//! it makes up, which would each be waited for, and to remove a node that is there, which ends `grid dev`.
-//! Its agents do not wait: the test would.
-//! It accepts JSON only, so that events are pages: their stream never ends.
+//! Validator and fuzzer come from PyPI; `cargo xtask test` installs them and sets their path.
+//! The fuzzer gets names that exist, since otherwise almost every request would end in a 404; the workers find no program, so
+//! that no package is installed. All answers conform to the document. Two operations are left out: joining invented
+//! controllers, because the server would wait for each, and removing an existing node, because that ends `grid dev`.
+//! Its agents poll without waiting, and it accepts JSON only, so that events are pages: their stream never ends.
 
 use std::path::Path;
 use std::process::Command;

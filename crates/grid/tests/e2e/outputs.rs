@@ -1,4 +1,4 @@
-//! Outputs: the end of each is stored by the controller, the whole stays on its worker and comes over the fabric.
+//! Outputs: the controller stores the end of each; the whole output stays on its worker and is read over the fabric.
 
 use grid_testkit::Cluster;
 use grid_testkit::spec::{job, task};

@@ -1,4 +1,4 @@
-//! L6: history is kept for so long, and what still runs is no history.
+//! L6: history is kept for the configured time, and unfinished jobs are never pruned.
 
 use grid_testkit::spec::{echo, job, record, with};
 use grid_testkit::{Api, Cluster, LIMIT, ensure, wait_until};

@@ -1,6 +1,6 @@
-//! The controllers' own port, spoken to by what is no member of the cluster, and by members that lie.
+//! The controllers' port under senders that are not members of the cluster, and under members that lie.
 //!
-//! Nothing of it may end a controller, now or at its next start, depose a leader, or tell an id.
+//! No message may end a controller, now or at its next start, depose a leader, or reveal an id.
 
 use grid_proto::peer;
 use grid_proto::peer::peer_client::PeerClient;
@@ -48,7 +48,7 @@ fn shown<T>(sender: &peer::Sender, message: T) -> Request<T> {
     request
 }
 
-/// What everybody who can ask the API knows of a controller.
+/// The facts about a controller that every client of the API can read.
 fn public_ids(api: &Api, id: &str) -> (String, u64) {
     let cluster = api.get("/api/v1/cluster").json();
     let members = cluster["members"].as_array().expect("members");
@@ -57,7 +57,7 @@ fn public_ids(api: &Api, id: &str) -> (String, u64) {
     (text(&cluster["cluster_id"]), member["raft_id"].as_u64().expect("a number"))
 }
 
-/// A sender that knows all public ids, and is no member.
+/// A sender that knows all public ids and is not a member.
 fn outsider(api: &Api, target: &str) -> peer::Sender {
     let (cluster_id, target) = public_ids(api, target);
     peer::Sender { cluster_id, raft_id: 4_711, folder_id: "0".repeat(32), target, ..peer::Sender::default() }
@@ -111,7 +111,7 @@ fn issue14_1_nobody_but_a_member_deposes_a_leader() {
         let api = trio.api(id);
         let mut speaker = Speaker::to(&trio.servers[id]);
         let leader_id = public_ids(&api, &leader).1;
-        // Under an id of its own, and under a member's.
+        // Under its own id, and under a member's.
         for raft_id in [4_711, leader_id] {
             let sender = peer::Sender { raft_id, ..outsider(&api, id) };
             for term in [50, u64::MAX] {

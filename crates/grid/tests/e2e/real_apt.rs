@@ -1,7 +1,7 @@
 //! `apt` for real: a small package is installed and removed on this machine, by three workers at once.
 //!
-//! Left out, with a word why, unless this runs as root on a machine with apt-get, reachable lists, and without the
-//! package. One such test at a time on a machine: there is one package database.
+//! Skipped, with the reason, unless this runs as root on a machine with apt-get, reachable lists, and without the package. Only
+//! one such test runs at a time on a machine: there is one package database.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn left_out() -> Option<&'static str> {
         return Some("no apt-get");
     }
     if Path::new(PROGRAM).exists() {
-        return Some("the package is already installed, and somebody may need it");
+        return Some("the package is already installed, and may be needed");
     }
     let mut update = Command::new("apt-get");
     let update =

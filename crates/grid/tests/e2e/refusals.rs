@@ -1,4 +1,4 @@
-//! What is refused, and whether the refusal says what to do: every fault at once, by field.
+//! Refused requests: every fault is reported at once, by field, with what to do.
 
 use grid_testkit::spec::{echo, job, pipeline, record, sleep, task, with};
 use grid_testkit::{Answer, Cluster};

@@ -37,7 +37,7 @@ fn results_that_arrive_while_the_server_is_away_are_not_lost() {
     let id = api.submit(&job("group:web", [record_slowly(&lines, "1s")]));
     lines.wait_of(&id, 2);
     cluster.server.kill9();
-    // Both tasks end while nobody listens: their processes are gone.
+    // Both tasks end while no controller runs: their processes are gone.
     for node in ["web-01", "web-02"] {
         let worker = cluster.worker(node).process();
         wait_until("the end of the task", LIMIT, || {
@@ -66,7 +66,7 @@ fn the_same_command_line_restarts_on_the_same_folder_and_keeps_everything() {
     let node = api.try_node("web-01").expect("known");
 
     let status = cluster.server.terminate();
-    assert!(status.success(), "SIGTERM ends a server in order: {status}");
+    assert!(status.success(), "SIGTERM ends a server cleanly: {status}");
     cluster.server.restart();
 
     let after = api.job(&done);

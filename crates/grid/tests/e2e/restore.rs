@@ -1,4 +1,4 @@
-//! Backup and restore (E2, E3): what was not finished is held, nothing once-only runs again, workers follow.
+//! Backup and restore (E2, E3): unfinished jobs are held, no once-only step runs again, workers follow.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn e2_a_restored_cluster_holds_its_jobs_and_runs_nothing_once_only_again() {
     let gate = with(record(&lines), json!({"confirm": true}));
     let goes_on = api.submit(&job("all", [sleep("3s"), record(&lines), gate.clone()]));
     let gated = api.submit(&job("all", [gate]));
-    // Ends after the backup, and its worker is told to forget it.
+    // Ends after the backup, and its worker receives `Forget`.
     let ends = api.submit(&job("node:web-01", [sleep("2s"), record(&lines)]));
     let to_cancel = api.submit(&job("all", [sleep("250s"), record(&lines)]));
     lines.wait_of(&in_flight, 2);
@@ -70,7 +70,7 @@ fn e2_a_restored_cluster_holds_its_jobs_and_runs_nothing_once_only_again() {
     assert!(epoch(&api) >> 32 > before >> 32, "the generation rose");
     assert_eq!(api.job(&done).0, done_doc.0, "history is there");
     assert_eq!(api.get(&format!("/job/{late}")).status, 404, "it came after the backup");
-    // W2: its worker was told to forget it and still knows all of it, so nobody has to confirm it.
+    // W2: its worker received `Forget` and still has the whole record, so no confirmation is needed.
     let forgotten = api.wait_ended(&ends);
     assert_eq!((forgotten.status(), forgotten.count("success")), ("completed", 2), "{forgotten}");
     let unfinished = [&in_flight, &goes_on, &gated, &to_cancel];
@@ -85,7 +85,7 @@ fn e2_a_restored_cluster_holds_its_jobs_and_runs_nothing_once_only_again() {
     let why = cluster.gridc().run(&["job", "why", &to_cancel]).exits(0).stdout;
     assert!(why.starts_with("held: restored from a backup of 20") && why.contains("gridc job confirm"), "{why}");
     api.wait_job(&to_cancel, "adopted while it is held", |j| is_held(j) && j.count("running") == 2);
-    // The workers' journals tell how the once-only steps in flight ended, though nobody has confirmed anything.
+    // The workers' journals report how the once-only steps in flight ended, before any confirmation.
     api.wait_job(&in_flight, "both settled by their journals", |j| j.outcomes(0) == ["success", "success"]);
     let new = api.submit(&job("all", [record(&lines)]));
     assert_eq!(api.wait_ended(&new).status(), "completed", "new work is not held");
@@ -143,7 +143,7 @@ fn e2_the_same_command_line_restarts_a_restored_server_and_a_pending_job_waits()
     assert_eq!(api.wait_ended(&first).status(), "cancelled");
 }
 
-/// W2, E2: workers that have seen the restored controller take no orders from the one it replaced.
+/// W2, E2: workers that have seen the restored controller refuse offers of the replaced one.
 #[test]
 fn e2_the_controller_that_was_replaced_is_refused_by_workers() {
     let mut cluster = Cluster::start(&[("web-01", ""), ("web-02", "")]);

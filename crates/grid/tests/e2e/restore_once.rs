@@ -1,4 +1,4 @@
-//! E2: a restore never runs a finished `once` step again, whatever became of the workers' journals.
+//! E2: a restore never runs a finished `once` step again, whatever happened to the workers' journals.
 //!
 //! Each scenario runs on one controller and on three: the backup is restored into an empty folder at the address of the
 //! first controller, and the others join it with empty folders.
@@ -109,7 +109,7 @@ fn gated(record_to: &Record) -> Value {
     with(record(record_to), json!({"confirm": true}))
 }
 
-/// A phase that waits for its confirmation is confirmed.
+/// Confirms a phase that waits for its confirmation.
 fn confirm_phase(site: &Site, id: &str, phase: &str) {
     wait_until("its gate asks", LIMIT, || {
         let ran = site.gridc().run(&["job", "confirm", id, "--phase", phase]);
@@ -126,7 +126,7 @@ fn a_damaged_journal_runs_nothing_again(controllers: usize) {
     let lines = site.trio.record("lines");
     let api = site.api();
     let everywhere = |tasks: Vec<Value>| with(job("all", tasks), json!({"strategy": "continue"}));
-    // The backup has them before their first step, and with a step that is out.
+    // The backup has them before their first step, and with an outstanding step.
     let later = api.submit(&everywhere(vec![gated(&lines)]));
     let again = api.submit(&everywhere(vec![gated(&lines)]));
     let running = api.submit(&everywhere(vec![record_slowly(&lines, "2s"), gated(&lines)]));
@@ -174,7 +174,7 @@ fn a_damaged_journal_runs_nothing_again(controllers: usize) {
         for (worker, how) in DAMAGES.iter().filter(|(_, how)| *how != "intact") {
             assert_eq!(done.outcome(0, worker), "unknown", "{how}: {done}");
         }
-        // W2: known although they were told to forget the job before the controllers were lost.
+        // W2: known although they received `Forget` before the controllers were lost.
         for worker in ["web-04", "web-05"] {
             assert_eq!(done.outcome(0, worker), "success", "{done}");
         }
@@ -211,7 +211,7 @@ fn what_runs_is_adopted_and_what_ended_is_recorded(controllers: usize) {
     let lines = site.trio.record("lines");
     let api = site.api();
     let long = api.submit(&job("all", [record_slowly(&lines, "20s"), record(&lines)]));
-    // Its steps end after the backup, while another phase keeps the job: journals know them.
+    // Its steps end after the backup, while another phase keeps the job unfinished: the journals have them.
     let ended = api.submit(&job("all", [record_slowly(&lines, "1s"), record(&lines), gated(&lines)]));
     lines.wait_of(&long, 2);
     lines.wait_of(&ended, 2);
@@ -299,7 +299,7 @@ fn e2_a_later_step_that_runs_elsewhere_is_shown_and_finishes_on_three_controller
     a_later_step_that_runs_elsewhere_is_shown_and_finishes(3);
 }
 
-/// Of a generation that a worker has left behind every write is refused, across restarts, until an operator lifts it.
+/// A replaced generation refuses every write, across restarts, until an operator lifts it.
 #[test]
 fn e2_a_superseded_controller_refuses_writes_across_a_restart_until_it_is_lifted() {
     let mut site = Site::start(1, &[("web-01", "")]);
@@ -351,7 +351,7 @@ fn e2_a_superseded_controller_refuses_writes_across_a_restart_until_it_is_lifted
     assert!(api.get("/status").json()["superseded"].is_null());
 }
 
-/// The members that were left behind learn it from the restored one at the address of their old peer.
+/// The members of the replaced generation learn of it from the restored controller at the address of their old peer.
 #[test]
 fn e2_controllers_learn_from_a_restored_peer_that_they_are_superseded() {
     let mut site = Site::start(3, &[]);

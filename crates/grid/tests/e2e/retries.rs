@@ -1,4 +1,4 @@
-//! `max_retries`: only where it failed, with the attempts told truthfully.
+//! `max_retries`: only the failed nodes try again, and the attempts are reported correctly.
 
 use grid_testkit::spec::{fail, job, pipeline, record, task, with};
 use serde_json::json;
@@ -64,7 +64,7 @@ fn flaky_steps_end_as_their_last_attempt_ended() {
         let (outcome, attempts) = (ended.outcome(1, node), ended.attempts(1, node));
         assert!(matches!((outcome, attempts), ("success", 1 | 2) | ("failed", 2)), "{ended}");
         let last = if outcome == "success" { "failed" } else { "skipped" };
-        // With both nodes excluded the last phase has nobody to run on and is skipped as well.
+        // With both nodes excluded the last phase has no node to run on and is skipped as well.
         assert_eq!(ended.outcome(2, node), last, "{ended}");
     }
 }

@@ -1,4 +1,4 @@
-//! `job retry`: failed nodes only, with everything they miss, after a cancel and after a kill.
+//! `job retry`: runs on the failed nodes only, with everything that they miss, after a cancel and after a kill.
 
 use grid_testkit::Cluster;
 use grid_testkit::spec::{job, pipeline, record};

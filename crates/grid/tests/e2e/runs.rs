@@ -1,4 +1,4 @@
-//! Runs of a job: the newest is shown, and each can be (J8).
+//! Runs of a job: the newest is shown by default, and each can be shown (J8).
 
 use grid_testkit::Cluster;
 use grid_testkit::spec::{job, record, task, with};
@@ -16,7 +16,7 @@ fn j8_a_retried_job_shows_its_newest_run_and_each_earlier_one() {
     assert_eq!(api.wait_ended(&id).status(), "failed");
     open(&closed);
     cluster.gridc().run(&["job", "retry", &id, "--wait"]).exits(0);
-    // Runs are stored, not remembered.
+    // Runs are read from the store, not from memory.
     cluster.server.kill9();
     cluster.server.restart();
     api.wait_node("web-01", "ready");

@@ -1,8 +1,8 @@
 //! The job files and command lines of the architecture documents against `grid dev`, as a newcomer would run them; and
 //! `grid demo`.
 //!
-//! Once with `ping` and `test` in place of packages, where the order of things can be seen; once word for word, with stubs
-//! in place of `apt-get` and `systemctl`, since no test may turn the machine it runs on into a web server.
+//! Once with `ping` and `test` in place of packages, where the order can be checked; once verbatim, with stubs in place of
+//! `apt-get` and `systemctl`, since no test may turn the machine it runs on into a web server.
 
 use grid_testkit::{Dev, Gridc, Job, LIMIT, Process, Record, Stubs, command};
 use serde_json::json;
@@ -95,14 +95,14 @@ fn the_three_job_files_of_the_seed_run_against_grid_dev() {
     assert_eq!(lines.duplicates(), []);
 }
 
-/// The command lines of the documents, as they stand there.
+/// The command lines of the documents, verbatim.
 const LINES: [(&str, &str); 3] = [
     ("job run --target all apt install --package curl", "apt/install"),
     ("job run --target group:web systemd restart --unit nginx", "systemd/restart"),
     ("job run --target node:web-01 rke2 start --mode server", "rke2/start"),
 ];
 
-/// The job files of the documents, as they stand there.
+/// The job files of the documents, verbatim.
 const FILES: [(&str, &str, u64); 3] = [
     (
         "flat",

@@ -1,5 +1,5 @@
-//! `-c FILE`, then `GRID_*` variables, then flags: what each sets on running processes, and what is
-//! refused before anything starts.
+//! `-c FILE`, then `GRID_*` variables, then flags: which setting wins on running processes, and which settings are refused
+//! before anything starts.
 
 use std::path::Path;
 use std::process::Command;
@@ -56,8 +56,8 @@ fn a_file_sets_up_a_server_and_a_worker_and_variables_and_flags_beat_it() {
     worker.wait_line("grid worker ready node=web-07");
     let node = api.try_node("web-07").expect("the worker");
     assert_eq!(node["labels"], json!({"rack": "r7"}), "by the file");
-    assert_eq!(node["capacity"]["slots"], 5, "a variable beats the file");
-    assert_eq!(node["groups"], json!(["db"]), "a flag beats both");
+    assert_eq!(node["capacity"]["slots"], 5, "a variable overrides the file");
+    assert_eq!(node["groups"], json!(["db"]), "a flag overrides both");
     assert!(node["backends"]["test"].is_array(), "{node}");
 
     let running = api.submit(&grid_testkit::spec::job("all", [grid_testkit::spec::sleep("250s")]));

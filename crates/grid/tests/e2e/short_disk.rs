@@ -1,4 +1,4 @@
-//! Issue 13, item 14: outputs never starve the journal. A worker on a small disk of its own.
+//! Outputs never take the disk space of the journal: a worker on its own small disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,7 @@ fn issue13_outputs_that_fill_the_disk_are_cut_and_the_worker_goes_on() {
     let whole = &api.job(&first).0["results"]["0"]["w1"];
     assert!(whole["reason"].is_null(), "{whole}");
 
-    // The journal has room: steps that must not run twice go on, and so does a restart.
+    // The journal has room: `once` steps continue, and a restart works.
     let record = cluster.record("record");
     let mut runs = 0;
     let mut once = |worker: &mut grid_testkit::Worker| {
@@ -79,7 +79,7 @@ fn issue13_outputs_that_fill_the_disk_are_cut_and_the_worker_goes_on() {
     worker.restart();
     once(&mut worker);
 
-    // Somebody else takes everything that is left: the reserve is for this.
+    // Another process takes all of the remaining space: the reserve is for this case.
     let theirs = fill(&disk.0);
     once(&mut worker);
     worker.kill9();

@@ -1,4 +1,4 @@
-//! Workers that fall silent: stopped, gone for good, or gone while the server restarts (V1–V3, W6, I15). Whatever happens,
+//! Workers that fall silent: stopped, lost, or lost while the server restarts (V1–V3, W6, I15). Whatever happens,
 //! every job ends.
 
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn v1_a_step_down_does_not_make_a_worker_ready_that_is_gone() {
     let api = trio.api(&trio.wait_other_leader(&leader));
     let other = api.submit(&job("node:w1", [echo()]));
     assert_eq!(api.wait_ended(&other).status(), "completed");
-    // In an idle cluster the time goes on too, whomever one asks.
+    // In an idle cluster the time advances too, on every controller.
     for server in trio.servers.values() {
         wait_until("why counts the seconds", Duration::from_secs(25), || {
             let seconds = seconds_away(&server.api(), &waiting)?;

@@ -1,4 +1,4 @@
-//! Scenes that several topics play: clusters, and a node kept busy.
+//! Clusters and busy nodes that several tests use.
 //!
 //! Every node runs the same task with the same parameters, so "fails here, works
 //! there" needs a stage: `web-02` has one slot and is kept busy by another job

@@ -1,4 +1,4 @@
-//! `fail-fast` and `continue`: who still runs after a failure, and who never runs.
+//! `fail-fast` and `continue`: which nodes still run after a failure, and which never run.
 
 use grid_testkit::spec::{job, pipeline, record, sleep, task, with};
 use grid_testkit::{Cluster, Job};
@@ -15,7 +15,7 @@ fn fail_fast_sends_no_further_lease_and_cleans_up_on_the_failed_node() {
     let clean_up = with(pipeline([record(&lines), record(&lines)]), json!({"condition": "on_failure"}));
     let id = api.submit(&job("group:web", [record(&closed), record(&lines), clean_up]));
     api.wait_job(&id, "web-01 failed", |j| j.outcome(0, "web-01") == "failed");
-    // From here on web-02 would succeed, if it were still asked.
+    // From here on web-02 would succeed if it got an offer.
     open(&closed);
     busy.release();
 
@@ -77,7 +77,7 @@ fn j9_a_clean_up_runs_where_failures_were_tolerated_or_where_it_says() {
     }
 }
 
-/// web-01 does not run the backend `ping`, so it fails the second step whenever it comes to it; web-02 has begun by then.
+/// web-01 does not run the backend `ping`, so it fails the second step when it reaches it; web-02 has begun by then.
 #[test]
 fn j10_an_atomic_pipeline_is_walked_to_its_end_where_it_has_begun() {
     let cluster = Cluster::start(&[("web-01", "--groups web --disable-backend ping"), ("web-02", "--groups web")]);

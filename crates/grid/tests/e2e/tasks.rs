@@ -1,4 +1,4 @@
-//! A background task that panics ends its process, which names it; a cluster goes on without that controller.
+//! A background task that panics ends its process, which names it; the cluster continues without that controller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,14 +47,14 @@ fn issue15_a_panic_in_any_background_task_ends_the_server_with_its_name() {
         assert!(names.iter().any(|name| name == known), "{known} is a task: {names:?}");
     }
     for hook in &all {
-        // One that had done its work has nothing to panic in: it is not tried twice.
+        // A task that has finished cannot panic: it is not tried twice.
         let is_finite = ["folder-mark", "log-floor", "removal"].contains(&name(hook).as_str());
         if !is_finite {
             plant(hook, server.process());
             server.restart();
         }
     }
-    assert!(server.terminate().success(), "and an orderly end is none");
+    assert!(server.terminate().success(), "an orderly end is not a failure");
     assert!(!server.process().log_text().lines().last().unwrap_or_default().starts_with("error"));
 }
 
@@ -78,20 +78,20 @@ fn issue15_a_cluster_goes_on_when_a_task_of_its_leader_panics() {
     }
 }
 
-/// `grid node` starts its controller again.
+/// `grid node` restarts its controller.
 #[test]
 fn issue15_a_supervised_controller_whose_task_panics_is_started_again() {
     let dir = tempfile::tempdir().expect("temp dir");
     let mut node = ServerOptions::new("n1", dir.path()).prelude(HOOK).supervised().start();
     let first = node.child("server").expect("its controller").pid;
-    fs::write(dir.path().join("tasks").join("supervisor-words"), "panic").expect("hook");
+    fs::write(dir.path().join("tasks").join("supervisor-orders"), "panic").expect("hook");
     wait_until("another controller", LIMIT, || {
         let now = node.child("server").map(|seen| seen.pid);
         ensure(now.is_some_and(|now| now != first), format!("{now:?}"))
     });
     node.wait_ready();
     let log = node.process().log_text();
-    assert!(log.contains("task supervisor-words panicked"), "{log}");
+    assert!(log.contains("task supervisor-orders panicked"), "{log}");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn issue15_a_panic_in_a_task_of_the_worker_program_ends_it_with_its_name() {
         plant(&tasks.join(name), worker.process());
         worker.restart();
     }
-    // A lease that no longer reports would keep its slot for good.
+    // A lease that no longer reports would keep its slot forever.
     let id = server.api().submit(&job("all", [task("test", "sleep", &json!({"duration": "280s"}))]));
     wait_until("a running lease", LIMIT, || ensure(tasks.join("lease").exists(), &id));
     plant(&tasks.join("lease"), worker.process());

@@ -1,4 +1,4 @@
-//! A compromised machine, and an operator who looks at it in a terminal: none of its text may control the terminal.
+//! Hostile text from a compromised machine: none of it may control the operator's terminal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// A title, a cleared screen, C1, DEL, a bidi override, an isolate, a mark, and both separators.
 const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}5m\u{7f}\u{202e}\u{2066}\u{200f}\u{2028}\u{2029}";
-/// What the controller accepts in a name for people.
+/// The characters that the controller accepts in a display name.
 const TURNED: &str = "night\u{202e}ly\u{2028}\u{2066}";
 
 fn typed(cluster: &Cluster, line: &str) -> Typed {
@@ -75,7 +75,7 @@ fn issue14_7_a_machine_gone_bad_cannot_touch_the_terminal_of_an_operator() {
     assert!(refused.code == 2 && refused.text.contains("--force"), "{refused:?}");
 }
 
-/// Answers the first request with something that no controller says, and the others with a refusal; both hostile.
+/// Answers the first request with invalid content and the others with a refusal; both contain hostile text.
 fn hostile_controller() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));

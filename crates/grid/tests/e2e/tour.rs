@@ -1,8 +1,9 @@
 //! `docs/tour.md` works as it is written: its commands run in order against a real `grid dev`, its files are those of the page,
 //! and what they print to stdout is what the page shows.
 //!
-//! `GRID_DOCS=write cargo test -p grid --test e2e tour` puts in what they print now. Ids, times, durations and hashes differ from
-//! run to run and are not compared; stderr is not either, because how often progress is told depends on the machine.
+//! `GRID_DOCS=write cargo test -p grid --test e2e tour` writes the current output into the page. Ids, times, durations and
+//! hashes differ from run to run and are not compared; neither is stderr, because the number of progress lines depends on the
+//! machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ impl Tour {
         sh.output().expect("sh runs")
     }
 
-    /// One command with what the page shows of it; returns what it should show.
+    /// Runs one command of the page; returns what the page should show for it.
     fn step(&mut self, line: &str, shown: &str, write: bool) -> String {
         let ran = self.run(line, write);
         let stdout = String::from_utf8_lossy(&ran.stdout).replace(self.dev.url(), ADDRESS);
@@ -51,7 +52,7 @@ impl Tour {
             let at = rest.iter().position(|line| *line == got);
             let at = at
                 .unwrap_or_else(|| panic!("{line}\nprints a line that the page does not have there: {got}\n{stdout}"));
-            // Nodes that print at the same time take turns as they like.
+            // Nodes that print at the same time do so in any order.
             rest = if line.contains("--follow") { rest } else { &rest[at + 1..] };
         }
         shown.to_owned()
@@ -72,7 +73,7 @@ fn id_in(text: &str) -> Option<String> {
     (id.len() == 17).then_some(id)
 }
 
-/// Without what differs from run to run.
+/// Removes what differs from run to run.
 fn plain(line: &str) -> String {
     let word = |word: &str| {
         let digits = word.chars().filter(char::is_ascii_digit).count();
@@ -119,7 +120,7 @@ fn the_tour_works_as_it_is_written() {
         }
         out.push_str("console\n");
         for step in body.split("$ ").skip(1) {
-            // A command goes on behind a backslash.
+            // A command continues after a backslash.
             let end = step.match_indices('\n').map(|(at, _)| at).find(|at| !step[..*at].ends_with('\\'));
             let (line, shown) = step.split_at(end.expect("a whole line"));
             let shown = shown.trim_start_matches('\n');

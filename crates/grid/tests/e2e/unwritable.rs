@@ -1,5 +1,5 @@
-//! Issue 13, item 15: nothing depends on who reads stdout and stderr. A closed pipe, a full disk and a reader that has stopped cost log
-//! lines, and nothing else.
+//! Nothing depends on the readers of stdout and stderr. A closed pipe, a full disk and a stopped reader cost log lines and
+//! nothing else.
 
 use std::fs::File;
 use std::io::{PipeReader, Read, Write};
@@ -10,12 +10,12 @@ use grid_testkit::spec::{job, task};
 use grid_testkit::{Api, Cluster, LIMIT, command, ensure, free_port, procfs, wait_until};
 use serde_json::json;
 
-/// What stdout and stderr are.
+/// Where stdout and stderr go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bad {
     ClosedPipe,
     FullDisk,
-    /// Full, and nobody reads it.
+    /// A full pipe without a reader.
     FullPipe,
 }
 
@@ -134,7 +134,7 @@ fn issue13_a_reader_of_gridc_that_has_seen_enough_ends_it_quietly() {
         heard.read_to_string(&mut said).expect("its stderr");
         assert_eq!((child.wait().expect("own child").code(), said.as_str()), (Some(0), ""), "gridc {line}");
     }
-    // Nobody reads its messages either.
+    // Its messages have no reader either.
     let mut gridc = command("gridc");
     gridc.args(["--server", &url, "job", "status", "job-0000000000000"]).stdout(Stdio::null());
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");

@@ -1,4 +1,4 @@
-//! Controllers of two versions in one cluster (L2): `--feature-level` makes one know as much as the next program will.
+//! Controllers of two versions in one cluster (L2): `--feature-level` makes one support as much as the next version will.
 
 use grid_controller::FEATURE_LEVEL;
 use grid_testkit::spec::{echo, job};
@@ -41,7 +41,7 @@ fn l2_the_feature_level_rises_only_when_every_controller_knows_it() {
             let members = status["members"].as_array().cloned().unwrap_or_default();
             ensure(members.iter().any(|m| m["id"] == upgraded && m["feature_level"] == NEXT), &status)
         });
-        // Long enough for a leader to look at the levels more than once.
+        // Long enough for a leader to compare the levels more than once.
         (0..20).for_each(|i| run_one(&trio, &format!("with-{upgraded}-{i}")));
         let text = trio.gridc().run(&["cluster", "status"]).exits(0).stdout;
         assert!(text.contains("as soon as every controller knows it") && text.contains("c3"), "{text}");
@@ -53,7 +53,7 @@ fn l2_the_feature_level_rises_only_when_every_controller_knows_it() {
     wait_level(&trio, NEXT);
     run_one(&trio, "after");
     trio.wait_equal();
-    // From here on no controller that does not know it can join.
+    // From here on a controller that does not support the level cannot join.
     let mut late = trio.server_options("c9").spawn();
     assert!(!late.process().wait_exit(LIMIT).success());
     let said = late.process().log_text();
@@ -61,7 +61,7 @@ fn l2_the_feature_level_rises_only_when_every_controller_knows_it() {
     assert!(said.contains(&wanted), "{said}");
 }
 
-/// Both a folder that was closed in order and one that was not.
+/// Both a folder that was closed cleanly and one that was not.
 #[test]
 fn l2_a_downgraded_controller_refuses_its_folder_and_the_others_go_on() {
     let mut trio = Trio::start_with(&newer(), &[("w1", "")]);

@@ -1,4 +1,4 @@
-//! Waits: for a person, for a place in a window, for a node; and what `why` says of them (J2, J3, W8).
+//! Waits for an operator, for a place in a window, for a node; and what `why` reports about them (J2, J3, W8).
 
 use grid_testkit::Cluster;
 use grid_testkit::spec::{echo, job, record, record_slowly, with};

@@ -1,5 +1,5 @@
-//! Issue 13, item 17: a web page that an operator's browser shows is not a client. A real browser shows three hostile pages and one
-//! that the operator allowed:
+//! A web page in an operator's browser is not a client. A real browser shows three hostile pages and one that the operator
+//! allowed:
 //!
 //! ```text
 //!   evil.test:E    another site                       cross-site requests
@@ -14,7 +14,7 @@
 use grid_testkit::spec::{job, sleep};
 use grid_testkit::{Browser, Cluster, LIMIT, Site, ensure, free_port, wait_until};
 
-/// Sends every request in turn, says how each was answered, and goes on to the next page.
+/// Sends every request in turn, records how each was answered, and opens the next page.
 fn page(requests: &str, report: &str, next: &str) -> String {
     format!(
         r#"<!doctype html><title>a page</title><script>
@@ -49,7 +49,7 @@ fn issue13_a_web_page_cannot_drain_cancel_step_down_or_submit() {
     let role = api.get("/role").json();
     let (port, evil) = (cluster.server.api_port(), free_port());
 
-    // What a page can send without asking first: no body, or one without a type.
+    // Requests that a page can send without a preflight: no body, or one without a type.
     let attacks = |base: &str, mode: &str| {
         let submit = r#"new Blob(['{"target":{"scope":"all"},"tasks":[{"backend":"ping","action":"echo"}]}'])"#;
         format!(

@@ -1,4 +1,4 @@
-//! The API port, spoken to by clients that are broken, slow, greedy or pretend to be an agent.
+//! Attacks on the API port: clients that are broken, slow, greedy or pretend to be an agent.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! The load that must not notice, and what is checked while it runs and afterwards.
+//! The load that attacks must not affect, and the checks during and after them.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -71,7 +71,7 @@ impl Load {
     }
 }
 
-/// What was true before the attack.
+/// The state before the attack.
 pub struct Watch {
     leader: String,
     epoch: u64,
@@ -117,7 +117,7 @@ impl Watch {
 }
 
 fn epoch(trio: &Trio, leader: &str) -> u64 {
-    // An attacked controller may answer late, and it must answer.
+    // An attacked controller may answer late, but it must answer.
     let role = wait_until("the role of the leader", LIMIT, || Ok(trio.api(leader).try_get("/role")?.json()));
     assert_eq!(role["role"], "LEADER", "{role}");
     role["leader_epoch"].as_u64().expect("an epoch")

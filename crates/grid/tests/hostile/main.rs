@@ -1,4 +1,4 @@
-//! Hostile neighbours: everything that an unknown client can send to a port of a running cluster.
+//! Hostile clients: everything that an unknown client can send to a port of a running cluster.
 //!
 //! Three controllers and their workers run jobs of `once` steps while attackers speak raw HTTP/2, gRPC, Raft messages and
 //! HTTP to every port: valid, stale, forged, oversized, out of order, in floods. Meanwhile and afterwards:
@@ -9,7 +9,7 @@
 //!
 //! `cargo xtask hostile` runs it for five minutes (`GRID_HOSTILE_SECONDS`), a plain test run for a short time.
 //! `GRID_HOSTILE_SEED` repeats the choices of a failed run, `GRID_HOSTILE_ONLY` keeps the attacks whose name contains it.
-//! Not here: requests that are allowed to anybody who reaches the API (cancel a job, drain a node). Access tokens decide those.
+//! Not here: requests that every client of the API may send (cancel a job, drain a node). Access tokens decide those.
 
 mod api;
 mod cluster;
@@ -40,7 +40,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
-/// Ends load and attackers with the check that fails: a scope waits for all of its threads.
+/// Ends load and attackers when a check fails: a scope waits for all of its threads.
 struct OverAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for OverAtEnd<'_> {

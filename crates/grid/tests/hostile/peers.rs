@@ -1,4 +1,4 @@
-//! The Raft port, spoken to by a sender that is no controller of the cluster.
+//! Attacks on the Raft port by a sender that is not a controller of the cluster.
 
 use std::net::TcpStream;
 
@@ -32,7 +32,7 @@ fn any(dice: &mut Dice) -> u64 {
     *dice.pick(&NUMBERS)
 }
 
-/// A sender: invented, or with everything right that the API shows.
+/// A sender: invented, or with every value that the API shows.
 fn sender(target: &Target, dice: &mut Dice) -> Message {
     let cluster = if dice.roll(4) == 0 { "0".repeat(32) } else { target.cluster_id.clone() };
     let member = *dice.pick(&target.raft_ids);
@@ -48,7 +48,7 @@ fn sender(target: &Target, dice: &mut Dice) -> Message {
     sender.bytes(6, format!("{:032x}", dice.number())).uint(7, any(dice))
 }
 
-/// The header in which members show themselves.
+/// The header in which members identify themselves.
 const SENDER: &str = "grid-sender-bin";
 
 fn unary(target: &Target, name: &str, sender: &Message, message: &Message) -> Option<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! What an attacker can learn about a controller without being let in: its ports, and what the API shows.
+//! What an unauthenticated attacker can learn about a controller: its ports, and what the API shows.
 
 use grid_testkit::Trio;
 

@@ -50,7 +50,7 @@ impl Message {
         self.bytes(field, &value.0)
     }
 
-    /// As gRPC sends it: not compressed, with its length.
+    /// Encodes it as gRPC sends it: not compressed, with its length.
     pub fn framed(&self) -> Vec<u8> {
         let length = u32::try_from(self.0.len()).expect("below 4 GiB").to_be_bytes();
         [&[0][..], &length, &self.0].concat()
@@ -144,7 +144,7 @@ pub struct Connection {
 
 impl Connection {
     /// # Errors
-    /// Refused or cut off, which is a fine answer to an attacker.
+    /// Refused or cut off: a correct answer to an attacker.
     pub fn open(port: u16) -> io::Result<Self> {
         let mut socket = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(2))?;
         socket.set_read_timeout(Some(Duration::from_millis(500)))?;

@@ -1,4 +1,4 @@
-//! The workers' port, spoken to by a client that is no worker, and by a worker gone bad.
+//! Attacks on the workers' port by a client that is not a worker, and by a compromised worker.
 
 use grid_testkit::Dice;
 use grid_testkit::http2::call;
@@ -18,7 +18,7 @@ pub const ATTACKS: &[Attack] = &[
     ("worker: noise", noise),
 ];
 
-/// Nodes that attackers register; a bounded set, since registering is allowed to anybody who reaches the port.
+/// Nodes that attackers register; a bounded set, since every client that reaches the port may register.
 const NODES: u64 = 40;
 /// Leases that one message invents.
 const INVENTED: u64 = 20_000;
@@ -60,7 +60,7 @@ fn from_worker(session: u64, epoch: u64, secret: Option<&[u8]>) -> Message {
 const SECRET_IN_REPLY: u64 = 8;
 const SECRET_IN_MESSAGE: u64 = 10;
 
-/// What a node gone bad reports about leases that it invents.
+/// What a compromised node reports about leases that it invents.
 fn lies(message: Message, dice: &mut Dice) -> Message {
     let mut message = message.message(3, &Message::new().uint(1, dice.number()).uint(2, dice.roll(1 << 32)));
     for _ in 0..dice.roll(INVENTED) {
@@ -123,7 +123,7 @@ fn gone_bad(target: &Target, dice: &mut Dice) {
     }
 }
 
-/// As many empty elements as a message can have, in a list of its own or in one of a list's elements: two bytes on the wire, far
+/// As many empty elements as a message can have, in a separate list or in an element of a list: two bytes on the wire, far
 /// more in memory.
 fn dense(target: &Target, dice: &mut Dice) {
     let Ok(mut connection) = Connection::open(target.grpc) else { return };

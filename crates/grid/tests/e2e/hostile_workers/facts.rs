@@ -1,4 +1,4 @@
-//! What nodes say of themselves, and how many of them there are, is bounded in sum.
+//! The facts that nodes report, and the number of nodes, are bounded in total.
 
 use grid_proto::v1;
 use grid_testkit::Cluster;

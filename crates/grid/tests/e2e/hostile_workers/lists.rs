@@ -1,4 +1,4 @@
-//! Lists that a worker invents: neither remembered nor put into the log.
+//! Lists of leases that a worker invents are neither kept in memory nor written to the log.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::peer::{Peer, Stream, first, refused, registration};
 /// What the server may grow by in a test that invents a million leases.
 const GROWTH_KIB: u64 = 100 * 1024;
 
-/// A registered worker with one lease out to it.
+/// A registered worker with one outstanding lease.
 struct Held {
     peer: Peer,
     stream: Stream,
@@ -43,7 +43,7 @@ impl Held {
         v1::Lease { attempt, ..self.lease }
     }
 
-    /// Returns when the controller has read everything that was sent before, with the answers that came meanwhile.
+    /// Returns when the controller has read everything that was sent before, with the answers that arrived meanwhile.
     fn settle(&mut self) -> v1::ToWorker {
         let mut seen = v1::ToWorker::default();
         let since = std::time::Instant::now();
@@ -91,7 +91,7 @@ fn issue14_5_accepted_counts_only_for_leases_that_are_out() {
     assert_eq!(refused(&cluster.api(), "invented_lease"), 1_000_000);
     let grown_kib = cluster.server.process().peak_memory_kib() - before_kib;
     assert!(grown_kib < GROWTH_KIB, "the server grew by {grown_kib} KiB");
-    // The lease that is out still counts.
+    // The outstanding lease still counts.
     held.peer.send(&held.stream, v1::FromWorker { accepted: vec![held.lease], ..held.message() });
     held.settle();
 }

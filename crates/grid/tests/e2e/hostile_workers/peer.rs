@@ -1,4 +1,4 @@
-//! A worker that speaks raw gRPC and says whatever a test wants it to say.
+//! A worker that speaks raw gRPC and sends any message that a test needs.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Peer {
         Self { runtime, client }
     }
 
-    /// Calls any method and waits for what it answers.
+    /// Calls any method and waits for the answer.
     pub fn call<T>(&self, call: impl AsyncFnOnce(FabricClient<Channel>) -> T) -> T {
         let answered = async { tokio::time::timeout(LIMIT, call(self.client.clone())).await };
         self.runtime.block_on(answered).expect("the controller does not answer")
@@ -51,7 +51,7 @@ impl Peer {
     }
 
     pub fn send(&self, stream: &Stream, message: v1::FromWorker) {
-        // A closed stream is the caller's to notice.
+        // The caller notices a closed stream.
         let _ = self.runtime.block_on(stream.up.send(message));
     }
 
@@ -104,7 +104,7 @@ pub fn first(reply: &v1::RegisterNodeReply) -> v1::FromWorker {
     v1::FromWorker { session, leader_epoch, beat, held, secret, ..Default::default() }
 }
 
-/// The epoch that a controller's `/role` shows to anybody.
+/// The epoch that a controller's `/role` shows to every client.
 pub fn epoch(api: &Api) -> u64 {
     let role = api.get("/role").json();
     role["leader_epoch"].as_u64().unwrap_or_else(|| panic!("no epoch: {role}"))

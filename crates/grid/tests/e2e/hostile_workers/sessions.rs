@@ -1,4 +1,4 @@
-//! A session belongs to the process that registered it, even if others know its number.
+//! A session belongs to the process that registered it, even if other clients know its number.
 
 use std::path::{Path, PathBuf};
 
