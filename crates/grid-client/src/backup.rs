@@ -1,7 +1,7 @@
-//! A backup on its way here, checked as it comes.
+//! Downloads a backup and checks it while it arrives.
 //!
-//! Any controller has one. It is whole only if its length and its BLAKE3 are those in the head of the answer: a stream
-//! that ends early looks like one that ends.
+//! Any controller can send one. It is complete only if its length and its BLAKE3 match those in the head of the answer: a
+//! stream that ends early looks like one that is complete.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::server::ServerUrl;
 const LONGEST_START: Duration = Duration::from_secs(600);
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What a backup holds.
+/// Description of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupHead {
     /// Size of the whole file.
@@ -34,13 +34,13 @@ pub struct BackupHead {
     pub jobs: u64,
     /// The time of the state in it.
     pub taken_at: String,
-    /// Something that was acknowledged may be missing.
+    /// Whether acknowledged changes may be missing.
     pub stale: bool,
 }
 
 /// A backup while it is being downloaded.
 pub struct BackupStream {
-    /// What the controller says about the file before its content.
+    /// What the controller announces about the file before its content.
     pub head: BackupHead,
     server: ServerUrl,
     response: reqwest::Response,
@@ -49,11 +49,11 @@ pub struct BackupStream {
 }
 
 impl Client {
-    /// Asks for a backup of everything; its first byte comes when the controller has written it. `stale`: also from a
+    /// Requests a backup of everything; its first byte arrives when the controller has written the file. `stale`: also from a
     /// controller that cannot confirm that it has everything.
     ///
     /// # Errors
-    /// `CONFLICT` while another one is taken, `NO_QUORUM` without a majority, or nobody could answer.
+    /// `CONFLICT` while another backup is taken, `NO_QUORUM` without a majority, or no controller could answer.
     pub async fn backup(&self, stale: bool) -> Result<BackupStream, Error> {
         let path = ["api", "v1", "cluster", "backup"];
         let query = if stale { vec![("stale", "true".to_owned())] } else { Vec::new() };
@@ -73,16 +73,17 @@ impl Client {
                 stale: text(HEADER_BACKUP_STALE)? == "true",
             })
         })();
-        let head = head.ok_or_else(|| unexpected(&answer.server, "the backup does not say what it is".to_owned()))?;
+        let head = head
+            .ok_or_else(|| unexpected(&answer.server, "the answer lacks the description of the backup".to_owned()))?;
         Ok(BackupStream { head, server: answer.server, response, hasher: blake3::Hasher::new(), received: 0 })
     }
 }
 
 impl BackupStream {
-    /// The next piece. `None`: that was all, and it is whole.
+    /// The next piece; `None` when the backup is complete.
     ///
     /// # Errors
-    /// When it breaks off or is not what was announced; what was received is no backup then.
+    /// When the stream breaks off or differs from what was announced; the received bytes are not a valid backup then.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
         let broken = |problem: &str| {
             let (received, all) = (self.received, self.head.bytes);
@@ -91,14 +92,14 @@ impl BackupStream {
         let piece = match tokio::time::timeout(SILENCE, self.response.chunk()).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(_)) => return Err(broken("the connection broke off")),
-            Err(_) => return Err(broken("it fell silent")),
+            Err(_) => return Err(broken("the connection was silent for too long")),
         };
         let Some(piece) = piece else {
             if self.received != self.head.bytes {
                 return Err(broken("the stream ended"));
             }
             let is_whole = self.hasher.finalize().to_hex().as_str() == self.head.blake3;
-            return if is_whole { Ok(None) } else { Err(broken("other bytes than announced")) };
+            return if is_whole { Ok(None) } else { Err(broken("wrong checksum")) };
         };
         self.hasher.update(&piece);
         self.received += u64::try_from(piece.len()).unwrap_or(u64::MAX);

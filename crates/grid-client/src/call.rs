@@ -1,12 +1,12 @@
-//! One call, carried to whichever controller can answer it.
+//! Sends one call to the controllers until one of them can answer it.
 //!
-//! A round asks every server once and follows NOT_LEADER; rounds repeat, with jittered waits, until `patience` is
-//! over. What ends a call at once: an answer, a refusal that waiting does not mend, or the loss of the answer to what
+//! A round asks every server once and follows NOT_LEADER; rounds repeat, with jittered waits, until `patience` is over. A call
+//! ends at once with an answer, with a refusal that waiting does not change, or with the loss of the answer to a request that
 //! must not happen twice.
-//! Bounds: [`MAX_HOPS`] redirects a server and round, [`MAX_ANSWER_BYTES`] an answer, one timeout an attempt.
+//! Bounds: [`MAX_HOPS`] redirects per server and round, [`MAX_ANSWER_BYTES`] per answer, one timeout per attempt.
 //!
-//! One attempt gets only a share of the patience when there are several servers: a controller whose process is
-//! stopped still accepts connections, and must not use up the time in which another one could have answered.
+//! With several servers one attempt gets only a share of the patience: a controller whose process is stopped still accepts
+//! connections, and must not use up the time in which another one could answer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is asked, of whichever server.
+/// A request, for any of the servers.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub method: Method,
@@ -38,12 +38,12 @@ pub(crate) struct Call<'a> {
     pub query: Vec<(&'static str, String)>,
     pub key: Option<&'a IdempotencyKey>,
     pub body: Option<Vec<u8>>,
-    /// To do it twice is worse than not to know: once it may have been carried out, it is not sent again.
+    /// Doing it twice is worse than an unknown outcome: once it may have been carried out, it is not sent again.
     pub at_most_once: bool,
     pub accept: &'static str,
-    /// The answer is read as it comes, by whoever asked: only its beginning has a time.
+    /// The caller reads the answer as it arrives: only its beginning has a timeout.
     pub streamed: bool,
-    /// How long its beginning may take, if that is longer than a call should.
+    /// How long its beginning may take, if that is longer than the usual timeout.
     pub slow: Option<Duration>,
 }
 
@@ -88,23 +88,23 @@ pub(crate) struct Answer {
     pub stream: Option<reqwest::Response>,
 }
 
-/// What a call met on its way, whether it ended well or not.
+/// What happened during a call, whether it succeeded or not.
 #[derive(Debug, Default)]
 pub(crate) struct Journey {
-    /// A request went out whose answer was lost: it may have been carried out.
+    /// The answer to a request was lost: it may have been carried out.
     pub maybe_done: bool,
-    /// Of the current round: what each server did, and the last refusal that waiting may mend.
+    /// In the current round: what each server did, and the last refusal that waiting may change.
     tried: Vec<String>,
     refusal: Option<Refusal>,
 }
 
 pub(crate) struct Transport {
     http: reqwest::Client,
-    /// Those that were named, then those that were learnt.
+    /// The configured servers, then those learnt from controllers.
     servers: Mutex<Vec<ServerUrl>>,
     patience: Duration,
     pub token: Option<Token>,
-    /// Who answered last: asked first.
+    /// The server that answered last; it is asked first.
     preferred: Mutex<Option<ServerUrl>>,
     pub clock: Clock,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Transport {
 enum Verdict {
     Answer(Answer),
     NotLeader(Option<ServerUrl>, Refusal),
-    /// Waiting may mend it.
+    /// Waiting may change it.
     Later(Refusal),
     Silent(String),
 }
@@ -132,7 +132,7 @@ impl Transport {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_LIMIT.min(patience.max(Duration::from_millis(100))))
-            // A stream may be quiet for hours; a machine that is gone must not look like that.
+            // A stream may be quiet for hours; the loss of the machine must still be detected.
             .tcp_keepalive(KEEPALIVE)
             .tcp_keepalive_interval(KEEPALIVE)
             .tcp_keepalive_retries(KEEPALIVE_PROBES)
@@ -162,7 +162,7 @@ impl Transport {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries a call to its end.
+    /// Repeats rounds until the call has ended.
     pub async fn carry(&self, call: &Call<'_>, journey: &mut Journey) -> Result<Answer, Error> {
         let started = Instant::now();
         loop {
@@ -180,7 +180,7 @@ impl Transport {
         }
     }
 
-    /// Asks every server once; `None`: nobody had an answer yet.
+    /// Asks every server once; `None` if none of them had an answer yet.
     async fn round(&self, call: &Call<'_>, journey: &mut Journey, started: Instant) -> Result<Option<Answer>, Error> {
         for first in self.order() {
             let mut next = Some(first);
@@ -265,7 +265,7 @@ impl Transport {
             }
             Ok(Read::Whole(status, body)) => {
                 let verdict = judge(server, status, body)?;
-                // A balancer that lost the answer cannot say what became of the request.
+                // A load balancer that lost the answer does not know the outcome of the request.
                 journey.maybe_done |= matches!(verdict, Verdict::Silent(_)) && call.may_change();
                 Ok(verdict)
             }
@@ -280,7 +280,7 @@ impl Transport {
 }
 
 impl Journey {
-    /// A controller that answered is the better story than one that did not.
+    /// An answer of a controller explains more than a silent one.
     fn give_up(&mut self, waited: Duration) -> Error {
         match self.refusal.take() {
             Some(refusal) => Error::Refused(Refusal { maybe_done: self.maybe_done, ..refusal }),
@@ -295,7 +295,7 @@ fn judge(server: &ServerUrl, status: u16, body: Vec<u8>) -> Result<Verdict, Erro
     }
     let Ok(doc) = serde_json::from_slice::<ErrorDoc>(&body) else {
         let problem = format!("status {status}, {}", excerpt(&body));
-        // A balancer in front of controllers that restart says it in its own words.
+        // A load balancer in front of restarting controllers answers with its own text.
         return if matches!(status, 502..=504) {
             Ok(Verdict::Silent(problem))
         } else {
@@ -313,7 +313,7 @@ fn judge(server: &ServerUrl, status: u16, body: Vec<u8>) -> Result<Verdict, Erro
     }
 }
 
-/// `None`: longer than anything a controller sends.
+/// `None` if the answer is longer than anything that a controller sends.
 async fn bounded_body(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -334,11 +334,11 @@ fn excerpt(body: &[u8]) -> String {
     if text.is_empty() { "an empty body".to_owned() } else { format!("{text:?}") }
 }
 
-/// A quarter of the time waited, so that a new leader is found soon after there is one: from 100 ms to 1 s, each
-/// between half of it and the whole, so that clients do not return in step.
+/// A quarter of the time waited, so that a new leader is found soon after its election: from 100 ms to 1 s, each between half
+/// of it and the whole, so that clients do not retry in step.
 fn pause(waited: Duration) -> Duration {
     let longest = (waited / 4).clamp(FIRST_WAIT, LAST_WAIT);
-    // Without randomness the whole wait is as good: jitter is a courtesy.
+    // Without randomness the full wait is used.
     let share = getrandom::u32().map_or(1.0, |random| f64::from(random) / f64::from(u32::MAX));
     longest.mul_f64(0.5 + share / 2.0)
 }

@@ -1,7 +1,7 @@
-//! The calls, one method each, with the documents of `grid_types::api`.
+//! The calls about jobs, nodes and backends, one method each, with the documents of `grid_types::api`.
 //!
 //! Not here: calls about the controllers (`cluster`), nodes and backends (`nodes`).
-//! Paths are the canonical ones; the aliases of the API are for people and older programs.
+//! Paths are the canonical ones; the aliases of the API are for operators and older programs.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Client {
 /// How a client finds controllers, and how long it tries.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How long a call goes on without anybody who can answer it.
+    /// How long a call is repeated while no controller can answer it.
     pub patience: Duration,
 }
 
@@ -52,7 +52,7 @@ pub struct JobsQuery {
     pub waiting: bool,
     /// The `next` of the page before.
     pub after: Option<String>,
-    /// Most jobs in the answer; the server decides if it is left out.
+    /// Maximum number of jobs in the answer; the server decides if it is left out.
     pub limit: Option<u32>,
 }
 
@@ -67,9 +67,9 @@ pub struct ResultsQuery {
     pub node: Option<String>,
     /// The `next` of the page before.
     pub after: Option<String>,
-    /// Most rows in the answer; the server decides if it is left out.
+    /// Maximum number of rows in the answer; the server decides if it is left out.
     pub limit: Option<u32>,
-    /// Of this run; without it, the newest.
+    /// The run; the newest if it is left out.
     pub run: Option<u32>,
 }
 
@@ -80,28 +80,28 @@ impl Client {
         Ok(Self { transport: Transport::new(servers, options.patience)? })
     }
 
-    /// Every call then carries it.
+    /// Sends this token with every call.
     #[must_use]
     pub fn with_token(mut self, token: Option<Token>) -> Self {
         self.transport.token = token;
         self
     }
 
-    /// The time at the controller that answered last, to a second; before any answered, at this machine.
+    /// The time of the controller that answered last, to a second; before the first answer, the time of this machine.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.transport.clock.now()
     }
 
-    /// Submits a job under a key of its own: sent again as often as needed, it becomes one job.
+    /// Submits a job under a new key: however often it is sent, it becomes one job.
     ///
     /// # Errors
-    /// [`Error::Refused`] with every fault of the job; or nobody could answer.
+    /// [`Error::Refused`] with every fault of the job; or no controller could answer.
     pub async fn submit(&self, namespace: &str, job: &Value) -> Result<JobDoc, Error> {
         self.submit_with_key(namespace, job, &IdempotencyKey::random()?, None).await
     }
 
-    /// What a job would do, without doing it.
+    /// Returns what a job would do, without running it.
     ///
     /// # Errors
     /// As [`Client::submit`].
@@ -111,7 +111,7 @@ impl Client {
         decode(&self.transport.carry(&call, &mut Journey::default()).await?)
     }
 
-    /// The same under a key the caller chose, for a submit that outlives this process, and bound to a plan if one is named.
+    /// Submits under a key that the caller chose, for a submit that outlives this process, and bound to a plan if one is given.
     ///
     /// # Errors
     /// As [`Client::submit`].
@@ -130,15 +130,15 @@ impl Client {
     }
 
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn job(&self, namespace: &str, job: JobId) -> Result<JobDoc, Error> {
         self.job_in(namespace, job, None).await
     }
 
-    /// As one of its runs had it; without `run`, the newest.
+    /// The job as of one of its runs; the newest if `run` is left out.
     ///
     /// # Errors
-    /// `NOT_FOUND`, also if it has no such run, or nobody could answer.
+    /// `NOT_FOUND`, also if the job has no such run, or no controller could answer.
     pub async fn job_in(&self, namespace: &str, job: JobId, run: Option<u32>) -> Result<JobDoc, Error> {
         let mut pairs = Vec::new();
         push(&mut pairs, "run", run);
@@ -146,7 +146,7 @@ impl Client {
     }
 
     /// # Errors
-    /// An unknown namespace, or nobody could answer.
+    /// An unknown namespace, or no controller could answer.
     pub async fn jobs(&self, namespace: &str, query: &JobsQuery) -> Result<ListDoc<JobDoc>, Error> {
         let mut pairs = Vec::new();
         push(&mut pairs, "status", query.status);
@@ -159,7 +159,7 @@ impl Client {
     }
 
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn results(
         &self,
         namespace: &str,
@@ -176,10 +176,10 @@ impl Client {
         self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string(), "results"], pairs).await
     }
 
-    /// What a step printed on a node: the last part of it, as its result carried it.
+    /// The last part of a step's output on a node, as its result carried it.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn output(&self, namespace: &str, job: JobId, step: StepIndex, node: &str) -> Result<String, Error> {
         let (job, step) = (job.to_string(), step.to_string());
         let path = ["api", "v1", "namespaces", namespace, "jobs", &job, "output", &step, node];
@@ -188,10 +188,10 @@ impl Client {
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
-    /// Nodes grouped by what a step printed there.
+    /// Nodes grouped by the output of a step.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn outputs(
         &self,
         namespace: &str,
@@ -206,7 +206,7 @@ impl Client {
     }
 
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` for a job that has ended, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` for a job that has ended, or no controller could answer.
     pub async fn cancel(&self, namespace: &str, job: JobId) -> Result<JobStateDoc, Error> {
         let id = job.to_string();
         let path = ["api", "v1", "namespaces", namespace, "jobs", &id, "cancel"];
@@ -214,7 +214,7 @@ impl Client {
         let mut journey = Journey::default();
         match self.transport.carry(&call, &mut journey).await {
             Ok(answer) => decode(&answer),
-            // A cancel has no key: after a lost answer, "it has ended" may be this very cancel's doing.
+            // A cancel has no key: after a lost answer, "it has ended" may be the effect of this same cancel.
             Err(error) if journey.maybe_done && error.code() == Some(Code::Conflict) => {
                 match self.job(namespace, job).await {
                     Ok(doc) if doc.status == JobStatus::Cancelled => {
@@ -227,37 +227,37 @@ impl Client {
         }
     }
 
-    /// Lets a phase begin that waits for a person; without `phase`, whichever waits.
+    /// Confirms a phase that waits for an operator; without `phase`, the one that waits.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if it does not wait, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` if it does not wait, or no controller could answer.
     pub async fn confirm(&self, namespace: &str, job: JobId, phase: Option<u32>) -> Result<JobStateDoc, Error> {
-        // Sent again without its number, it could let the next phase begin, which nobody has looked at.
+        // A repeated confirm without a phase number could confirm the next phase, which the operator has not seen.
         let body = ConfirmBody { phase, ..ConfirmBody::default() };
         self.decide(namespace, job, "confirm", &body, phase.is_none()).await
     }
 
-    /// Lets a job go on that is held after a restore; never a phase that waits. `rerun_once`: also with `once` steps that
-    /// may have run after the backup.
+    /// Confirms a job that is held after a restore; never a phase that waits. `rerun_once`: also runs `once` steps that may
+    /// have run after the backup.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if it is not held, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` if the job is not held, or no controller could answer.
     pub async fn release(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
         let body = ConfirmBody { phase: None, held: true, rerun_once };
         self.decide(namespace, job, "confirm", &body, false).await
     }
 
-    /// Lets an ended job go on with what is missing.
+    /// Continues a finished job with the parts that are missing.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if it has not ended, has nothing left, or has once-only steps in doubt.
+    /// `NOT_FOUND`, `CONFLICT` if the job has not ended, has nothing left, or has once-only steps with an unknown outcome.
     pub async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
-        // W8: the run it began may have ended before it is sent again, and a second one would run once-only steps once
-        // more than the person ordered.
+        // W8: the run that it began may have ended before it is sent again, and a second run would repeat once-only steps that
+        // the operator did not order.
         self.decide(namespace, job, "resume", &ResumeBody { rerun_once }, true).await
     }
 
-    /// Runs again what failed, on the nodes where it did; the others are left alone.
+    /// Runs failed steps again, on the nodes where they failed; the other nodes are not touched.
     ///
     /// # Errors
     /// As [`Client::resume`]; `CONFLICT` also if nothing has failed.
@@ -265,10 +265,10 @@ impl Client {
         self.decide(namespace, job, "retry", &ResumeBody { rerun_once }, true).await
     }
 
-    /// Says how a step ended on a node that nobody knows.
+    /// Records how a step with an unknown outcome ended on a node.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if it does not wait for that, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` if the step does not wait for that, or no controller could answer.
     pub async fn resolve(
         &self,
         namespace: &str,
@@ -278,27 +278,27 @@ impl Client {
         verdict: Resolution,
     ) -> Result<JobStateDoc, Error> {
         let body = ResolveBody { step: step.0, node: node.to_owned(), verdict };
-        // W8: sent again, it could order one more attempt than the person asked for.
+        // W8: sent again, it could order one more attempt than the operator asked for.
         self.decide(namespace, job, "resolve", &body, verdict == Resolution::Retry).await
     }
 
-    /// The one reason a job is not further, or how it ended.
+    /// What a job is waiting for, or how it ended.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn why(&self, namespace: &str, job: JobId) -> Result<WhyDoc, Error> {
         self.get(&["api", "v1", "namespaces", namespace, "jobs", &job.to_string(), "why"], Vec::new()).await
     }
 
-    /// How the first controller that answers stands.
+    /// The role and epoch of the first controller that answers.
     ///
     /// # Errors
-    /// When nobody could answer.
+    /// When no controller could answer.
     pub async fn role(&self) -> Result<RoleDoc, Error> {
         self.get(&["role"], Vec::new()).await
     }
 
-    /// Asks who else is a controller, so that what takes long outlives the one it was begun with. Without an answer
+    /// Learns the addresses of all controllers, so that a long call survives the loss of the first one. Without an answer
     /// nothing changes.
     pub async fn learn_controllers(&self) {
         if let Ok(role) = self.role().await {
@@ -307,12 +307,12 @@ impl Client {
     }
 
     /// # Errors
-    /// When nobody could answer.
+    /// When no controller could answer.
     pub async fn status(&self) -> Result<StatusDoc, Error> {
         self.get(&["status"], Vec::new()).await
     }
 
-    /// A decision has no key: after a lost answer, "it does not wait" may be this very decision's doing.
+    /// A decision has no key: after a lost answer, "it does not wait" may be the effect of this same decision.
     async fn decide(
         &self,
         namespace: &str,

@@ -1,9 +1,9 @@
-//! Tells the time by the controller that answered last.
+//! Computes the current time from the controller that answered last.
 //!
-//! Ages and durations in documents are the controllers' arithmetic. A client whose own clock is minutes off would show
+//! Controllers compute the ages and durations in documents. A client whose own clock is minutes off would show
 //! a job of ten seconds as one of an hour. Every response has a `Date` header; between two of them the client's monotonic clock
-//! counts on. Without any, the client's wall clock has to do.
-//! Exact to a second, as the header is: nothing may depend on it but what a person reads.
+//! continues from the last one. Without any, the client's wall clock is used.
+//! It is exact to a second, like the header, and used for display only.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use jiff::fmt::rfc2822;
 pub(crate) struct Clock(Mutex<Option<(Timestamp, Instant)>>);
 
 impl Clock {
-    /// `date`: the header of a response that arrived just now; one that cannot be read changes nothing.
+    /// `date`: the header of a response that arrived just now; an invalid one changes nothing.
     pub fn set(&self, date: &str) {
         let Ok(at) = rfc2822::parse(date) else { return };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((at.timestamp(), Instant::now()));

@@ -1,7 +1,7 @@
-//! Calls about the controllers themselves.
+//! The calls about the controllers.
 //!
-//! None has an idempotency key: a member that is one already is left as it is, one that is gone after a lost answer counts as
-//! removed, and a step-down is sent at most once.
+//! None has an idempotency key: adding an existing member changes nothing, a member that is not found after a lost answer
+//! counts as removed, and a step-down is sent at most once.
 
 use grid_types::Code;
 use grid_types::api::{ClusterDoc, JoinBody, JoinedDoc, RoleDoc, StepDownBody};
@@ -14,30 +14,31 @@ use crate::client::{Client, decode};
 use crate::error::Error;
 
 impl Client {
-    /// How the controllers stand, as the first that answers sees it.
+    /// The controllers, as the first one that answers sees them.
     ///
     /// # Errors
-    /// When nobody could answer.
+    /// When no controller could answer.
     pub async fn cluster(&self) -> Result<ClusterDoc, Error> {
         self.get(&["api", "v1", "cluster"], Vec::new()).await
     }
 
-    /// Asks for a controller to be a member.
+    /// Adds a controller to the members.
     ///
     /// # Errors
-    /// `CONFLICT` if its name is taken, or nobody could answer.
+    /// `CONFLICT` if its name is taken, or no controller could answer.
     pub async fn join(&self, body: &JoinBody) -> Result<JoinedDoc, Error> {
         self.tell(Method::POST, &["api", "v1", "cluster", "members"], Some(body)).await
     }
 
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` with the reason, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` with the reason, or no controller could answer.
     pub async fn remove_member(&self, id: &str) -> Result<ClusterDoc, Error> {
         let path = ["api", "v1", "cluster", "members", id];
         let mut journey = Journey::default();
         match self.transport.carry(&Call::delete(&path, Vec::new()), &mut journey).await {
             Ok(answer) => decode(&answer),
-            // After a lost answer, "it is not there" is what was asked for; a standby may not know it yet.
+            // After a lost answer, "not found" means that the member was removed as requested; a standby may not have applied
+            // it yet.
             Err(error) if journey.maybe_done && error.code() == Some(Code::NotFound) => {
                 let mut cluster = self.cluster().await?;
                 cluster.members.retain(|member| member.id != id);
@@ -48,13 +49,13 @@ impl Client {
     }
 
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` with the reason, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` with the reason, or no controller could answer.
     pub async fn promote_member(&self, id: &str) -> Result<ClusterDoc, Error> {
         self.tell(Method::POST, &["api", "v1", "cluster", "members", id, "promote"], None::<&()>).await
     }
 
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` with the reason, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` with the reason, or no controller could answer.
     pub async fn demote_member(&self, id: &str) -> Result<ClusterDoc, Error> {
         self.tell(Method::POST, &["api", "v1", "cluster", "members", id, "demote"], None::<&()>).await
     }
@@ -62,15 +63,15 @@ impl Client {
     /// Lets a superseded cluster accept writes again.
     ///
     /// # Errors
-    /// `CONFLICT` if it is not superseded, or nobody could answer.
+    /// `CONFLICT` if it is not superseded, or no controller could answer.
     pub async fn lift_superseded(&self) -> Result<ClusterDoc, Error> {
         self.tell(Method::POST, &["api", "v1", "cluster", "lift"], None::<&()>).await
     }
 
-    /// Lets another controller lead, and returns who does then.
+    /// Hands leadership over, and returns the new leader.
     ///
     /// # Errors
-    /// `CONFLICT` if nobody can take over, or nobody could answer.
+    /// `CONFLICT` if no controller can take over, or no controller could answer.
     pub async fn step_down(&self, to: Option<String>) -> Result<RoleDoc, Error> {
         let body = serde_json::to_vec(&StepDownBody { to }).map_err(|e| Error::Setup(e.to_string()))?;
         let path = ["api", "v1", "cluster", "step-down"];

@@ -1,4 +1,4 @@
-//! Why a call did not work, and what a command line exits with for it.
+//! The errors of a call, and the exit codes of a command line for them.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ pub enum Error {
     BadServer {
         /// The address as given.
         text: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
     /// No controller answered in time.
     #[error("no controller reachable for {}: {}", seconds(.waited), .tried.join("; "))]
     Unreachable {
-        /// How long it was tried.
+        /// How long the call was tried.
         waited: Duration,
-        /// What each server of the last round did.
+        /// The result of each server in the last round.
         tried: Vec<String>,
         /// A request may have arrived: its answer was lost.
         maybe_done: bool,
@@ -32,15 +32,15 @@ pub enum Error {
     /// A controller refused the request.
     #[error("{0}")]
     Refused(Refusal),
-    /// Somebody answered, but not as a controller does.
+    /// The answer is not one of a controller.
     #[error("{url} does not answer as a Grid controller: {problem}; check the address")]
     Unexpected {
-        /// Where it was asked.
+        /// The URL of the request.
         url: String,
-        /// What was unexpected.
+        /// The problem with the answer.
         problem: String,
     },
-    /// The system gave no random numbers.
+    /// The system returned no random numbers.
     #[error("cannot make a random idempotency key: {0}")]
     NoRandomness(String),
     /// The HTTP client could not be created.
@@ -48,15 +48,15 @@ pub enum Error {
     Setup(String),
 }
 
-/// A controller's no.
+/// The refusal of a controller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.line())]
 pub struct Refusal {
     /// Status of the response.
     pub http_status: u16,
-    /// The word of the body, known to this version or not.
+    /// The code in the body, known to this version or not.
     pub word: String,
-    /// The explanation, for a person.
+    /// The explanation, for an operator.
     pub message: String,
     /// Every fault of the input, with its field.
     pub details: Vec<FaultDoc>,
@@ -75,14 +75,14 @@ impl Error {
         }
     }
 
-    /// Nobody could answer, and the same call may find somebody later.
+    /// No controller could answer; the same call may succeed later.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
             || matches!(self.code(), Some(Code::NotLeader | Code::NoQuorum | Code::OutcomeUnknown))
     }
 
-    /// The request may have had its effect all the same.
+    /// The request may have taken effect despite the error.
     #[must_use]
     pub fn maybe_done(&self) -> bool {
         match self {
@@ -118,7 +118,7 @@ impl Refusal {
         Code::from_word(&self.word)
     }
 
-    /// By the table; a word that only a newer controller knows goes by its HTTP status.
+    /// By the table; a code that only a newer controller knows is mapped by its HTTP status.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match (self.code(), self.http_status) {

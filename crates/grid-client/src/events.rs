@@ -1,8 +1,8 @@
-//! Events as they happen, over any number of connections.
+//! Receives events as they happen, over any number of connections.
 //!
-//! Each event has a number, and the stream goes on behind the last one it gave: none is lost and none comes twice,
-//! whichever controller answers next. That holds from the very first, because a stream that begins "now" first asks
-//! which number that is.
+//! Each event has a number, and the stream continues after the last one that it delivered: no event is lost or delivered twice,
+//! whichever controller answers next. That holds from the first event, because a stream that begins "now" first asks for the
+//! current number.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::lines::{Lines, Reopening};
 
 const PATH: [&str; 3] = ["api", "v1", "events"];
 
-/// Which events; what is left out is any.
+/// Selects events; an empty field matches any.
 #[derive(Debug, Clone, Default)]
 pub struct EventsQuery {
     /// Only events of these kinds; empty: all.
@@ -40,10 +40,10 @@ impl EventsQuery {
 }
 
 impl Client {
-    /// One page, newest first; `before` is the `next` of the page before.
+    /// One page, newest first; `before` is the `next` of the previous page.
     ///
     /// # Errors
-    /// When nobody could answer.
+    /// When no controller could answer.
     pub async fn events(
         &self,
         query: &EventsQuery,
@@ -56,10 +56,10 @@ impl Client {
         self.get(&PATH, pairs).await
     }
 
-    /// Events behind `after`; without it, those from now on.
+    /// Events after the number `after`; without it, those from now on.
     ///
     /// # Errors
-    /// When nobody could answer.
+    /// When no controller could answer.
     pub async fn listen(&self, query: EventsQuery, after: Option<u64>) -> Result<EventStream<'_>, Error> {
         let after = match after {
             Some(after) => after,
@@ -106,7 +106,7 @@ impl EventStream<'_> {
                 self.lines = None;
                 continue;
             };
-            // The data has everything: id and event are for readers that do not look into it.
+            // The data is complete: id and event are for readers that do not parse it.
             let Some(data) = line.strip_prefix(b"data: ") else { continue };
             let Ok(event) = serde_json::from_slice::<EventDoc>(data) else { continue };
             self.reopening.heard();
@@ -117,7 +117,7 @@ impl EventStream<'_> {
         }
     }
 
-    /// When a controller last began to serve it.
+    /// When a controller last began to send the stream.
     #[must_use]
     pub fn connected_at(&self) -> Instant {
         self.connected_at

@@ -1,4 +1,4 @@
-//! Idempotency keys: 128 random bits that name one submit, however often it is sent.
+//! Creates idempotency keys: 128 random bits that identify one submit, however often it is sent.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub struct IdempotencyKey(String);
 
 impl IdempotencyKey {
     /// # Errors
-    /// When the system gives no random bytes: a guessable key could be answered with somebody else's job.
+    /// When the system returns no random bytes: a guessable key could be answered with the job of another client.
     pub fn random() -> Result<Self, Error> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).map_err(|e| Error::NoRandomness(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! A typed client of the HTTP API: any controller will do, the leader is found.
+//! A typed client of the HTTP API that accepts the address of any controller and finds the leader.
 //!
 //! ```text
 //!   call ──► server 1 ──NOT_LEADER(url)──► leader ──► answer
@@ -6,13 +6,13 @@
 //!     └◄────── wait, jittered, and begin again, until `patience` is over ──────┘
 //! ```
 //!
-//! - Every submit carries an `Idempotency-Key`, made once per submit: to repeat it after a broken connection or an
+//! - Every submit carries an `Idempotency-Key`, created once per submit: repeating it after a broken connection or an
 //!   `OUTCOME_UNKNOWN` is safe (E4).
 //! - [`Error::exit_code`] follows the one table of refusals, `grid_types::Code`.
 //!
-//! Not here: anything that prints or asks (`gridc`), TLS.
-//! Proxies named in the environment are ignored: a controller is a machine of one's own network, and a proxy that
-//! answers for a dead one would look like a controller that refuses.
+//! Not here: output and prompts (`gridc`), TLS.
+//! Proxies in the environment are ignored: controllers are in the operator's own network, and a proxy that answers for a dead
+//! controller would look like a controller that refuses.
 
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
-//! Outputs of a job as they are printed, over any number of connections.
+//! Receives the outputs of a job as they are printed, over any number of connections.
 //!
-//! Each record says which bytes of which output it holds. A stream that broke off before its `end` is opened again from
-//! where every output was, and what comes twice all the same is left out: nothing is lost, nothing shown twice.
+//! Each record names its output and the range of bytes in it. A stream that broke off before its `end` is opened again at the
+//! last position of every output, and repeated bytes are dropped: nothing is lost or shown twice.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -14,23 +14,23 @@ use crate::client::{Client, push};
 use crate::error::Error;
 use crate::lines::{Lines, Reopening};
 
-/// A body has at most 1 MiB; the reader leaves out what it has seen of the others.
+/// A body has at most 1 MiB; the reader drops the repeated bytes of the remaining outputs.
 const MAX_CURSORS: usize = 5_000;
 
-/// Which outputs of a job; what is left out is any.
+/// Selects outputs of a job; an empty field matches any.
 #[derive(Debug, Clone, Default)]
 pub struct LogsQuery {
-    /// Stay until the job has ended.
+    /// Wait until the job has ended.
     pub follow: bool,
     /// Only this step.
     pub step: Option<StepIndex>,
     /// Only these nodes; empty: all.
     pub nodes: Vec<String>,
-    /// Without it, the newest.
+    /// The attempt; the newest if it is left out.
     pub attempt: Option<u32>,
-    /// Of each output only the last so many lines.
+    /// Only this many last lines of each output.
     pub tail: Option<u32>,
-    /// Of this run; without it, the newest.
+    /// The run; the newest if it is left out.
     pub run: Option<u32>,
 }
 
@@ -38,7 +38,7 @@ impl Client {
     /// The lines of a job's outputs.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn logs(&self, namespace: &str, job: JobId, query: LogsQuery) -> Result<LogStream<'_>, Error> {
         let namespace = namespace.to_owned();
         let (seen, reopening) = (HashMap::new(), Reopening::default());
@@ -57,10 +57,10 @@ impl Client {
         Ok(stream)
     }
 
-    /// The bytes of one output from `offset` on, as one connection gives them.
+    /// The bytes of one output from `offset` on, over one connection.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn raw_output(
         &self,
         namespace: &str,
@@ -88,33 +88,33 @@ impl Client {
     }
 }
 
-/// Which part of one output.
+/// A part of one output.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RawQuery {
-    /// Stay until the output is complete.
+    /// Wait until the output is complete.
     pub follow: bool,
     /// The first byte.
     pub offset: u64,
     /// The attempt; the newest if it is left out.
     pub attempt: Option<u32>,
-    /// Of this run; without it, the newest.
+    /// The run; the newest if it is left out.
     pub run: Option<u32>,
 }
 
 /// See [`Client::raw_output`].
 pub struct RawOutput {
-    /// Of the first byte: more than asked for if what lies before it is not there any more.
+    /// Position of the first byte: more than requested if the bytes before it are no longer there.
     pub offset: u64,
-    /// The attempt that the output is of.
+    /// The attempt that printed the output.
     pub attempt: Option<u32>,
     stream: reqwest::Response,
 }
 
 impl RawOutput {
-    /// `None`: this was all of it.
+    /// The next piece; `None` after the last one.
     ///
     /// # Errors
-    /// When it broke off before its end.
+    /// When the stream broke off before its end.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         let chunk = self.stream.chunk().await.map_err(|e| crate::call::root_cause(&e))?;
         Ok(chunk.map(|bytes| bytes.to_vec()))
@@ -141,7 +141,7 @@ impl LogStream<'_> {
     /// The next record; `None` after the end.
     ///
     /// # Errors
-    /// When no controller could be reached any more, or one refuses. The next call tries again, from the same place.
+    /// When no controller could be reached any more, or one refuses. The next call continues from the same position.
     pub async fn next(&mut self) -> Result<Option<LogDoc>, Error> {
         loop {
             let Some(lines) = &mut self.lines else {
@@ -165,19 +165,19 @@ impl LogStream<'_> {
                     self.reopening.heard();
                     return Ok(Some(record));
                 }
-                // An empty line: the connection lives.
+                // An empty line is a keep-alive.
                 Err(_) => {}
             }
         }
     }
 
-    /// When a controller last began to serve it.
+    /// When a controller last began to send the stream.
     #[must_use]
     pub fn connected_at(&self) -> Instant {
         self.connected_at
     }
 
-    /// What was not shown yet.
+    /// The part that was not shown yet.
     fn fresh(&mut self, mut text: LogText) -> Option<LogText> {
         let place = (text.step, text.node.clone(), text.epoch, text.attempt);
         let known = self.seen.entry(place).or_insert((text.run, text.offset));
@@ -186,7 +186,7 @@ impl LogStream<'_> {
             return None;
         }
         if same && text.offset < known.1 {
-            // Cut where bytes are characters of the same length; otherwise some of it is shown again.
+            // Cut at the position only if bytes and characters have the same length; otherwise a part is shown again.
             let skip = usize::try_from(known.1 - text.offset).unwrap_or(usize::MAX);
             let exact = text.text.len() as u64 == text.next - text.offset;
             if let Some(rest) = text.text.get(skip..).filter(|_| exact).map(str::to_owned) {

@@ -1,4 +1,4 @@
-//! Calls about the nodes, and about the backends that they may run.
+//! The calls about nodes, and about the backends that they may run.
 
 use grid_types::Code;
 use grid_types::api::{BackendDoc, ListDoc, NodeDoc, NodeStateDoc};
@@ -24,7 +24,7 @@ impl Client {
     }
 
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn node(&self, node: &str) -> Result<NodeDoc, Error> {
         self.get(&["api", "v1", "nodes", node], Vec::new()).await
     }
@@ -32,35 +32,35 @@ impl Client {
     /// Every backend that the controller declares.
     ///
     /// # Errors
-    /// When nobody could answer.
+    /// When no controller could answer.
     pub async fn backends(&self) -> Result<ListDoc<BackendDoc>, Error> {
         self.get(&["api", "v1", "backends"], Vec::new()).await
     }
 
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn backend(&self, name: &str) -> Result<BackendDoc, Error> {
         self.get(&["api", "v1", "backends", name], Vec::new()).await
     }
 
-    /// No new work there, until it is taken back.
+    /// Drains a node: it gets no new leases until the drain is undone.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or nobody could answer.
+    /// `NOT_FOUND`, or no controller could answer.
     pub async fn drain(&self, node: &str) -> Result<NodeDoc, Error> {
         let path = ["api", "v1", "nodes", node, "drain"];
         decode(&self.transport.carry(&Call::post(&path, b"{}".to_vec()), &mut Journey::default()).await?)
     }
 
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if its worker leaves by itself, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` if its worker is shutting down, or no controller could answer.
     pub async fn undrain(&self, node: &str) -> Result<NodeDoc, Error> {
         let path = ["api", "v1", "nodes", node, "undrain"];
         decode(&self.transport.carry(&Call::post(&path, b"{}".to_vec()), &mut Journey::default()).await?)
     }
 
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` while work may run there and it is not forced, or nobody could answer.
+    /// `NOT_FOUND`, `CONFLICT` while leases may run there and the removal is not forced, or no controller could answer.
     pub async fn remove_node(&self, node: &str, force: bool) -> Result<NodeStateDoc, Error> {
         let path = ["api", "v1", "nodes", node];
         let mut query = Vec::new();
@@ -68,7 +68,7 @@ impl Client {
         let mut journey = Journey::default();
         match self.transport.carry(&Call::delete(&path, query), &mut journey).await {
             Ok(answer) => decode(&answer),
-            // After a lost answer, "it is not there" is what was asked for.
+            // After a lost answer, "not found" means that the node was removed as requested.
             Err(error) if journey.maybe_done && error.code() == Some(Code::NotFound) => {
                 Ok(NodeStateDoc { id: node.to_owned(), status: "removed".to_owned() })
             }

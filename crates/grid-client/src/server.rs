@@ -1,4 +1,4 @@
-//! Where a controller listens: the base URL of its API.
+//! Parses the base URL of a controller's API.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use reqwest::Url;
 
 use crate::error::Error;
 
-/// A checked base URL, `http://HOST[:PORT][/PREFIX]`.
+/// A validated base URL, `http://HOST[:PORT][/PREFIX]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUrl(Url);
 
-/// A list as `--server` takes it: addresses with commas between them.
+/// Parses a list as `--server` takes it: addresses separated by commas.
 ///
 /// # Errors
-/// When one of them is no address, or there is none.
+/// When one of them is not an address, or the list is empty.
 pub fn parse_servers(text: &str) -> Result<Vec<ServerUrl>, Error> {
     let servers: Vec<_> =
         text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
@@ -22,7 +22,7 @@ pub fn parse_servers(text: &str) -> Result<Vec<ServerUrl>, Error> {
 }
 
 impl ServerUrl {
-    /// The URL of a resource; segments are escaped, so that an id can never leave its place in the path.
+    /// The URL of a resource; segments are escaped, so that an id cannot change the path.
     pub(crate) fn resource(&self, segments: &[&str], query: &[(&str, String)]) -> Url {
         let mut url = self.0.clone();
         if let Ok(mut path) = url.path_segments_mut() {

@@ -1,4 +1,4 @@
-//! What a caller proves itself with. Never printed: not by `Debug`, not in an error.
+//! The access token of a client. Never printed: not by `Debug`, not in an error.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A scripted HTTP server on a free loopback port: every request is recorded and handed to a closure.
+//! A scripted HTTP server on a free loopback port: it records every request and passes it to a closure.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ impl Fake {
     }
 }
 
-/// An address where nobody listens: bound, so that no other test gets it, but never listening.
+/// An address that refuses connections: bound, so that no other test gets it, but not listening.
 pub struct Nobody {
     pub url: String,
     _socket: tokio::net::TcpSocket,

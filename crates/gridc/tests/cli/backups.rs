@@ -31,22 +31,22 @@ fn files(folder: &Path) -> Vec<String> {
 const HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 #[tokio::test]
-async fn other_bytes_than_announced_are_no_backup() {
+async fn a_backup_with_a_wrong_checksum_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("b");
     let url = server(b"backup", 6, HASH).await;
     let ran = run(&url, &format!("cluster backup -o {}", to.display())).await.exits(3);
-    assert!(ran.stderr.contains("other bytes than announced"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("wrong checksum"), "{}", ran.stderr);
     assert_eq!(files(folder.path()), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn whoever_does_not_say_what_it_sends_sends_no_backup() {
+async fn an_answer_without_a_description_is_not_a_backup() {
     let folder = tempfile::tempdir().unwrap();
     let fake = crate::fake::Fake::start(|_, _| (200, serde_json::json!({}))).await;
     let to = folder.path().join("b");
     let ran = run(&fake.url(), &format!("cluster backup --output={}", to.display())).await.exits(3);
-    assert!(ran.stderr.contains("does not say what it is"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("lacks the description of the backup"), "{}", ran.stderr);
     assert_eq!(files(folder.path()), Vec::<String>::new());
 }
 
