@@ -1,14 +1,12 @@
-//! The command line of `grid bench`.
+//! Defines the command line of `grid bench`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args)]
-#[command(
-    after_help = "Each figure stands beside a baseline of the same run: compare ratios, not milliseconds. Use a release \
-                        build, and a disk (--dir) like the one that controllers will have."
-)]
+#[command(after_help = "Each figure has a baseline of the same run: compare ratios, not milliseconds. Use a release \
+                        build, and a disk (--dir) like that of your controllers.")]
 pub struct BenchArgs {
     #[command(subcommand)]
     pub what: What,
@@ -24,21 +22,21 @@ pub enum What {
     Restart(RestartArgs),
     /// Barriers over 1,000 to 10,000 workers and work in 1 to 100 jobs; fits the exponent
     Growth(GrowthArgs),
-    /// Three controllers, kill -9 of the leader: time until the next accepted write
+    /// Three controllers: time from kill -9 of the leader to the next accepted write
     Failover(FailoverArgs),
-    /// A real worker: start to registered, memory when idle, CPU of the steps that it runs
+    /// A real worker: time from start to registration, idle memory, CPU per step
     Worker(WorkerBenchArgs),
     /// The ping of other tools, if they are installed
     Peers(PeersArgs),
-    /// Every benchmark once, and the floors of the design beside what was found
+    /// Run every benchmark once, and compare the results with the floors of the design
     All(AllArgs),
-    /// N worker sessions of a benchmark, as a process of its own
+    /// N worker sessions of a benchmark, as a separate process
     #[command(hide = true)]
     Swarm(SwarmArgs),
-    /// The baseline of fanout, as a process of its own
+    /// The baseline of fanout, as a separate process
     #[command(hide = true)]
     Echo,
-    /// The baseline of submit, as a process of its own
+    /// The baseline of submit, as a separate process
     #[command(hide = true)]
     Http,
 }
@@ -55,10 +53,10 @@ pub struct Output {
     /// One JSON object per line instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Also write the rows, the table and the plot into this folder
+    /// Also write the rows, the table and the plot to this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Where the controllers under test keep their data; a folder in it is made and removed [default: the temporary folder]
+    /// Parent of the temporary data folder of the controllers under test [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -79,25 +77,25 @@ pub enum Effects {
 
 #[derive(Args, Clone)]
 pub struct FanoutArgs {
-    /// How many worker sessions, each with a connection of its own
+    /// Number of worker sessions, each with its own connection
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub workers: u32,
-    /// Steps of a job
+    /// Steps per job
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub steps: u32,
-    /// Pipeline jobs at once
+    /// Number of pipeline jobs at once
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
-    /// Barrier jobs, one after another, each beside a round of the baseline
+    /// Number of barrier jobs, one after another, each next to a round of the baseline
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
-    /// One controller, or three that replicate
+    /// Number of controllers: one, or three that replicate
     #[arg(long, default_value = "1", value_parser = controllers)]
     pub controllers: u32,
-    /// How leases go out and results come back
+    /// Fabric between controllers and workers
     #[arg(long, value_enum, default_value = "grpc")]
     pub fabric: Fabric,
-    /// Steps that may run again, steps that must not (their start is committed first), or one after the other
+    /// Effect class of the steps: repeatable, once-only (their start is committed first), or both in turn
     #[arg(long, value_enum, default_value = "both")]
     pub effects: Effects,
     #[command(flatten)]
@@ -106,16 +104,16 @@ pub struct FanoutArgs {
 
 #[derive(Args, Clone)]
 pub struct SubmitArgs {
-    /// Clients at once, each with a connection of its own
+    /// Number of clients at once, each with its own connection
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
-    /// Submits of a round, of all clients together
+    /// Submits per round, of all clients together
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=90_000))]
     pub submits: u32,
-    /// Rounds, each beside one of the baseline
+    /// Number of rounds, each next to one of the baseline
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// One controller, or three that replicate
+    /// Number of controllers: one, or three that replicate
     #[arg(long, default_value = "1", value_parser = controllers)]
     pub controllers: u32,
     #[command(flatten)]
@@ -124,10 +122,10 @@ pub struct SubmitArgs {
 
 #[derive(Args, Clone)]
 pub struct RestartArgs {
-    /// Results in history
+    /// Number of results in the history
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub results: u64,
-    /// Restarts of each kind
+    /// Number of restarts of each kind
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     #[command(flatten)]
@@ -136,10 +134,10 @@ pub struct RestartArgs {
 
 #[derive(Args, Clone)]
 pub struct GrowthArgs {
-    /// Leave out what has more
+    /// Skip sizes above this number of workers
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     pub most_workers: u32,
-    /// Barriers over each number of workers
+    /// Barriers per number of workers
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rounds: u32,
     #[command(flatten)]
@@ -148,7 +146,7 @@ pub struct GrowthArgs {
 
 #[derive(Args, Clone)]
 pub struct FailoverArgs {
-    /// Leaders to kill, one after another
+    /// Number of leaders to kill, one after another
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     #[command(flatten)]
@@ -157,10 +155,10 @@ pub struct FailoverArgs {
 
 #[derive(Args, Clone)]
 pub struct WorkerBenchArgs {
-    /// Workers to start, one after another
+    /// Number of workers to start, one after another
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Steps of a job: of each of 16 jobs inside the worker, a twentieth as many with a process each
+    /// Steps of each of 16 jobs that run in the worker's process; a twentieth as many run as programs
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub steps: u32,
     #[command(flatten)]
@@ -169,10 +167,10 @@ pub struct WorkerBenchArgs {
 
 #[derive(Args, Clone)]
 pub struct PeersArgs {
-    /// Nodes, all on this machine
+    /// Number of nodes, all on this machine
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub nodes: u32,
-    /// Pings of each tool
+    /// Pings per tool
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     #[command(flatten)]
@@ -190,10 +188,10 @@ pub struct SwarmArgs {
     /// API addresses of the controllers; the sessions follow the leader
     #[arg(long, value_delimiter = ',', required_unless_present = "grpc")]
     pub api: Vec<String>,
-    /// The one address to speak to
+    /// The one address to connect to
     #[arg(long, conflicts_with = "api")]
     pub grpc: Option<String>,
-    /// The number of the first session
+    /// Number of the first session
     #[arg(long)]
     pub first: u32,
     #[arg(long)]

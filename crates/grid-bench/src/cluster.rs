@@ -1,4 +1,4 @@
-//! The controllers under test: real `grid server` processes with their data in a temporary folder.
+//! Starts the controllers under test: real `grid server` processes with their data in a temporary folder.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::args::Output;
 use crate::process::Process;
 
-/// Jobs that may run or wait at once: nothing here is about being refused.
+/// Limit of running and waiting jobs: high enough that no submit is refused.
 const ANY_PORT: &str = "127.0.0.1:0";
 const ADMITTED: &str = "100000";
 const POLL: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Every controller votes and has caught up.
+    /// Waits until every controller votes and has caught up.
     pub async fn settled(&self, controllers: u32) -> anyhow::Result<()> {
         let client = self.client()?;
         let began = Instant::now();
@@ -58,7 +58,7 @@ impl Cluster {
                 return Ok(());
             }
             if began.elapsed() > PATIENCE {
-                bail!("the controllers have not come together within {PATIENCE:?}: {doc:?}");
+                bail!("the controllers have not formed a cluster within {PATIENCE:?}: {doc:?}");
             }
             tokio::time::sleep(POLL).await;
         }
@@ -73,7 +73,7 @@ impl Cluster {
         self.members.iter().map(|member| member.api_url.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Which of the members leads.
+    /// The index of the leader.
     pub async fn leader(&self) -> anyhow::Result<usize> {
         let client = self.client()?;
         let began = Instant::now();
@@ -83,7 +83,7 @@ impl Cluster {
                 return Ok(at);
             }
             if began.elapsed() > PATIENCE {
-                bail!("no controller leads after {PATIENCE:?}");
+                bail!("no leader after {PATIENCE:?}");
             }
             tokio::time::sleep(POLL).await;
         }
@@ -97,17 +97,17 @@ impl Cluster {
         self.folder.path().join(&self.members[member].name)
     }
 
-    /// Starts a member again that was stopped or killed; returns when it serves.
+    /// Restarts a member that was stopped or killed; returns when it serves.
     pub async fn restart(&mut self, member: usize) -> anyhow::Result<()> {
         let Member { name, api_url, .. } = &self.members[member];
-        // Where it was: a swarm looks for the leader at the addresses it was given.
+        // At the same address: a swarm looks for the leader at the addresses it was given.
         let (name, api) = (name.clone(), api_url.trim_start_matches("http://").to_owned());
         self.members[member] = start_member(self.folder.path(), &name, &api, &[]).await?;
         Ok(())
     }
 }
 
-/// A folder that is removed with the benchmark.
+/// A folder that is removed at the end of the benchmark.
 pub fn scratch(output: &Output) -> anyhow::Result<TempDir> {
     let mut named = tempfile::Builder::new();
     named.prefix("grid-bench-");
@@ -129,6 +129,6 @@ async fn start_member(folder: &Path, name: &str, api: &str, how: &[String]) -> a
     let mut process = Process::start(name, &args, folder)?;
     let ready = process.says("grid ready").await?;
     let api_url = ready.split(' ').find_map(|word| word.strip_prefix("api="));
-    let api_url = api_url.ok_or_else(|| anyhow!("{name} does not say where its API is: {ready}"))?.to_owned();
+    let api_url = api_url.ok_or_else(|| anyhow!("{name} did not print the address of its API: {ready}"))?.to_owned();
     Ok(Member { name: name.to_owned(), process, api_url })
 }

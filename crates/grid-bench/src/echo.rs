@@ -1,8 +1,8 @@
 //! The baseline of `fanout`: a bare tonic server on the same wire. It sends one message to every session and counts the
 //! answers; it keeps nothing, checks nothing, answers nothing.
 //!
-//! tonic as it comes, a channel and a reader task per session: what anybody would write first. The sessions are those of
-//! the same swarm, so that both sides of a comparison pay the same for them.
+//! Plain tonic, with a channel and a reader task per session: a straightforward implementation. The sessions come from the same
+//! swarm, so that both sides of a comparison pay the same for them.
 //!
 //! ```text
 //!   stdin "rounds 3" ──► three times: a message to all, an answer from all ──► stdout "echo done"
@@ -23,7 +23,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
-/// Beats would be load that a bare echo does not have.
+/// Heartbeats would be load that a bare echo does not have.
 const HEARTBEAT_MS: u64 = 3_600_000;
 const QUEUE: usize = 4;
 
@@ -66,7 +66,7 @@ pub async fn run() -> anyhow::Result<ExitCode> {
     crate::say::out(format_args!("echo ready grpc={address}"));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut number = 0;
-    while let Some(line) = lines.next_line().await.context("cannot hear the benchmark")? {
+    while let Some(line) = lines.next_line().await.context("cannot read from the benchmark")? {
         let rounds: u64 = line.strip_prefix("rounds ").and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
         for _ in 0..rounds {
             number += 1;
@@ -92,7 +92,7 @@ impl Echo {
     }
 }
 
-/// As large as an offer of Grid's own; the round before is forgotten, or the sessions would remember all of them.
+/// As large as an offer of Grid; the previous round is forgotten, since otherwise the sessions would keep all of them.
 fn message(number: u64) -> v1::ToWorker {
     let lease = v1::Lease { job_id: number, job_epoch: 1, step: 0, attempt: 1 };
     let offer = v1::Offer {

@@ -1,4 +1,4 @@
-//! `grid bench all`: every benchmark once, with the cases that the floors of the design are about.
+//! `grid bench all`: runs every benchmark once, with the cases of the design's floors.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,7 @@
-//! `grid bench failover`: three controllers, `kill -9` of the leader, and the time until the next write is accepted.
+//! `grid bench failover`: measures the time from `kill -9` of the leader of three controllers to the next accepted write.
 //!
-//! While it happens one client submits all the time and a swarm runs what it submits. Afterwards every job that was
-//! acknowledged must be there and completed, and no lease may have been run twice: figures of a cluster that loses
-//! something would be worth nothing.
+//! Meanwhile one client submits all the time and a swarm runs the jobs. Afterwards every acknowledged job must exist and be
+//! completed, and no lease may have run twice: figures of a cluster that loses jobs would be worthless.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,9 +22,9 @@ use crate::swarm::Swarm;
 
 const CONTROLLERS: u32 = 3;
 const WORKERS: u32 = 20;
-/// Between two submits, so that the jobs are many but not a load.
+/// Pause between two submits, so that the jobs are many but not a load.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long writes go on before the next leader is killed.
+/// How long writes continue before the next leader is killed.
 const CALM: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -50,7 +49,7 @@ pub async fn measure(args: &FailoverArgs) -> anyhow::Result<Row> {
         tokio::time::sleep(CALM * 2).await;
         stop.store(true, Ordering::Relaxed);
         let written = writer.await??;
-        // Of one that was already on its way nobody can say which leader accepted it.
+        // It is not known which leader accepted a submit that was already under way.
         let next = written.iter().find(|write| write.sent > killed);
         let next = next.ok_or_else(|| anyhow!("nothing was accepted within {CALM:?} after the leader was killed"))?;
         gaps.push(next.answered - killed);
@@ -62,7 +61,7 @@ pub async fn measure(args: &FailoverArgs) -> anyhow::Result<Row> {
     all_completed(&cluster, &acknowledged).await?;
     let (counts, expected) = (swarm.counts().await?, u64::from(jobs) * u64::from(WORKERS));
     if counts.runs != expected {
-        bail!("{expected} leases were to be run once each, and {} were run", counts.runs);
+        bail!("{expected} leases should have run once each, but {} ran", counts.runs);
     }
     Ok(Row {
         bench: "failover",

@@ -1,14 +1,13 @@
-//! `grid bench fanout`: jobs over N workers, each round beside a round of the bare echo.
+//! `grid bench fanout`: measures jobs over N workers, each round next to a round of the bare echo.
 //!
-//! - barrier: one job at a time, `steps` barriers over all workers, from the submit to the end that is durable.
-//! - pipeline: `jobs` of them at once, so that the log always has something to merge; CPU of the leader per result is
-//!   taken here, where it is work and not waiting.
+//! - barrier: one job at a time, `steps` barriers over all workers, from the submit to the durable end.
+//! - pipeline: `jobs` of them at once, so that the log always has something to merge; the leader's CPU per result is measured
+//!   here, where the time is work and not waiting.
 //! - document: `GET /job/{id}` of each of these jobs, summary and first page, as the client reads it.
-//! - once barrier, once pipeline: the same with steps that must never run twice. Each costs one more round to the leader
-//!   and one more commit (W3), which is merged like a result.
+//! - once barrier, once pipeline: the same with `once` steps. Each costs one more round trip to the leader and one more commit
+//!   (W3), which is merged like a result.
 //!
-//! The baseline's rounds are taken between the jobs, not before them: a machine that does other work for half a minute
-//! slows both.
+//! The rounds of the baseline run between the jobs, not before them: other load on the machine slows both.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -25,15 +24,15 @@ use crate::report::Report;
 use crate::row::{Found, Row, Setup};
 use crate::swarm::Swarm;
 
-/// Rounds whose time does not count: first allocations, first pages.
+/// Rounds that do not count: first allocations, first pages.
 const WARM_UP: u32 = 2;
-/// Pipelines have at least as many steps,
+/// Pipelines have at least this many steps,
 const FEWEST_STEPS: u32 = 10;
-/// and up to this many until they make [`ENOUGH_RESULTS`]: their begin and end, and the first pages and allocations of
-/// their length, are not what is measured.
+/// and up to this many until they produce [`ENOUGH_RESULTS`]: their begin and end, and the first pages and allocations of their
+/// length, are not measured.
 const MOST_STEPS: u32 = 50;
 const ENOUGH_RESULTS: u32 = 500_000;
-/// How long a cluster is left alone before its memory is read.
+/// How long a cluster is idle before its memory is read.
 const SETTLE: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +50,7 @@ pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rows of one set-up: barrier, and pipeline and document unless it has no `jobs`; for each kind of action.
+/// The rows of one set-up: barrier, and pipeline and document unless `jobs` is 0; for each kind of action.
 pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
     let mut baseline = Baseline::start(args).await?;
     let cluster = Cluster::start(args.controllers, &args.output).await?;
@@ -140,8 +139,7 @@ impl UnderTest<'_> {
             let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
             let ids = self.load.run(&job).await?;
             let took = began.elapsed();
-            // What follows the end of the job, answers and forgets, is part of its cost, and must not be in the
-            // baseline's way.
+            // Answers and forgets that follow the end of the job are part of its cost, and must not slow down the baseline.
             self.done += results;
             all_answered(&mut self.swarm, self.done).await?;
             let spent = cpu_seconds(pid)? - cpu_before;
@@ -167,7 +165,7 @@ impl UnderTest<'_> {
     }
 }
 
-/// What the pipelines brought.
+/// The results of the pipelines.
 struct Piped {
     results: u64,
     found: Found,
@@ -214,7 +212,7 @@ fn pipeline_steps(args: &FanoutArgs) -> u32 {
     args.steps.max(enough.clamp(FEWEST_STEPS, MOST_STEPS))
 }
 
-/// Every lease was run once, and every result has its final answer; the last of these are still on their way.
+/// Checks that every lease ran once and every result has its final answer; the last of these may still be under way.
 async fn all_answered(swarm: &mut Swarm, expected: u64) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
@@ -223,13 +221,13 @@ async fn all_answered(swarm: &mut Swarm, expected: u64) -> anyhow::Result<()> {
             return Ok(());
         }
         if counts.runs > expected || began.elapsed() > PATIENCE {
-            anyhow::bail!("{expected} leases were to be run and committed, and the sessions say {counts:?}");
+            anyhow::bail!("{expected} leases should have run and been committed, but the sessions report {counts:?}");
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// The bare echo, with a swarm of its own.
+/// The bare echo, with its own swarm.
 struct Baseline {
     echo: Process,
     _swarm: Swarm,

@@ -1,7 +1,7 @@
-//! The floors of the design beside what was found.
+//! Compares the results with the floors of the design.
 //!
-//! Only of cases that were measured as the floor says it: 10,000 workers, 1,000 sessions, 64 clients. A miss is a line
-//! that says so, never an exit code: a machine that does other work would make it a lottery.
+//! Only for cases that were measured as the floor demands: 10,000 workers, 1,000 sessions, 64 clients. A miss is a line of the
+//! table and never an exit code: other load on the machine would make that random.
 
 use crate::row::{IN_PROCESS, Row};
 
@@ -37,7 +37,7 @@ const FLOORS: &[Floor] = &[
     Floor { what: "worker: in-process steps per CPU second", bench: "worker", fits: |row| row.case == IN_PROCESS, found: |row| row.found.results_per_cpu_s, bound: Bound::AtLeast(10_000.0) },
 ];
 
-/// A Markdown table of the floors that the rows say something about.
+/// A Markdown table of the floors that the rows cover.
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::new();
     for floor in FLOORS {

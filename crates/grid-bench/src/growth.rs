@@ -1,8 +1,9 @@
-//! `grid bench growth`: the same barrier over more and more workers, and the same work in more and more jobs.
+//! `grid bench growth`: measures the same barrier over more and more workers, and the same work in more and more jobs.
 //!
-//! The exponent is the slope of time over workers on double logarithmic paper: 1 is linear, and what grows faster than
-//! the fleet ends every fleet some day. The sizes are taken twice, upwards and back: a machine that is slower in one minute
-//! than in the next would bend the line. That of the echo stands beside it: past the caches everything grows a bit faster.
+//! The exponent is the slope of time over workers with both axes logarithmic: 1 is linear, and anything that grows faster than
+//! the fleet limits the size of the fleet. Each size is measured twice, upwards and back, because a machine that slows down
+//! during the run would bend the line. The exponent of the echo is next to it: beyond the CPU caches everything grows a bit
+//! faster.
 
 use std::process::ExitCode;
 
@@ -57,7 +58,7 @@ pub async fn measure(args: &GrowthArgs, report: &mut Report) -> anyhow::Result<(
     Ok(())
 }
 
-/// Least squares of the logarithms; `None` of fewer than two points.
+/// Least squares of the logarithms; `None` for fewer than two points.
 fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 2 {
         return None;

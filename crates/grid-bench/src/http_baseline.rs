@@ -1,6 +1,6 @@
-//! The baseline of `submit`: a bare axum handler that reads the same JSON and answers with a job's worth of it.
+//! The baseline of `submit`: a bare axum handler that reads the same JSON and answers with a document of the same size.
 //!
-//! It keeps nothing and waits for no disk: what is left is the price of HTTP and JSON on this machine.
+//! It stores nothing and waits for no disk: its time is the cost of HTTP and JSON on this machine.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ pub async fn run() -> anyhow::Result<ExitCode> {
     let app = Router::new().route("/job", post(take));
     let server = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, app).await {
-            crate::say::err(format_args!("the bare server has ended: {error}"));
+            crate::say::err(format_args!("the bare server ended: {error}"));
         }
     });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();

@@ -1,6 +1,6 @@
-//! One HTTP/1.1 connection that posts JSON and counts: as little as a client can do, so that the server is what is slow.
+//! One HTTP/1.1 connection that posts JSON and counts: as little as a client can do, so that the server is the limit.
 //!
-//! Not a client for anything else: it reads answers that have a `content-length`, which is what both servers send.
+//! Not a general client: it reads answers with a `content-length`, which is what both servers send.
 
 use anyhow::{Context, anyhow, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -63,17 +63,17 @@ impl Connection {
     }
 }
 
-/// Status, and where the body begins and ends; `None` while the head is not whole.
+/// Status, and the range of the body; `None` while the head is incomplete.
 fn head(bytes: &[u8]) -> anyhow::Result<Option<(u16, usize, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
-    let text = std::str::from_utf8(&bytes[..end]).context("an answer that is no HTTP")?;
+    let text = std::str::from_utf8(&bytes[..end]).context("the answer is not HTTP")?;
     let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status: u16 = status.ok_or_else(|| anyhow!("an answer that is no HTTP"))?;
+    let status: u16 = status.ok_or_else(|| anyhow!("the answer is not HTTP"))?;
     let length = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     });
-    let length = length.ok_or_else(|| anyhow!("an answer without content-length"))?;
+    let length = length.ok_or_else(|| anyhow!("the answer has no content-length"))?;
     Ok(Some((status, end + 4, end + 4 + length)))
 }
 

@@ -1,4 +1,4 @@
-//! `grid bench`: what this machine gets out of Grid, each figure beside a baseline taken in the same run.
+//! `grid bench`: measures the performance of Grid on this machine, each figure next to a baseline of the same run.
 //!
 //! ```text
 //!   grid bench ──starts──► grid server ×1|3   (real processes, fsync on)       ◄── measured: time, CPU, memory, disk
@@ -6,11 +6,11 @@
 //!        └──────starts──► bench echo | http   (the baseline: the same sockets, no storage)
 //! ```
 //!
-//! Everything under test is the real binary behind its real sockets; this crate never links a controller (`cargo xtask
-//! deps` proves it), so that nothing is measured from the inside.
-//! Figures are ratios wherever there is something to compare with: a machine that does other work slows both sides.
-//! Not here: any judgement by exit code. A floor that is missed is printed as missed; a timed test would only be flaky.
-//! Errors are `anyhow`: this is a program that happens to be a crate, and nobody matches on what went wrong in it.
+//! Everything under test is the real binary behind its real sockets; this crate never links a controller (`cargo xtask deps`
+//! proves it), so that nothing is measured from the inside.
+//! Figures are ratios wherever there is a baseline: other load on the machine slows both sides.
+//! Not here: any judgement by exit code. A missed floor is printed as missed; a timed test would only be flaky.
+//! Errors are `anyhow`: the crate is a part of a program, and no caller matches on its errors.
 
 mod args;
 mod cluster;
@@ -43,7 +43,7 @@ use std::process::ExitCode;
 pub use args::BenchArgs;
 use args::What;
 
-/// Runs what the command line asks for.
+/// Runs the benchmark of the command line.
 ///
 /// # Errors
 /// When a process under test does not start, or does not do what it is measured for.
@@ -54,7 +54,7 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::select! {
         done = run_one(args.what) => done,
-        // Returning drops, and so ends, every process that was started.
+        // The return drops, and so ends, every process that was started.
         _ = ended.recv() => Ok(ExitCode::from(143)),
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
     }

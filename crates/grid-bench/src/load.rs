@@ -1,6 +1,6 @@
-//! Jobs as a benchmark submits them, and the wait for their ends.
+//! Submits the jobs of a benchmark and waits for their ends.
 //!
-//! The end is heard on the event stream: asking again and again would be load of its own.
+//! The ends come from the event stream: polling would add load.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const NAMESPACE: &str = "default";
 
-/// What each step of a measured job does. The sessions of a swarm only pretend to: what is measured is the controller.
+/// The action of each step of a measured job. The sessions of a swarm only pretend to run it: the controller is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// May run again.
@@ -38,12 +38,12 @@ pub fn barriers(action: Action, steps: u32) -> Value {
     json!({"target": "all", "tasks": action.tasks(steps)})
 }
 
-/// One pipeline of so many steps; every worker walks it at its own pace.
+/// One pipeline of `steps` steps; every worker runs through it at its own pace.
 pub fn pipeline(action: Action, steps: u32) -> Value {
     json!({"target": "all", "tasks": [{"tasks": action.tasks(steps)}]})
 }
 
-/// Submits jobs and hears of their ends.
+/// Submits jobs and follows their ends.
 pub struct Load<'a> {
     client: &'a Client,
     events: EventStream<'a>,
@@ -71,7 +71,7 @@ impl<'a> Load<'a> {
         Ok(ids)
     }
 
-    /// That a job did what it was measured for: a failure is quick, too.
+    /// Checks that a job did what it was measured for: a failure would be quick too.
     pub async fn check(&self, id: &str, results: u64) -> anyhow::Result<()> {
         let doc = self.client.job(NAMESPACE, id.parse().map_err(|e| anyhow!("{id}: {e}"))?).await?;
         let succeeded = doc.counts.get(Outcome::Success.word()).copied().unwrap_or_default();

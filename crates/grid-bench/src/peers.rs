@@ -1,6 +1,6 @@
-//! `grid bench peers`: the ping of tools people know, over as many nodes on this same machine.
+//! `grid bench peers`: measures the ping of well-known tools, over as many nodes on this machine.
 //!
-//! Nothing is installed by this: a benchmark that changes a machine is none.
+//! It installs nothing: a benchmark must not change the machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

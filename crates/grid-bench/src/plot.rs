@@ -1,4 +1,4 @@
-//! The growth of a barrier over its workers, as an SVG file: Grid and the bare echo, on double logarithmic paper.
+//! Draws the time of a barrier over the number of workers as an SVG file: Grid and the bare echo, both axes logarithmic.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 400.0;
 const MARGIN: f64 = 60.0;
 
-/// `None` if there are no two points to draw a line between.
+/// `None` if there are fewer than two points.
 pub fn growth(rows: &[Row]) -> Option<String> {
     let barriers = rows.iter().filter(|row| row.bench == "growth" && row.case == "barrier");
     let points: Vec<(f64, f64, f64)> = barriers
@@ -53,7 +53,7 @@ fn line(svg: &mut String, colour: &str, name: &str, row: u8, points: impl Iterat
     let _ = writeln!(svg, "<text x=\"{MARGIN}\" y=\"{y}\" fill=\"{colour}\">{name}</text>");
 }
 
-/// From a value to a place, by its logarithm.
+/// Maps a value to a position by its logarithm.
 struct Axis {
     least: f64,
     most: f64,

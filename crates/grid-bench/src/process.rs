@@ -1,7 +1,7 @@
-//! A process under test, or one that tests: this very binary, with other words behind it.
+//! Runs a process of a benchmark: this same binary, with other arguments.
 //!
-//! It speaks in lines on stdout and hears lines on stdin; what it says on stderr is kept in a file and shown when it
-//! fails. It ends with the benchmark, however that ends: by kill when it is dropped, by the end of its stdin otherwise.
+//! It writes lines to stdout and reads lines from stdin; its stderr goes to a file that is shown when it fails. It ends with
+//! the benchmark, however that ends: by kill when it is dropped, otherwise by the end of its stdin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// For anything a process is asked; 10,000 sessions on a busy machine are the slowest.
+/// Limit for any request to a process; 10,000 sessions on a busy machine are the slowest.
 const PATIENCE: Duration = Duration::from_secs(300);
 const SHOWN_LINES: usize = 15;
 
@@ -27,7 +27,7 @@ pub struct Process {
 impl Process {
     /// `log_dir`: where its stderr goes.
     pub fn start(name: &str, args: &[String], log_dir: &Path) -> anyhow::Result<Self> {
-        let own = std::env::current_exe().context("cannot find this program's own file")?;
+        let own = std::env::current_exe().context("cannot find the path of this program")?;
         Self::start_program(name, &own, args, log_dir)
     }
 
@@ -37,7 +37,7 @@ impl Process {
         let stderr = std::fs::OpenOptions::new().create(true).append(true).open(&log).with_context(doing)?;
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).kill_on_drop(true);
-        // The caller's own settings would change what is measured.
+        // The caller's settings would change what is measured.
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("GRID_") {
                 command.env_remove(variable);
@@ -53,7 +53,7 @@ impl Process {
         self.pid
     }
 
-    /// The next line it says that begins like this.
+    /// Waits for the next line that begins like this.
     pub async fn says(&mut self, beginning: &str) -> anyhow::Result<String> {
         let waiting = async {
             loop {
@@ -71,17 +71,17 @@ impl Process {
     }
 
     pub async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
-        let stdin = self.stdin.as_mut().ok_or_else(|| anyhow!("{} hears nothing any more", self.name))?;
+        let stdin = self.stdin.as_mut().ok_or_else(|| anyhow!("{} has closed its stdin", self.name))?;
         let told = stdin.write_all(format!("{line}\n").as_bytes()).await;
         told.with_context(|| format!("{} has ended", self.name))
     }
 
-    /// As a power cut ends it.
+    /// Kills it, like a power cut.
     pub async fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill().await.with_context(|| format!("cannot kill {}", self.name))
     }
 
-    /// As an operator ends it.
+    /// Ends it with SIGTERM, like an operator.
     pub async fn stop(&mut self) -> anyhow::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         let pid = pid.ok_or_else(|| anyhow!("{} has no process id", self.name))?;
@@ -89,7 +89,7 @@ impl Process {
             .with_context(|| format!("cannot stop {}", self.name))?;
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         ended
-            .map_err(|_| anyhow!("{} does not end", self.name))?
+            .map_err(|_| anyhow!("{} did not end in time", self.name))?
             .with_context(|| format!("cannot stop {}", self.name))?;
         Ok(())
     }
@@ -98,6 +98,6 @@ impl Process {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
         let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
-        format!("{} did not say {wanted:?}; its last words:\n{last}", self.name)
+        format!("{} did not print {wanted:?}; its last lines:\n{last}", self.name)
     }
 }

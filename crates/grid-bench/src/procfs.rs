@@ -1,4 +1,4 @@
-//! What a process under test has cost, as the kernel counts it.
+//! Reads the CPU time, memory and disk usage of a process under test from the kernel.
 
 use anyhow::{Context, anyhow};
 use std::path::Path;
@@ -11,7 +11,7 @@ pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     Ok(float(ticks) / float(rustix::param::clock_ticks_per_second()))
 }
 
-/// The name of the process may contain anything, also spaces and parentheses: fields are counted behind the last one.
+/// The name of the process may contain anything, also spaces and parentheses: fields are counted after the last one.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
     let user: u64 = fields.nth(11)?.parse().ok()?;
@@ -19,7 +19,7 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// Memory that is really there.
+/// Resident memory.
 pub fn rss_kib(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -28,7 +28,7 @@ pub fn rss_kib(pid: u32) -> anyhow::Result<u64> {
     kib.ok_or_else(|| anyhow!("{path} has an unknown form"))
 }
 
-/// What the files of a folder occupy, of those that are still there when they are looked at.
+/// The space that the files of a folder use; files that disappear meanwhile are skipped.
 pub fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
@@ -40,7 +40,7 @@ pub fn disk_bytes(folder: &Path) -> u64 {
     entries.flatten().map(size).sum()
 }
 
-/// For figures that are divided: none of them comes near the 53 bits.
+/// For figures that are divided: all of them are far below 53 bits.
 #[allow(clippy::cast_precision_loss)]
 pub fn float(count: u64) -> f64 {
     count as f64

@@ -1,8 +1,8 @@
-//! Times of equal things, and what one says of them.
+//! Collects times of equal operations and computes their quantiles.
 
 use std::time::Duration;
 
-/// In milliseconds, sorted when asked.
+/// In milliseconds, sorted when needed.
 #[derive(Debug, Clone, Default)]
 pub struct Times(Vec<f64>);
 
@@ -15,7 +15,7 @@ impl Times {
         self.0.extend(other.0);
     }
 
-    /// The smallest time that at least this share of all are within; of none, 0.
+    /// The smallest time that at least this share of all are within; 0 without times.
     pub fn quantile(&self, percent: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

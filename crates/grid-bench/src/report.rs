@@ -1,6 +1,6 @@
-//! What a benchmark found: rows, as JSON lines, as a table for people and as files.
+//! Reports the results of a benchmark: rows, as JSON lines, as a table and as files.
 //!
-//! stdout has the rows, as JSON with `--json` and as a table without; everything else a benchmark says is on stderr.
+//! stdout has the rows, as JSON with `--json` and otherwise as a table; all other messages are on stderr.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::args::Output;
 use crate::row::Row;
 use crate::{floors, plot};
 
-/// Collects rows, and says each as soon as it is there.
+/// Collects rows, and prints each as soon as it is measured.
 pub struct Report {
     output: Output,
     rows: Vec<Row>,
@@ -32,7 +32,7 @@ impl Report {
         Ok(())
     }
 
-    /// The table, on stdout or in the folder that was asked for.
+    /// Prints the table to stdout or writes it to the requested folder.
     pub fn finish(self) -> anyhow::Result<()> {
         if !self.output.json {
             crate::say::text(format_args!("{}{}", table(&self.rows)?, floors::table(&self.rows)));
@@ -96,7 +96,7 @@ const COLUMNS: [&str; 22] = [
     "baseline_exponent",
 ];
 
-/// Three digits are more than a noisy machine knows.
+/// Three digits are more than a noisy machine justifies.
 fn shown(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),

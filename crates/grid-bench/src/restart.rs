@@ -1,7 +1,7 @@
-//! `grid bench restart`: how long a controller with a long history needs until it serves again.
+//! `grid bench restart`: measures how long a controller with a long history needs until it serves again.
 //!
-//! Two ends of the process before it: an orderly one, after which the stored state is taken as it is, and `kill -9`, after
-//! which it is made anew from snapshot and log.
+//! The process ended in one of two ways before: in an orderly stop, after which the stored state is used directly, or by `kill
+//! -9`, after which it is rebuilt from snapshot and log.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -67,9 +67,9 @@ pub async fn measure(args: &RestartArgs) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Makes a history of at least so many results.
+/// Creates a history of at least this many results.
 async fn fill(cluster: &Cluster, wanted: u64) -> anyhow::Result<u64> {
-    crate::say::err(format_args!("a history of {wanted} results is made first"));
+    crate::say::err(format_args!("creating a history of {wanted} results first"));
     let _swarm = Swarm::start("swarm", &["--api", &cluster.api_urls()], WORKERS, cluster.folder()).await?;
     let client = cluster.client()?;
     let mut load = Load::new(&client).await?;
@@ -86,7 +86,7 @@ async fn fill(cluster: &Cluster, wanted: u64) -> anyhow::Result<u64> {
     Ok(made)
 }
 
-/// It says that it serves, and it does.
+/// Waits until it prints that it serves, and checks that it does.
 async fn ready(cluster: &Cluster) -> anyhow::Result<()> {
     let address = cluster.members[0].api_url.trim_start_matches("http://").to_owned();
     let mut connection = Connection::open(&address).await?;

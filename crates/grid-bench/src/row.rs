@@ -1,11 +1,11 @@
-//! One measured case of a benchmark: what was set up, and what was found.
+//! One measured case of a benchmark: its set-up and its results.
 
 use serde::Serialize;
 
 /// The case of the benchmark `worker` that a floor is about.
 pub const IN_PROCESS: &str = "in-process steps";
 
-/// One measured case. What does not apply is left out.
+/// One measured case. Fields that do not apply are empty.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Row {
     pub bench: &'static str,
@@ -30,7 +30,7 @@ pub struct Setup {
     pub jobs: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
-    /// Durable results in all.
+    /// Number of durable results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results: Option<u64>,
 }
@@ -45,12 +45,12 @@ pub struct Found {
     pub max_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_p50_ms: Option<f64>,
-    /// To the baseline: of times where there are any, of rates otherwise.
+    /// Ratio to the baseline: of times if there are any, otherwise of rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results_per_s: Option<f64>,
-    /// Of the leader's process, or of the worker's if that is under test.
+    /// Of the leader's process, or of the worker's if the worker is under test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results_per_cpu_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

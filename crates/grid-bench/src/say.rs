@@ -1,5 +1,5 @@
-//! stdout and stderr of a benchmark: whether anybody reads them is not its concern, so errors are ignored.
-//! Messages of the servers that are measured are in it: control characters are shown, never sent to a terminal.
+//! Prints to stdout and stderr. Errors are ignored: a benchmark does not depend on its readers.
+//! Lines may contain messages of the measured servers: control characters are made visible, never sent to a terminal.
 
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
@@ -11,7 +11,7 @@ pub fn out(line: impl Display) {
     text(format_args!("{line}\n"));
 }
 
-/// On stdout as it is.
+/// Prints to stdout unchanged.
 pub fn text(text: impl Display) {
     let mut stdout = stdout().lock();
     let text = visible_lines(&text.to_string()).into_owned();

@@ -1,7 +1,7 @@
-//! `grid bench submit`: durable submits of many clients, beside a bare handler that takes the same JSON.
+//! `grid bench submit`: measures durable submits of many clients, next to a bare handler that takes the same JSON.
 //!
-//! Each job is one `ping` on one of a few workers, and runs: what is measured is not a queue that only grows. A submit
-//! counts when its answer is here, which is after its entry is fsynced, applied and stored (L3).
+//! Each job is one `ping` on one of a few workers, and runs, so that the queue does not only grow. A submit counts when its
+//! answer has arrived, which is after its entry is fsynced, applied and stored (L3).
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ pub async fn measure(args: &SubmitArgs) -> anyhow::Result<Row> {
     let _swarm = Swarm::start("swarm", &["--api", &cluster.api_urls()], WORKERS, cluster.folder()).await?;
     let per_client = args.submits.div_ceil(args.clients);
 
-    // Once each to warm up, then in turns, so that other work on this machine slows both.
+    // One round each to warm up, then alternating rounds, so that other load on the machine slows both.
     submit_all(&bare_address, args.clients, per_client / 10 + 1).await?;
     submit_all(&address, args.clients, per_client / 10 + 1).await?;
     let (mut times, mut bare_times) = (Times::default(), Times::default());
@@ -80,7 +80,7 @@ pub async fn measure(args: &SubmitArgs) -> anyhow::Result<Row> {
     })
 }
 
-/// Every client submits so many jobs, one after another.
+/// Every client submits this many jobs, one after another.
 async fn submit_all(address: &str, clients: u32, each: u32) -> anyhow::Result<Times> {
     let mut running = tokio::task::JoinSet::new();
     for client in 0..clients {
@@ -108,7 +108,7 @@ async fn submit_all(address: &str, clients: u32, each: u32) -> anyhow::Result<Ti
     Ok(all)
 }
 
-/// What was accepted is run before the next turn, or the turns would not be alike.
+/// Accepted jobs finish before the next round, so that the rounds are comparable.
 async fn all_ended(address: &str) -> anyhow::Result<()> {
     let mut connection = Connection::open(address).await?;
     let began = Instant::now();

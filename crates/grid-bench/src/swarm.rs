@@ -1,4 +1,4 @@
-//! Worker sessions by the thousand, in a few processes: one side of every benchmark.
+//! Runs thousands of worker sessions in a few processes: one side of every benchmark.
 //!
 //! ```text
 //!   benchmark ──stdin: "counts"──► swarm process ──stdout: "swarm counts {…}"──►
@@ -36,7 +36,7 @@ impl Swarm {
     /// `to`: how the sessions find their controller, as arguments. Returns when every session is open.
     pub async fn start(name: &str, to: &[&str], sessions: u32, log_dir: &std::path::Path) -> anyhow::Result<Self> {
         enough_files(sessions)?;
-        // Two for a large one: the sessions must not be limited by one core more than the baseline's.
+        // A large swarm has two: one core must not limit the sessions more than those of the baseline.
         let count = sessions.div_ceil(PER_PROCESS).max(if sessions >= 1_000 { 2 } else { 1 });
         let mut processes = Vec::new();
         let mut first = 0;
@@ -70,7 +70,7 @@ impl Swarm {
     }
 }
 
-/// The controller, or the baseline in its place, needs a file for every session; it has the limit of this process.
+/// The controller, or the baseline in its place, needs a file for every session; it inherits the limit of this process.
 fn enough_files(sessions: u32) -> anyhow::Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let needed = u64::from(sessions) + OTHER_FILES;
@@ -83,7 +83,7 @@ fn enough_files(sessions: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One process of a swarm, until its stdin ends.
+/// Runs one process of a swarm until its stdin ends.
 pub async fn run(args: SwarmArgs) -> anyhow::Result<ExitCode> {
     let counters = Arc::new(Counters::default());
     let shared = Arc::clone(&counters);
@@ -106,7 +106,7 @@ pub async fn run(args: SwarmArgs) -> anyhow::Result<ExitCode> {
         });
     })?;
     for _ in 0..sessions {
-        openings.recv().await.ok_or_else(|| anyhow!("the sessions have ended"))?;
+        openings.recv().await.ok_or_else(|| anyhow!("the sessions ended"))?;
     }
     crate::say::out(format_args!("swarm ready"));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What all sessions have seen so far.
+/// The counts of all sessions so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub sessions: u64,
-    /// Leases run: each once, whatever was offered again.
+    /// Leases run: each once, however often it was offered.
     pub runs: u64,
-    /// Results that the leader has said it committed.
+    /// Results that the leader reported as committed.
     pub committed: u64,
-    /// Results that it did not need any more.
+    /// Results that the leader no longer needed.
     pub superseded: u64,
     /// Offers of leases that had run already.
     pub offered_again: u64,

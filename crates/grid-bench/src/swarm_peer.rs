@@ -1,9 +1,10 @@
 //! One session of a swarm: the protocol of a worker, without a worker's processes, journal and folder.
 //!
-//! It keeps to what a leader relies on: a lease is run once, its result is reported until it gets a final answer (W4),
-//! what is held goes into the first message and the digest of every beat (W5), a settled lease is remembered until
-//! `Forget` (W2), a `once` lease is run when the leader has recorded that (W3). It runs a lease by answering it at once: what is measured is the controller.
-//! Not here: durability. A swarm that is killed has forgotten everything; its node ids begin again with a new journal.
+//! It keeps the rules that a leader relies on: a lease runs once, its result is reported until it gets a final answer (W4), the
+//! first message lists the outstanding leases and every heartbeat carries their digest (W5), a settled lease is remembered
+//! until `Forget` (W2), a `once` lease runs when the leader has recorded its start (W3). It answers a lease at once instead of
+//! running it: the controller is measured.
+//! Not here: durability. A swarm that is killed forgets everything; its node ids start again with a new journal.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,15 +21,15 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::swarm_counts::Counters;
 
-/// More leases at once than any benchmark has jobs.
+/// More slots than any benchmark has jobs.
 const SLOTS: u32 = 1_024;
-/// Between two tries to find a leader.
+/// Pause between two tries to find a leader.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Beats until what has no answer is said again, as a worker does.
+/// Heartbeats until a message without an answer is repeated, as a worker does.
 const PATIENT_BEATS: u32 = 6;
 const OUTPUT: &[u8] = b"pong";
 
-/// How a session finds whom to speak to.
+/// How a session finds its controller.
 pub struct Directory {
     fixed: Option<String>,
     client: Option<Client>,
@@ -48,7 +49,7 @@ impl Directory {
             return Ok(fixed.clone());
         }
         let client = self.client.as_ref().ok_or_else(|| anyhow!("no controller is named"))?;
-        client.role().await?.leader_grpc.ok_or_else(|| anyhow!("nobody leads"))
+        client.role().await?.leader_grpc.ok_or_else(|| anyhow!("no leader"))
     }
 }
 
@@ -58,19 +59,19 @@ pub struct Peer {
     counters: Arc<Counters>,
     directory: Arc<Directory>,
     turns: Arc<Semaphore>,
-    /// Run, and not forgotten.
+    /// Run, and not forgotten yet.
     ran: BTreeSet<LeaseKey>,
-    /// Of these, without a final answer.
+    /// Of these, those without a final answer.
     held: BTreeSet<LeaseKey>,
     /// As of [`PATIENT_BEATS`] before.
     held_before: Vec<LeaseKey>,
     /// To be reported.
     due: Vec<LeaseKey>,
-    /// To be reported again with the next beat.
+    /// To be reported again with the next heartbeat.
     refused: Vec<LeaseKey>,
-    /// Held, and not yet allowed to start (W3).
+    /// Accepted, and not yet allowed to start (W3).
     asking: BTreeSet<LeaseKey>,
-    /// Of these, to be asked for now, and with the next beat.
+    /// Of these, those to ask for now, and with the next heartbeat.
     begins: Vec<LeaseKey>,
     ask_later: Vec<LeaseKey>,
 }
@@ -78,7 +79,7 @@ pub struct Peer {
 impl Peer {
     pub fn new(number: u32, counters: Arc<Counters>, directory: Arc<Directory>, turns: Arc<Semaphore>) -> Self {
         let mut identity = [0; 16];
-        // Without randomness the number still tells the nodes of one swarm apart.
+        // Without randomness the number still distinguishes the nodes of one swarm.
         let _ = getrandom::fill(&mut identity);
         identity[..4].copy_from_slice(&number.to_be_bytes());
         let node_id = format!("bench-{number:06}");
@@ -99,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// For ever; says once that its first session is open.
+    /// Runs forever; reports once that its first session is open.
     pub async fn live(mut self, opened: mpsc::UnboundedSender<()>) {
         let mut opened = Some(opened);
         loop {
@@ -123,7 +124,7 @@ impl Peer {
     }
 
     async fn open(&mut self) -> anyhow::Result<(v1::RegisterNodeReply, Uplink, Downlink)> {
-        // Closed never.
+        // Never closed.
         let _turn = Arc::clone(&self.turns).acquire_owned().await?;
         let leader = self.directory.leader().await?;
         let link = GrpcDialer.dial(&leader).await?;
@@ -163,7 +164,7 @@ impl Peer {
 
     async fn talk(&mut self, session: &v1::RegisterNodeReply, uplink: Uplink, mut downlink: Downlink) {
         let every = Duration::from_millis(session.heartbeat_ms.max(50));
-        // Spread over one interval, as the workers of a fleet are.
+        // Spread over one interval, like the workers of a fleet.
         let own = u32::from_be_bytes([self.identity[4], self.identity[5], self.identity[6], self.identity[7]]);
         let offset = every.mul_f64(f64::from(own) / f64::from(u32::MAX));
         let mut beats = interval_at(Instant::now() + offset, every);
@@ -180,7 +181,7 @@ impl Peer {
                 },
                 slot = uplink.reserve(), if beat_due || asked || !self.due.is_empty() || !self.begins.is_empty() => {
                     let Some(slot) = slot else { return };
-                    // As a worker does: what is said anyway carries the next beat.
+                    // As a worker does: a message that is sent anyway counts as the next heartbeat.
                     let beat = beat_due || last_beat.elapsed() >= every / 2;
                     slot.send(self.message(session, beat, asked));
                     if beat {
@@ -211,7 +212,7 @@ impl Peer {
 
     fn told_why(&self, ended: &Option<Result<v1::ToWorker, LinkError>>) {
         if self.node_id.ends_with("000") {
-            crate::say::err(format_args!("{}: the session has ended: {ended:?}", self.node_id));
+            crate::say::err(format_args!("{}: the session ended: {ended:?}", self.node_id));
         }
     }
 

@@ -1,7 +1,7 @@
-//! `grid bench worker`: what a real `grid worker` costs the machine it runs on: idle, and for each step that it runs.
+//! `grid bench worker`: measures what a real `grid worker` costs its machine: idle, and for each step that it runs.
 //!
-//! Steps are run in pipelines, twice as many jobs as the worker has slots, so that it always has work. What is counted is the worker's own CPU
-//! time: what the programs of its steps use is theirs, starting and ending them is the worker's.
+//! Steps run in pipelines, with twice as many jobs as the worker has slots, so that it always has leases. The worker's own CPU
+//! time counts, with the start and end of programs, but without the time of the programs themselves.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::quantiles::Times;
 use crate::report::Report;
 use crate::row::{Found, IN_PROCESS, Row, Setup};
 
-/// After this it has nothing left to do but to beat.
+/// After this time it only sends heartbeats.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// At once: one lease of a job runs at a time, and no slot is to wait for the controller.
+/// Jobs at once: a job has one running lease at a time, and no slot should wait for the controller.
 const JOBS: u32 = 2 * DEFAULT_SLOTS;
 
 pub async fn run(args: &WorkerBenchArgs) -> anyhow::Result<ExitCode> {
@@ -88,7 +88,7 @@ async fn steps(cluster: &Cluster, case: &str, action: Action, steps: u32) -> any
     let (cpu_before, began) = (cpu_seconds(worker.pid())?, Instant::now());
     let ids = load.run(&jobs).await?;
     let took = began.elapsed().as_secs_f64();
-    // The last answers and the removal of what the steps used are part of their cost.
+    // The last answers and the removal of the steps' files are part of their cost.
     tokio::time::sleep(SETTLE).await;
     let cpu_s = cpu_seconds(worker.pid())? - cpu_before;
     for id in &ids {

@@ -1,4 +1,4 @@
-//! ansible-core's own `ping` over N hosts with local connections: no ssh, which gets it the better of the comparison.
+//! Measures ansible-core's `ping` over N hosts with local connections: without ssh, which favours Ansible.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ const SHOWN_CHARS: usize = 1_000;
 
 pub async fn pings(ansible: &Path, args: &PeersArgs) -> anyhow::Result<Times> {
     let folder = scratch(&args.output)?;
-    // With the Python that runs ansible itself: what it would discover on this machine may not run at all.
+    // The Python that runs Ansible itself: the interpreter that it would discover may not run at all.
     let facts = "ansible_connection=local ansible_python_interpreter=\"{{ ansible_playbook_python }}\"";
     let hosts: String = (0..args.nodes).map(|n| format!("node{n} {facts}\n")).collect();
     let inventory = folder.path().join("hosts");

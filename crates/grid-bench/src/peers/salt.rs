@@ -1,5 +1,5 @@
-//! Salt: a master and as many minions on this machine, in a folder of their own, on loopback; what is timed is
-//! `salt '*' test.ping`, from its start to its end, as somebody at a terminal sees it.
+//! Measures Salt: a master and as many minions on this machine, in their own folder, on loopback. The measured time is that of
+//! `salt '*' test.ping`, from its start to its end, as an operator at a terminal sees it.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::args::PeersArgs;
 use crate::cluster::scratch;
 use crate::quantiles::Times;
 
-/// Until every minion has its key and answers; a minion takes about a second of CPU to start.
+/// How long every minion may take to get its key and answer; a minion takes about a second of CPU to start.
 const PATIENCE: Duration = Duration::from_secs(600);
 const SHOWN_CHARS: usize = 1_000;
 
@@ -68,7 +68,7 @@ pub async fn pings(master: &Path, args: &PeersArgs) -> anyhow::Result<Times> {
     Ok(times)
 }
 
-/// How many answered, and what was said.
+/// The number of answers, and the output.
 async fn ping(salt: &Path, config: &Path) -> anyhow::Result<(u32, String)> {
     let mut command = Command::new(salt);
     command.arg("-c").arg(config).args(["*", "test.ping", "--out=txt"]).stdin(Stdio::null());
@@ -82,7 +82,7 @@ fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr())?.port())
 }
 
-/// A process with children of its own, which end with it.
+/// A process with its children, which end with it.
 struct Daemon {
     child: Child,
     group: Option<Pid>,
@@ -100,16 +100,16 @@ impl Daemon {
         Ok(Self { child, group })
     }
 
-    /// Its folder is removed next, and nobody may write there any more.
+    /// Waits for its end: its folder is removed next, and must not be written to any more.
     async fn end(&mut self) {
         self.kill();
-        // Killed, it ends.
+        // It was killed, so it ends.
         let _ = self.child.wait().await;
     }
 
     fn kill(&mut self) {
         if let Some(group) = self.group.take() {
-            // Gone already, or it goes now.
+            // It has ended already, or ends now.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
