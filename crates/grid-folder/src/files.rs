@@ -11,19 +11,19 @@ use rustix::io::Errno;
 pub(crate) const FILE_MODE: u32 = 0o600;
 pub(crate) const FOLDER_MODE: u32 = 0o700;
 
-/// For reading.
+/// Opens a file for reading.
 pub fn open(path: &Path) -> io::Result<File> {
     opened(OpenOptions::new().read(true), path, false)
 }
 
-/// Everything in a file.
+/// Reads a whole file.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Everything in a file; `None` if there is none.
+/// Reads a whole file; `None` if there is none.
 pub fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -31,41 +31,43 @@ pub fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// An empty file for writing: a new one, or one that was there and is cut.
+/// Opens an empty file for writing: a new one, or an existing one that is truncated.
 pub fn create(path: &Path) -> io::Result<File> {
-    // Cut only after it was found to be a regular file with one name.
+    // Truncated only after it is known to be a regular file with one name.
     let file = opened(OpenOptions::new().read(true).write(true).create(true).truncate(false), path, true)?;
     file.set_len(0)?;
     Ok(file)
 }
 
-/// A file that was not there, for reading and writing.
+/// Creates a file that does not exist, for reading and writing.
 pub fn create_new(path: &Path) -> io::Result<File> {
     opened(OpenOptions::new().read(true).write(true).create_new(true), path, true)
 }
 
-/// For reading and writing, with what is in it; created if it is not there.
+/// Opens a file for reading and writing with its content; creates it if it does not exist.
 pub fn update(path: &Path) -> io::Result<File> {
     opened(OpenOptions::new().read(true).write(true).create(true).truncate(false), path, true)
 }
 
-/// For reading, writing at its end and cutting; it must be there.
+/// Opens an existing file for reading, appending and truncating.
 pub fn append(path: &Path) -> io::Result<File> {
     opened(OpenOptions::new().read(true).append(true), path, true)
 }
 
-/// Copies `from`, wherever that is, to a new file `to`.
+/// Copies `from`, wherever it is, to a new file `to`.
 pub fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     let mut source = File::open(from)?;
     io::copy(&mut source, &mut create_new(to)?)
 }
 
-/// Makes a folder and those above it that are missing. One that is there must be a folder and no link.
+/// Creates a folder and its missing parents. An existing one must be a folder and not a link.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(found) if found.is_symlink() => return Err(link(path)),
-        Ok(_) => return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is no folder", path.display()))),
+        Ok(_) => {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is not a folder", path.display())));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
@@ -75,7 +77,7 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
         make_dir(parent)?;
     }
     match DirBuilder::new().mode(FOLDER_MODE).create(path) {
-        // Another thread was faster.
+        // Another thread created it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_folder(path) => return Ok(()),
         made => made?,
     }
@@ -86,7 +88,7 @@ fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// O_NONBLOCK: a pipe in the place of a file must not hold up the process before it is seen to be none.
+/// O_NONBLOCK: opening a pipe in place of a file must not block before its type is known.
 fn opened(options: &mut OpenOptions, path: &Path, writes: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
@@ -102,7 +104,7 @@ fn opened(options: &mut OpenOptions, path: &Path, writes: bool) -> io::Result<Fi
     }
     if writes {
         if std::os::unix::fs::MetadataExt::nlink(&found) > 1 {
-            let problem = "has another name elsewhere (a hard link), where writing to it would show";
+            let problem = "has a second name (a hard link), so that writing to it would change that file too";
             return Err(io::Error::other(format!("{} {problem}", path.display())));
         }
         if found.permissions().mode() & 0o777 != FILE_MODE {

@@ -5,13 +5,13 @@
 //! | another owner, of the folder or of anything in it | refused, with `chown` |
 //! | others may write to the folder, or reach and write to something in it | refused, with `chmod` |
 //! | a symbolic link, a file with a second name, a pipe, socket or device in it | refused, by name |
-//! | a folder above it that everybody may change (not sticky), a link of another user in its path | refused |
-//! | files, and none that Grid makes | refused: it is somebody's own folder, named by mistake |
+//! | a folder above it that every user may change (not sticky), a link of another user in its path | refused |
+//! | only files that Grid does not create | refused: it is probably another folder, named by mistake |
 //! | others may read | closed to them, with a line in the log |
 //!
 //! Nothing is changed when it is refused. The folder's own path may lead through links: the operator named it.
-//! What [`TASKS`] folders contain belongs to tasks, which may leave anything there: it is removed without being followed, and is
-//! not looked at here.
+//! The content of [`TASKS`] folders belongs to tasks, which may leave anything there: it is removed without following links,
+//! and is not checked here.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -22,9 +22,9 @@ use crate::files::make_dir;
 use crate::mount;
 use crate::shell::quoted;
 
-/// The folder, at any depth, whose content is not looked at: the working folders of tasks.
+/// The folder, at any depth, whose content is not checked: the working folders of tasks.
 pub const TASKS: &str = "work";
-/// Of the file system itself, where the folder is one of its own.
+/// Created by the file system itself, where the folder is a mount point.
 pub const FILE_SYSTEM: &str = "lost+found";
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
@@ -32,14 +32,15 @@ const GROUP_WRITES: u32 = 0o020;
 const EVERYBODY_WRITES: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// What a folder of one kind contains: how it differs from one that was named by mistake and must not be closed to its users.
+/// The names that a folder of one kind contains: they distinguish it from a folder that was named by mistake and must not be
+/// closed to its users.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
-    /// As in "not a worker's folder".
+    /// The kind in messages, as in "not a worker's folder".
     pub name: &'static str,
-    /// Any of them makes it one.
+    /// Any of these names identifies the folder.
     pub marks: &'static [&'static str],
-    /// Further names begin with these; they prove nothing by themselves.
+    /// Further names begin with these; they identify nothing by themselves.
     pub others: &'static [&'static str],
 }
 
@@ -57,7 +58,7 @@ impl Kind {
     pub const NODE: Self = Self { name: "grid node's", marks: &["controller", "worker"], others: &[] };
     pub const DEV: Self = Self { name: "grid dev's", marks: &["controller", "workers"], others: &[] };
 
-    /// Whether the folder is empty or of this kind; else a name that is not.
+    /// Whether the folder is empty or of this kind; otherwise a name that does not belong to it.
     fn check(self, folder: &Path) -> Result<(), Refused> {
         let mut foreign = None;
         for entry in fs::read_dir(folder)? {
@@ -76,20 +77,20 @@ impl Kind {
     }
 }
 
-/// Why a folder is not used.
+/// Why a folder is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// What is wrong, and the command that mends it.
+    /// The problem, and the command that fixes it.
     #[error("{0}")]
     Unsafe(String),
 }
 
-/// Makes the folder if it is not there, refuses it if another user could have changed what is in it, and closes it to others.
+/// Creates the folder if it does not exist, refuses it if another user could have changed its content, and closes it to others.
 ///
 /// # Errors
-/// [`Refused::Unsafe`] names what is wrong and the command that mends it; nothing was changed then.
+/// [`Refused::Unsafe`] names the problem and the command that fixes it; nothing was changed then.
 pub fn enter(folder: &Path, kind: Kind) -> Result<(), Refused> {
     if !folder.exists() {
         check_way(folder)?;
@@ -100,7 +101,7 @@ pub fn enter(folder: &Path, kind: Kind) -> Result<(), Refused> {
     Ok(())
 }
 
-/// As [`enter`], for a folder that is not to be made yet: one that is not there is not an error.
+/// Like [`enter`], but does not create the folder: a missing one is not an error.
 pub fn check(folder: &Path, kind: Kind) -> Result<(), Refused> {
     check_way(folder)?;
     let found = match fs::metadata(folder) {
@@ -110,7 +111,7 @@ pub fn check(folder: &Path, kind: Kind) -> Result<(), Refused> {
     if !found.is_dir() {
         return Err(Refused::Io(io::ErrorKind::NotADirectory.into()));
     }
-    // A last component that is a link would otherwise be what is looked at.
+    // Otherwise a link in the last component would itself be checked, not its target.
     let folder = folder.canonicalize()?;
     let own = rustix::process::geteuid().as_raw();
     if found.uid() != own {
@@ -119,7 +120,7 @@ pub fn check(folder: &Path, kind: Kind) -> Result<(), Refused> {
     if found.mode() & OTHERS_WRITE != 0 {
         let mode = found.mode() & 0o7777;
         return Err(Refused::Unsafe(format!(
-            "users other than its owner may write to it (mode {mode:04o}), so what is in it may be theirs; look at it, \
+            "users other than its owner may write to it (mode {mode:04o}), so its content may be theirs; check it, \
              then run: chmod -R go-rwx {}{}",
             quoted(&folder),
             mount::advice(&folder, mode)
@@ -130,12 +131,12 @@ pub fn check(folder: &Path, kind: Kind) -> Result<(), Refused> {
     close(&folder, open)
 }
 
-/// What a walk through a folder found.
+/// The result of a walk through a folder.
 struct Survey {
     own: u32,
-    /// Nobody else could reach what is in it.
+    /// No other user could reach its content.
     is_closed: bool,
-    /// What others may read, the folder itself first.
+    /// What other users may read, the folder itself first.
     loose: Vec<(PathBuf, u32)>,
 }
 
@@ -144,7 +145,7 @@ impl Survey {
         self.note(folder, found);
         let mut left = vec![folder.to_owned()];
         while let Some(at) = left.pop() {
-            // A worker that still lives in the folder may remove anything below it meanwhile.
+            // A worker that still uses the folder may remove anything below it meanwhile.
             let entries = match fs::read_dir(&at) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && at != folder => continue,
                 entries => entries?,
@@ -182,14 +183,14 @@ impl Survey {
         }
         check_owner(path, found, self.own)?;
         if found.is_file() && found.nlink() > 1 {
-            let problem = "has another name elsewhere (a hard link), where writing to it would show";
+            let problem = "has a second name (a hard link), so that writing to it would change that file too";
             return refused(format!(
                 "{shown} {problem}; replace it by a copy: cp -p {named} {named}.copy && mv {named}.copy {named}"
             ));
         }
         if found.mode() & OTHERS_WRITE != 0 && !self.is_closed {
             return refused(format!(
-                "other users may write to {shown} (mode {:04o}), so what is in it may be theirs; look at it, then run: \
+                "other users may write to {shown} (mode {:04o}), so its content may be theirs; check it, then run: \
                  chmod go-rwx {named}{}",
                 found.mode() & 0o7777,
                 mount::advice(path, 0)
@@ -206,7 +207,7 @@ impl Survey {
     }
 }
 
-/// The folder first: from then on nobody else reaches the rest.
+/// The folder first: from then on no other user can reach the rest.
 pub(crate) fn close(folder: &Path, loose: Vec<(PathBuf, u32)>) -> Result<(), Refused> {
     let count = loose.len();
     for (path, mode) in loose {
@@ -236,23 +237,23 @@ fn check_owner(path: &Path, found: &Metadata, own: u32) -> Result<(), Refused> {
         return Ok(());
     }
     Err(Refused::Unsafe(format!(
-        "{} belongs to user {owner}, and this process runs as user {own}; if you trust what is in it, run: chown -hR {own} {}",
+        "{} belongs to user {owner}, and this process runs as user {own}; if you trust its content, run: chown -hR {own} {}",
         path.display(),
         quoted(path)
     )))
 }
 
-/// Of the folder itself: most often it belongs to a service, and somebody tries something as root.
+/// The advice for the folder itself: most often it belongs to a service, and an operator runs a command as root.
 fn of_another(folder: &Path, owner: u32, own: u32) -> String {
     format!(
         "{} belongs to user {owner}, and this process runs as user {own}; run it as that user: sudo -u '#{owner}' grid …; or, if \
-         nothing else uses it and you trust what is in it, run: chown -hR {own} {}",
+         nothing else uses it and you trust its content, run: chown -hR {own} {}",
         folder.display(),
         quoted(folder)
     )
 }
 
-/// Whether another user could put something else in the folder's place.
+/// Whether another user could replace the folder.
 fn check_way(folder: &Path) -> Result<(), Refused> {
     let own = rustix::process::geteuid().as_raw();
     let given = std::path::absolute(folder)?;
@@ -267,7 +268,7 @@ fn check_way(folder: &Path) -> Result<(), Refused> {
         }
     }
     let Some(there) = given.ancestors().find_map(|step| step.canonicalize().ok()) else { return Ok(()) };
-    // Of a folder that is there those above it count, else all that are.
+    // For an existing folder its parents count, otherwise all that exist.
     let skipped = usize::from(folder.exists());
     for above in there.ancestors().skip(skipped) {
         let found = fs::metadata(above)?;
@@ -287,8 +288,8 @@ fn check_way(folder: &Path) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Users who own a folder above this one, or whose group may write to it, could replace it too. They are the operator's choice: a
-/// home folder, the group of administrators.
+/// Users who own a parent of this folder, or whose group may write to it, could replace it too. They are the operator's choice:
+/// a home folder, the group of administrators.
 fn warn_of_neighbours(folder: &Path) {
     let own = rustix::process::geteuid().as_raw();
     let Ok(folder) = folder.canonicalize() else { return };

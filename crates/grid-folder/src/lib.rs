@@ -1,4 +1,4 @@
-//! Data folders on a machine with other users: whom a folder belongs to, who may write to it, and how files in it are opened.
+//! Secures data folders on a machine with other users: ownership, permissions, and how files in them are opened.
 //!
 //! ```text
 //!   start: enter(folder) --refused: another owner, writable by others, a link or a foreign file in it
@@ -6,9 +6,10 @@
 //!             '--> folders 0700, files 0600 --> files are opened by this crate: O_NOFOLLOW, mode 0600, regular files only
 //! ```
 //!
-//! After [`enter`] no other user can reach anything in the folder, so nothing can be planted while the process runs. The
-//! flags at each open are the second line: they hold when a caller forgot to enter, and against whatever runs as the same user.
-//! Not here: what the files contain; locks between processes of one folder are, because they were a way to truncate files.
+//! After [`enter`] no other user can reach anything in the folder, so nothing can be planted while the process runs. The flags
+//! at each open are a second line of defence: they hold when a caller forgot to enter, and against processes of the same user.
+//! Not here: the content of the files. Locks between the processes of one folder are here, because a lock must not truncate a
+//! file through a link.
 //! Modes are set explicitly at creation (`open` with a mode, then `fchmod`), so that they do not depend on the umask. Files that
 //! libraries create (the log, SQLite's companions) do depend on it: `grid` sets 077 for itself at its start.
 

@@ -1,7 +1,7 @@
-//! The lock of a folder: one process at a time.
+//! Locks a folder: one process at a time.
 //!
-//! The file is never truncated: a process that opens it does not hold the lock yet, and may not own what is in it. The holder
-//! writes its process id over what is there, padded to a fixed width.
+//! The file is never truncated: a process that opens it does not have the lock yet, and may not own the content. The owner of
+//! the lock writes its process id over the content, padded to a fixed width.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ pub fn lock(path: &Path) -> Result<File, LockError> {
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     let line = format!("{:<WIDTH$}\n", std::process::id());
-    // For people only: a full disk must not keep the process from its folder.
+    // For operators only: a full disk must not stop the process.
     if let Err(error) = file.write_all_at(line.as_bytes(), 0) {
         tracing::warn!("{}: the process id cannot be written: {error}", path.display());
     }

@@ -1,4 +1,4 @@
-//! Advises what to do about modes that belong to a mount: volumes of Kubernetes, and file systems that keep no modes.
+//! Advises what to do about modes that a mount decides: Kubernetes volumes, and file systems that keep no modes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use crate::shell::quoted;
 
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// File systems that keep no modes, or only if they are mounted so.
+/// File systems that keep no modes, or only with certain mount options.
 const WITHOUT_MODES: [(u64, &str); 9] = [
     (0x4d44, "vfat"),
     (0x2011_bab0, "exfat"),
@@ -21,7 +21,7 @@ const WITHOUT_MODES: [(u64, &str); 9] = [
     (0x6573_5546, "fuse"),
 ];
 
-/// After a `chmod`: what else may be needed. `mode` is that of a data folder, 0 of something in it.
+/// What may be needed besides a `chmod`. `mode` is that of a data folder, 0 for a file in it.
 pub(crate) fn advice(path: &Path, mode: u32) -> String {
     let without = without_modes(path);
     if !without.is_empty() || (mode & SET_GROUP_ID == 0 && !(mode != 0 && is_mount_point(path))) {

@@ -1,10 +1,10 @@
-//! Removes a folder and everything in it: follows no link and leaves alone what is mounted there.
+//! Removes a folder and its content: follows no link and does not touch what is mounted there.
 //!
-//! A task that runs as root may leave a bind mount in its folder; what is behind it is not the worker's. Such a mount may be of the
-//! same file system and have its device number, so the kernel is asked to stop at mounts (`RESOLVE_NO_XDEV`). Where it cannot,
-//! device numbers are compared.
-//! Sub-folders are moved up into the folder itself and emptied there one by one: a tree of any depth needs three descriptors and no
-//! stack.
+//! A task that runs as root may leave a bind mount in its folder; the mounted files do not belong to the worker. Such a mount
+//! may be of the same file system and have its device number, so the kernel is asked to stop at mounts (`RESOLVE_NO_XDEV`).
+//! Where it cannot, device numbers are compared.
+//! Sub-folders are moved up into the folder itself and emptied there one by one: a tree of any depth needs three descriptors
+//! and no recursion.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -23,11 +23,11 @@ use crate::files::FOLDER_MODE;
 /// How often a folder is listed again because a listing left something out.
 const AGAIN: u32 = 1000;
 
-/// Removes a folder with everything in it, or whatever has its name. One that is not there is no error. Blocks, for long if there
-/// is much in it or a file system does not answer.
+/// Removes a folder with its content, or a file of that name. A missing one is not an error. Blocks, for a long time if it has
+/// many files or a file system does not answer.
 ///
 /// # Errors
-/// Names the first thing that is left; the rest was removed.
+/// Names the first entry that is left; the rest was removed.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -56,7 +56,7 @@ struct Removal {
     /// Numbers the names of folders that were moved up.
     moved: u64,
     again: u32,
-    /// The first thing that could not be removed.
+    /// The first entry that could not be removed.
     problem: Option<io::Error>,
 }
 
@@ -96,7 +96,7 @@ impl Removal {
         Ok(())
     }
 
-    /// Removes everything in a folder but the folders, and returns their names.
+    /// Removes every entry of a folder except folders, and returns the names of those.
     fn sweep(&mut self, folder: &OwnedFd) -> io::Result<Vec<CString>> {
         let mut folders = Vec::new();
         for entry in Dir::read_from(folder)? {
@@ -111,7 +111,7 @@ impl Removal {
             }
             match unlinkat(folder, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                // A file system that does not say of what type an entry is.
+                // The file system does not report the type of an entry.
                 Err(Errno::ISDIR) => folders.push(name.to_owned()),
                 Err(errno) => self.note(name, errno),
             }
@@ -127,7 +127,7 @@ impl Removal {
             let fresh = CString::new(format!(".removed-{}", self.moved)).map_err(|_| Errno::INVAL)?;
             match renameat(folder, name, &self.root, &fresh) {
                 Ok(()) => return Ok(fresh),
-                // Of an earlier removal that did not come to its end.
+                // Left by an earlier removal that did not finish.
                 Err(Errno::EXIST | Errno::NOTEMPTY) => {}
                 // A folder that its owner may not write to cannot be moved.
                 Err(Errno::ACCESS) if !is_opened => {
@@ -147,7 +147,7 @@ impl Removal {
 /// Opens a folder unless something is mounted there.
 fn enter(parent: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
     match open_within(&parent, name) {
-        // Its owner may change that. What is mounted was refused before its mode was looked at.
+        // The owner may change that. A mount was refused before its mode was read.
         Err(Errno::ACCESS) => {
             chmodat(&parent, name, Mode::from_raw_mode(FOLDER_MODE), AtFlags::empty())?;
             open_within(&parent, name)

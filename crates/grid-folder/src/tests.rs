@@ -1,4 +1,4 @@
-//! Real folders. What needs a second user is shown as root only, which is how tests usually run.
+//! Tests on real folders. Those that need a second user run as root only, which is how tests usually run.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -36,7 +36,7 @@ fn issue14_6_a_folder_that_others_may_write_is_refused_and_left_as_it_is() {
         set_mode(&folder, bad);
         let refused = refusal(&folder);
         assert!(refused.contains(&format!("chmod -R go-rwx {}", folder.display())), "{refused}");
-        // As fsGroup of Kubernetes leaves it.
+        // As Kubernetes' fsGroup leaves it.
         let sub_folder = format!("use a sub-folder, --data-dir {}/grid", folder.display());
         assert_eq!(refused.contains(&sub_folder), bad == 0o2770, "{refused}");
         assert_eq!(mode(&folder), bad, "nothing is changed");
@@ -99,7 +99,7 @@ fn issue14_6_a_folder_that_was_named_by_mistake_is_left_as_it_is() {
     let refused = refusal(&folder);
     assert!(refused.contains("thesis.txt") && refused.contains("not a worker's folder"), "{refused}");
     assert_eq!((mode(&folder), mode(&file)), (0o755, 0o755));
-    // A worker's own may have more in it.
+    // A worker's folder may have further files.
     fs::write(folder.join("identity"), "x").unwrap();
     super::enter(&folder, Kind::WORKER).unwrap();
 }
@@ -167,7 +167,7 @@ fn issue14_6_the_way_to_the_folder_is_closed_to_others() {
     assert!(!dir.path().join("new").exists());
     set_mode(dir.path(), 0o1777);
     super::enter(&folder, Kind::WORKER).unwrap();
-    // The operator's own link.
+    // A link that the operator made.
     let link = dir.path().join("link");
     symlink(&folder, &link).unwrap();
     super::enter(&link, Kind::WORKER).unwrap();
@@ -296,7 +296,7 @@ fn issue14_8_a_tree_is_removed_without_following_links_at_any_depth() {
     assert_eq!(fs::read_to_string(victim.join("file")).unwrap(), "precious");
 }
 
-/// Runs again in a mount namespace of its own.
+/// Runs the test again in its own mount namespace.
 #[test]
 fn issue14_8_what_is_mounted_in_a_tree_is_left_alone() {
     const INSIDE: &str = "GRID_TEST_IN_MOUNT_NAMESPACE";

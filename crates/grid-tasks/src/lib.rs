@@ -5,12 +5,12 @@
 //!                              \--after stopping()--> expected
 //! ```
 //!
-//! A background task runs until the process is asked to end. One that ends or panics earlier leaves a process that does half
-//! of its work: a leader that dispatches nothing, for instance. So the first one to do that is reported by [`Tasks::failed`],
-//! and the program ends with its name; the supervisor starts it again.
-//! A task that serves one request ([`Tasks::start_request`]) is owned and watched, too, but its panic ends that request alone: otherwise
-//! one bad request could end the process. It is logged with the name of the task.
-//! Not here: how many requests there may be at once. Their places bound that.
+//! A background task runs until the process is asked to end. A task that ends or panics earlier leaves a process that does half
+//! of its work: for instance a leader that dispatches nothing. [`Tasks::failed`] reports the first such task, the program ends
+//! with its name, and the supervisor restarts it.
+//! A task that serves one request ([`Tasks::start_request`]) is owned and watched too, but its panic ends that request alone: otherwise
+//! one bad request could end the process. The panic is logged with the name of the task.
+//! Not here: the limit of parallel requests. The callers bound it.
 
 mod planted;
 
@@ -35,11 +35,11 @@ struct Inner {
     /// Tasks that serve one request each.
     requests: Mutex<JoinSet<()>>,
     failed: watch::Sender<Option<Failed>>,
-    /// An end is expected from here on.
+    /// From here on the end of a task is expected.
     is_stopping: AtomicBool,
 }
 
-/// Why a process cannot go on.
+/// Why a process cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     pub task: &'static str,
@@ -48,7 +48,7 @@ pub struct Failed {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// It returned, with the reason if it has one.
+    /// The task returned, with the reason if it has one.
     Ended(Option<String>),
     Panicked(String),
 }
@@ -64,7 +64,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// What a background task returns: nothing, or why it could not go on.
+/// The result of a background task: nothing, or why it could not continue.
 pub trait Ending {
     fn reason(self) -> Option<String>;
 }
@@ -117,7 +117,7 @@ impl Tasks {
         });
     }
 
-    /// The same for work that blocks its thread. It cannot be ended: it ends when its reader is gone.
+    /// The same for a task that blocks its thread. It cannot be aborted: it ends when its reader is gone.
     pub fn start_blocking_request(&self, name: &'static str, work: impl FnOnce() + Send + 'static) {
         self.requests().spawn_blocking(move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -126,7 +126,7 @@ impl Tasks {
         });
     }
 
-    /// Those that have ended are let go first, so that the set does not grow.
+    /// Removes ended tasks first, so that the set does not grow.
     fn requests(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
         let mut requests = self.0.requests.lock().unwrap_or_else(PoisonError::into_inner);
         while requests.try_join_next().is_some() {}
@@ -145,7 +145,7 @@ impl Tasks {
         Running(end)
     }
 
-    /// Resolves with the first task that has ended before [`Tasks::stopping`]; as soon as one has panicked, with that one.
+    /// Resolves with the first task that ended before [`Tasks::stopping`], or with a panicked task as soon as there is one.
     pub async fn failed(&self) -> Failed {
         let mut failed = self.0.failed.subscribe();
         match failed.wait_for(Option::is_some).await.ok().and_then(|failed| failed.clone()) {
@@ -168,7 +168,7 @@ impl Tasks {
             let newest = self.0.running.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(task) = newest else { return };
             task.abort();
-            // Its panic was caught and reported; what is left is that it was aborted.
+            // Its panic was caught and reported; the only remaining error is that it was aborted.
             let _ = task.await;
         }
     }
@@ -181,7 +181,7 @@ impl Inner {
         }
         tracing::error!("{failed}");
         self.failed.send_if_modified(|cause| {
-            // A task that panics closes its channels, and those that listen to it may end first.
+            // A task that panics closes its channels, and tasks that receive from them may end first.
             let ended = |cause: &Cause| matches!(cause, Cause::Ended(_));
             let is_cause = cause.as_ref().is_none_or(|known| ended(&known.cause) && !ended(&failed.cause));
             if is_cause {
@@ -196,9 +196,9 @@ impl Inner {
 pub struct Running(watch::Receiver<bool>);
 
 impl Running {
-    /// Resolves when it has ended, however it did.
+    /// Resolves when the task has ended, in any way.
     pub async fn ended(&mut self) {
-        // Nothing is ever sent: its end closes the channel.
+        // Nothing is ever sent: the end of the task closes the channel.
         let _ = self.0.wait_for(|ended| *ended).await;
     }
 }

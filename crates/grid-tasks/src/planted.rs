@@ -1,7 +1,7 @@
-//! Lets a test of the real program panic in a task of its choice. Debug builds only.
+//! Lets a test of the real program panic in a chosen task. Debug builds only.
 //!
-//! `GRID_TEST_TASKS` names a folder: each task that starts makes a file of its name there, and panics when something is
-//! written to that file.
+//! `GRID_TEST_TASKS` names a folder: each task creates a file of its name there at its start, and panics when the file is
+//! written to.
 
 use std::future::Future;
 
@@ -20,9 +20,9 @@ pub async fn or_panic<T>(name: &'static str, task: impl Future<Output = T>) -> T
     }
 }
 
-/// In the middle of the task, as a real panic: what the task owns is dropped after the panic, not before.
+/// Panics in the middle of the task: what the task owns is dropped after the panic, not before.
 async fn panic_when_written(file: &std::path::Path) -> std::convert::Infallible {
-    // A folder that is not there is a test that asks for nothing.
+    // A missing folder means that the test asks for nothing.
     let _ = std::fs::write(file, "");
     while !std::fs::metadata(file).is_ok_and(|seen| seen.len() > 0) {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
