@@ -36,7 +36,7 @@ pub const HEADER_EPOCH: &str = "x-grid-leader-epoch";
 pub const HEADER_KEY: &str = "idempotency-key";
 /// The `next` of a list that is a bare array.
 pub const HEADER_NEXT: &str = "x-grid-next";
-/// Of a backup that is streamed: BLAKE3 of the whole file in hex, its entry of the log, jobs in it, when it was taken.
+/// Header of a backup: BLAKE3 of the whole file, in hex.
 pub const HEADER_BACKUP_BLAKE3: &str = "x-grid-backup-blake3";
 /// Of a backup: the last log index in it.
 pub const HEADER_BACKUP_INDEX: &str = "x-grid-backup-index";
@@ -58,7 +58,7 @@ pub enum Role {
     Leader,
     /// Serves reads and answers writes with NOT_LEADER.
     Standby,
-    /// Hands leadership over (E7).
+    /// Is handing leadership over (E7).
     Draining,
 }
 
@@ -88,10 +88,10 @@ pub struct RoleDoc {
     pub leader_id: Option<String>,
     /// API address of the leader, if it is known.
     pub leader_url: Option<String>,
-    /// Where workers of this cluster dial the leader's fabric.
+    /// Address of the leader's fabric, for workers of this cluster.
     #[serde(default)]
     pub leader_grpc: Option<String>,
-    /// API addresses of every controller: whoever knows one learns the others.
+    /// API addresses of every controller, so that a client that knows one learns the others.
     #[serde(default)]
     pub controllers: Vec<String>,
 }
@@ -100,32 +100,33 @@ pub struct RoleDoc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StatusDoc {
-    /// The same for every controller of a cluster, and for a cluster restored from its backup.
+    /// The id of the cluster: the same on every controller, and in a cluster restored from its backup.
     pub cluster_id: String,
     /// Version of the program that answers.
     pub version: String,
-    /// The controller that answers, and who leads.
+    /// The controller that answers, and the leader.
     #[serde(flatten)]
     pub role: RoleDoc,
-    /// Nodes by status word.
+    /// Number of nodes by status.
     pub nodes: BTreeMap<String, u64>,
-    /// Jobs by status word.
+    /// Number of jobs by status.
     pub jobs: BTreeMap<String, u64>,
-    /// Log index that the answer is from.
+    /// Log index of the state that the answer was read from.
     pub applied_index: u64,
-    /// L7, of the stored state at `applied_index`; only if it was asked for.
+    /// L7, of the stored state at `applied_index`; only if the request asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_hash: Option<String>,
-    /// Why this controller's snapshots fail at present; they are tried again, and the log grows meanwhile.
+    /// Why this controller's snapshots fail now; they are repeated, and the log grows meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_problem: Option<String>,
     /// Why the data folder of the worker on this machine is refused; as leader this controller would not dispatch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch_problem: Option<String>,
-    /// It was restored elsewhere and refuses writes.
+    /// Set if the cluster was restored elsewhere: it refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<SupersededDoc>,
-    /// What this controller refused since it started: by port (`api`, `raft`, `grpc`), then by kind. What never was is left out.
+    /// What this controller refused since it started: by port (`api`, `raft`, `grpc`), then by kind. Kinds without a refusal
+    /// are left out.
     #[serde(default)]
     pub refused: BTreeMap<String, BTreeMap<String, u64>>,
 }
@@ -140,9 +141,9 @@ pub struct NodeDoc {
     pub hostname: String,
     /// Address of the machine, as its worker reports it.
     pub address: String,
-    /// Groups that it belongs to.
+    /// Groups of the node.
     pub groups: Vec<String>,
-    /// Labels that it carries.
+    /// Labels of the node.
     pub labels: BTreeMap<String, String>,
     /// Backends that it runs, each with its actions.
     pub backends: BTreeMap<String, Vec<String>>,
@@ -150,30 +151,30 @@ pub struct NodeDoc {
     pub os: String,
     /// Processor architecture.
     pub arch: String,
-    /// What the machine has, and how many leases it takes at once.
+    /// Capacity of the machine, and how many leases it runs at once.
     pub capacity: crate::node::Capacity,
     /// Version of its worker.
     pub version: String,
-    /// What its worker found out about the machine, such as `os.id`; left out of lists.
+    /// Facts about the machine that its worker reported, such as `os.id`; left out of lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
     /// The state; `online` or `offline` in alias lists.
     pub status: String,
     /// The state: `ready`, `warning`, `unhealthy`, `dead`, `draining`, `left`.
     pub state: String,
-    /// Number of the node, never used again.
+    /// Number of the node, never reused.
     pub ordinal: u32,
     /// Number of its newest session.
     pub session: u64,
-    /// A person wants no new work there.
+    /// An operator drained the node: it gets no new leases.
     #[serde(default)]
     pub drained: bool,
     /// A plain HTTP agent, not a worker with a session.
     #[serde(default)]
     pub agent: bool,
-    /// Leases it holds now.
+    /// Number of its outstanding leases.
     pub leases: u32,
-    /// When it was last heard, as the leader knows it; otherwise its last change of state.
+    /// When its last message arrived, as the leader knows it; otherwise its last change of state.
     pub last_seen: String,
     /// When it first registered.
     pub registered_at: String,
@@ -181,7 +182,7 @@ pub struct NodeDoc {
     pub leader_epoch: u64,
 }
 
-/// Answer to a removal.
+/// Response to a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NodeStateDoc {
@@ -201,13 +202,13 @@ pub struct ListDoc<T> {
     pub next: Option<String>,
 }
 
-/// Every refusal but NOT_LEADER and STALE_EPOCH, which add fields of their own.
+/// The body of every refusal except NOT_LEADER and STALE_EPOCH, which have further fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ErrorDoc {
-    /// The word of a [`Code`](crate::Code).
+    /// The name of a [`Code`](crate::Code).
     pub error: String,
-    /// The explanation, for a person.
+    /// The explanation, for an operator.
     #[serde(default)]
     pub message: String,
     /// Every fault of the request, by its field.
@@ -215,15 +216,15 @@ pub struct ErrorDoc {
     pub details: Vec<FaultDoc>,
 }
 
-/// What is wrong with one field of a request.
+/// A fault in one field of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FaultDoc {
-    /// Path of the field, such as `tasks[0].timeout`; empty if it is the whole.
+    /// Path of the field, such as `tasks[0].timeout`; empty for the whole document.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// Of a field that is a text with a grammar, such as `target`: characters before the fault.
+    /// For a field with a grammar, such as `target`: the number of characters before the fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u32>,
 }
@@ -235,7 +236,7 @@ impl From<&Fault> for FaultDoc {
     }
 }
 
-/// Every fault that is kept by name, and how many more there are.
+/// The faults that are recorded by name, and how many more there are.
 #[must_use]
 pub fn fault_docs(faults: &Faults) -> Vec<FaultDoc> {
     let named = faults.list().iter().map(FaultDoc::from);
@@ -247,13 +248,13 @@ pub fn fault_docs(faults: &Faults) -> Vec<FaultDoc> {
     named.chain(more).collect()
 }
 
-/// NOT_LEADER (409), the body agents redirect by.
+/// NOT_LEADER (409), with the address to send the request to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotLeaderDoc {
     /// `NOT_LEADER`.
     pub error: String,
-    /// The explanation, for a person.
+    /// The explanation, for an operator.
     pub message: String,
     /// The leader, if it is known.
     pub leader_id: Option<String>,
@@ -267,7 +268,7 @@ pub struct NotLeaderDoc {
     pub role: Role,
 }
 
-/// Answer to a cancel, a confirmation, a resolution: how the job stands now.
+/// Response to a cancel, a confirmation or a resolution: the job's new status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobStateDoc {
@@ -275,7 +276,7 @@ pub struct JobStateDoc {
     pub id: String,
     /// Its status now.
     pub status: crate::outcome::JobStatus,
-    /// What a person should know besides.
+    /// A hint for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// After the confirmation of a held job: `once` steps that become unknown when they are reached, the first 1,000.
@@ -283,7 +284,7 @@ pub struct JobStateDoc {
     pub may_have_run: Vec<DoubtDoc>,
 }
 
-/// A `once` step of a restored job that may have run after the backup: nobody knows (E2).
+/// A `once` step of a restored job that may have run after the backup (E2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DoubtDoc {
@@ -291,7 +292,7 @@ pub struct DoubtDoc {
     pub step: u32,
     /// The node on which it may have run.
     pub node: String,
-    /// The node has not registered since the restore; its journal may still tell.
+    /// The node has not registered since the restore; its journal may still have the outcome.
     #[serde(default)]
     pub awaited: bool,
 }
@@ -315,7 +316,7 @@ pub struct ResultRowDoc {
 pub struct OutputGroupDoc {
     /// How many nodes have this output.
     pub count: u64,
-    /// Their names, the first ones if there are many.
+    /// Their names; only the first ones if there are many.
     pub nodes: Vec<String>,
     /// The end of the output.
     pub output: String,
@@ -328,13 +329,13 @@ pub struct OutputGroupDoc {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConfirmBody {
-    /// The phase that is meant; without it, whichever waits.
+    /// The phase to confirm; without it, the one that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<u32>,
-    /// Only a job that is held after a restore is meant, no phase.
+    /// Confirm only a job that is held after a restore, never a phase.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// Of a held job: run once-only steps again that may have run after the backup.
+    /// For a held job: run once-only steps again that may have run after the backup.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rerun_once: bool,
 }
@@ -363,7 +364,7 @@ pub struct ResolveBody {
     pub verdict: Resolution,
 }
 
-/// How a step ended that nobody knows, as a person says it.
+/// The operator's decision on a step with an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -376,7 +377,7 @@ pub enum Resolution {
     Retry,
 }
 
-/// `GET …/why`: the one reason a job is not further, or how it ended.
+/// `GET …/why`: what a job is waiting for, or how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WhyDoc {
@@ -384,18 +385,18 @@ pub struct WhyDoc {
     pub id: String,
     /// Its status.
     pub status: crate::outcome::JobStatus,
-    /// The explanation, for a person.
+    /// The explanation, for an operator.
     pub why: String,
-    /// Of a job that is held after a restore: `once` steps that become unknown when they are reached, the first 1,000.
+    /// For a job that is held after a restore: `once` steps that become unknown when they are reached, the first 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_have_run: Vec<DoubtDoc>,
 }
 
-/// `POST …/jobs/plan`: what a job would do, without doing it.
+/// `POST …/jobs/plan`: what a job would do, without running it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlanDoc {
-    /// Names exactly this; `POST …/jobs?plan=HASH` refuses if anything it covers has changed.
+    /// Identifies this plan; `POST …/jobs?plan=HASH` refuses the job if anything that the hash covers has changed.
     pub hash: String,
     /// The target as given.
     pub target: TargetDoc,
@@ -418,7 +419,7 @@ pub struct PlanDoc {
     pub expected: Vec<String>,
     /// Those of them that are offline now, with their state.
     pub offline: BTreeMap<String, String>,
-    /// Those that are there and do not offer what a step needs, by `backend/action`: it would fail on them.
+    /// Those that are online and lack what a step needs, by `backend/action`: the step would fail on them.
     #[serde(default)]
     pub lacking: BTreeMap<String, Vec<String>>,
     /// Phases with every default filled in.
@@ -428,7 +429,7 @@ pub struct PlanDoc {
     pub strategy: String,
     /// How many nodes may fail, or which share of them.
     pub failure_tolerate: String,
-    /// How many nodes may be in a phase at once, or which share of them, where the phase does not say it itself.
+    /// How many nodes, or which share of them, may be in a phase at once, unless the phase has its own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<String>,
     /// Steps times nodes.

@@ -1,6 +1,6 @@
-//! The seam through which controller and worker logic read time, so that a simulator can replace it.
+//! The interface through which controller and worker logic read time, so that a simulator can replace it.
 //!
-//! Monotonic time decides (timeouts, liveness, `State.now`); wall time is only shown (W6).
+//! Monotonic time is used for decisions (timeouts, liveness, `State.now`); wall time is only displayed (W6).
 
 /// A source of time. `mono_ms` never goes back and has an arbitrary origin.
 pub trait Clock: Send + Sync + 'static {

@@ -1,9 +1,9 @@
-//! The one table of refusals: what HTTP, gRPC and the command line answer for each.
+//! The table of refusals: the answers of HTTP, gRPC and the command line for each.
 
-/// Why a request was refused. The word is the `error` of the body.
+/// Why a request was refused. Its name is the `error` of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
-    /// The controller does not lead; the body says who does.
+    /// The controller is not the leader; the body names the leader.
     NotLeader,
     /// The leader epoch, job epoch or attempt of the request is not current.
     StaleEpoch,
@@ -31,9 +31,9 @@ pub enum Code {
     UnsupportedMedia,
     /// The path does not have this method.
     MethodNotAllowed,
-    /// For a host that this controller does not answer for.
+    /// The request names a host that this controller does not serve.
     WrongHost,
-    /// From a web page that may not change anything.
+    /// The request comes from a web page, which may not change anything.
     Forbidden,
     /// A defect, or a failing disk.
     Internal,
@@ -43,7 +43,7 @@ struct Row {
     code: Code,
     word: &'static str,
     http: u16,
-    /// gRPC's own numbers.
+    /// The status codes of gRPC.
     grpc: i32,
     exit: u8,
 }
@@ -78,7 +78,7 @@ impl Code {
         &TABLE[self as usize]
     }
 
-    /// The word in `error`.
+    /// The name in `error`.
     #[must_use]
     pub fn word(self) -> &'static str {
         self.row().word
@@ -96,13 +96,13 @@ impl Code {
         self.row().grpc
     }
 
-    /// What `gridc` exits with.
+    /// The exit code of `gridc`.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         self.row().exit
     }
 
-    /// The code of a word; `None` if this version does not know it.
+    /// The code with this name; `None` if this version does not know it.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.word == word).map(|row| row.code)

@@ -1,8 +1,8 @@
-//! Enums that are stored as numbers and data, and turned into words only when somebody reads them (L2).
+//! Declares enums that are stored as numbers and data, and converted to text only when they are read (L2).
 //!
-//! `apply` runs on replicas of different versions, and what it stores is hashed. So a stored value holds a number and
-//! data, and this crate holds the words. [`coded`] keeps the three together: one line per variant has its number, its
-//! numbered fields and its words.
+//! `apply` runs on replicas of different versions, and the state that it stores is hashed. So a stored value has a number and
+//! data, and this crate has the text. [`coded`] keeps the three together: one line per variant has its number, its numbered
+//! fields and its text.
 //!
 //! How to add a variant: append a line with the next free number, and add an example to the tests of its module. Numbers
 //! of variants and fields are never reused; a new field of an existing variant is an `Option`. A `String` field holds only
@@ -10,7 +10,7 @@
 //! `l2_every_stored_text_came_in_through_an_entry` in `grid-core` proves it.
 
 /// Declares such an enum with `kind` (the variant's name), `KINDS` (every name), `number` and `text`. `text` may take a
-/// parameter that the words need beside the variant's own data.
+/// parameter that the text needs besides the variant's own data.
 macro_rules! coded {
     (
         $(#[$meta:meta])*
@@ -44,9 +44,9 @@ macro_rules! coded {
                 match self { $( Self::$variant { .. } => $number, )* }
             }
 
-            /// The words for it. They may differ between versions and are never stored.
+            /// Its text. It may differ between versions and is never stored.
             #[must_use]
-            #[allow(unused_variables, reason = "not every variant's words use all of its data")]
+            #[allow(unused_variables, reason = "not every variant's text uses all of its data")]
             pub fn text(&self $(, $context: $context_type)?) -> String {
                 match self { $( Self::$variant $({ $( $field ),* })? => $crate::coded::words($words), )* }
             }

@@ -1,7 +1,7 @@
-//! Events: what an operator wants to know happened, as numbers and data. The words are made when they are read.
+//! Events that an operator wants to know about, as numbers and data. Their text is made when they are read.
 //!
-//! Beside its event a stored row has time, leader epoch, job, node and namespace; an event holds only what these do not
-//! say. See `coded` for how to add one; docs/http.md and the help of `gridc events` list the kinds.
+//! A stored row also has time, leader epoch, job, node and namespace; an event has only the rest. See `coded` for how to add
+//! one; docs/http.md and the help of `gridc events` list the kinds.
 
 use crate::coded::coded;
 use crate::ids::{JobEpoch, JobId, LeaderEpoch, SessionId, StepIndex};
@@ -28,17 +28,17 @@ coded! {
         };
         6 JobResumed { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {}", on_nodes(*nodes));
         7 JobRetried { 0 epoch: JobEpoch, 1 nodes: u32, 2 run: u32 } => format!("run {run}, {}", on_nodes(*nodes));
-        /// `backup`: as the entry that restored it has it.
+        /// `backup`: the time of the backup, from the entry that restored it.
         8 JobHeld { 0 backup: String } => format!("restored from a backup of {backup}");
-        9 JobReleased => "it may go on after the restore";
+        9 JobReleased => "released after the restore";
         10 ConfirmationWanted { 0 phase: u32 } => format!("phase {phase} is waiting for confirmation");
         11 PhaseConfirmed { 0 phase: u32 } => format!("phase {phase}");
         // 12 was StepUnknown.
-        /// `verdict`: the outcome that the operator gave; `None`: it runs again.
+        /// `verdict`: the outcome that the operator set; `None`: it runs again.
         13 StepResolved { 0 step: StepIndex, 1 verdict: Option<Outcome> } =>
             format!("step {step}: {}", verdict.map_or("retry", Outcome::word));
-        /// Failed, timed out or unknown, and not tried again. `nodes`: the first ones; `more`: how many others; `error`: the
-        /// beginning of what the worker of the first one said.
+        /// Failed, timed out or unknown, and not retried. `nodes`: the first ones; `more`: how many others; `error`: the
+        /// beginning of the first node's error.
         14 StepFailed {
             0 step: StepIndex,
             1 outcome: Outcome,
@@ -69,7 +69,7 @@ coded! {
 
         40 TermBegun { 0 leader: Name, 1 epoch: LeaderEpoch } => format!("leader epoch {epoch}");
         41 HistoryPruned { 0 jobs: u32 } => format!("{jobs} jobs");
-        /// `by`: the worker or controller that showed it.
+        /// `by`: the worker or controller that reported it.
         42 ClusterSuperseded { 0 generation: u32, 1 by: String } =>
             format!("{by} follows generation {generation}; writes are refused");
         43 SupersessionLifted => "an operator lifted it; writes are accepted";
@@ -120,7 +120,7 @@ impl Event {
         }
     }
 
-    /// The id of what it is about: its job, its node, or what the event itself names.
+    /// The id of its subject: its job, its node, or the object that the event names.
     #[must_use]
     pub fn subject(&self, job: Option<JobId>, node: Option<&str>) -> String {
         match (self, job, node) {
@@ -143,7 +143,7 @@ fn reason_text(reason: Option<&Reason>, job: Option<JobId>) -> String {
     reason.zip(job).map(|(reason, job)| reason.text(job)).unwrap_or_default()
 }
 
-/// One node is named by its row.
+/// The row of the event names a single node.
 fn step_failed(
     step: StepIndex,
     outcome: Outcome,

@@ -1,26 +1,26 @@
-//! Faults of input: every one of them, each with the field it concerns.
+//! Collects the faults of an input, each with its field.
 
 use std::fmt;
 
-/// One thing that is wrong with a request.
+/// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Path of the field, like `tasks[1].params.package`; empty for the document as a whole.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// Of a field that is a text with a grammar: characters before the fault.
+    /// For a field with a grammar: the number of characters before the fault.
     pub at: Option<usize>,
 }
 
-/// Most faults that are kept by name: a body of 1 MiB can hold 100,000, and nobody reads them all.
+/// Maximum number of faults that are kept by name: a body of 1 MiB can have 100,000, more than an operator reads.
 pub const MAX_FAULTS: usize = 1_000;
 
-/// Collects faults so that a person sees all of them at once.
+/// Collects faults so that an operator sees all of them at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     named: Vec<Fault>,
-    /// Found beyond [`MAX_FAULTS`].
+    /// Number of faults beyond [`MAX_FAULTS`].
     more: usize,
 }
 
@@ -30,7 +30,7 @@ impl Faults {
         self.push(Fault { field: field.into(), problem: problem.into(), at: None });
     }
 
-    /// The same, of a field that is a text with a grammar; `at` counts the characters before the fault.
+    /// The same for a field with a grammar; `at` counts the characters before the fault.
     pub fn add_at(&mut self, field: impl Into<String>, problem: impl Into<String>, at: usize) {
         self.push(Fault { field: field.into(), problem: problem.into(), at: Some(at) });
     }
@@ -43,7 +43,7 @@ impl Faults {
         }
     }
 
-    /// Adds what another has found.
+    /// Adds the faults of another collection.
     pub fn join(&mut self, other: Self) {
         for fault in other.named {
             self.push(fault);
@@ -69,7 +69,7 @@ impl Faults {
         self.more
     }
 
-    /// `Ok(value)` if nothing was found.
+    /// `Ok(value)` if there is no fault.
     pub fn finish<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }

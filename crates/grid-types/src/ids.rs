@@ -1,4 +1,4 @@
-//! Ids and epochs. Newtypes, so that a step never passes for an attempt.
+//! Ids and epochs. Newtypes, so that a step cannot be used as an attempt.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ macro_rules! number {
 }
 
 number!(
-    /// A node's number, given at its first registration and never reused.
+    /// A node's number, assigned at its first registration and never reused.
     NodeOrd(u32)
 );
 number!(
@@ -35,11 +35,11 @@ number!(
     StepIndex(u32)
 );
 number!(
-    /// Which try of a step on a node, from 1.
+    /// The number of an attempt of a step on a node, from 1.
     Attempt(u32)
 );
 number!(
-    /// Rises each time a job's outstanding work is invalidated, from 1.
+    /// Rises each time a job's outstanding leases are invalidated, from 1.
     JobEpoch(u32)
 );
 
@@ -90,8 +90,8 @@ impl fmt::Display for LeaderEpoch {
     }
 }
 
-/// A job: 42 bits of milliseconds and 22 random bits, so that rows arrive in key order and a restored cluster never
-/// gives an old id to a new job. Written `job-` and 13 characters.
+/// The id of a job: 42 bits of milliseconds and 22 random bits, so that rows arrive in key order and a restored cluster never
+/// assigns an old id to a new job. Written as `job-` and 13 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cbor(transparent)]
 #[serde(try_from = "String", into = "String")]
@@ -146,7 +146,7 @@ impl FromStr for JobId {
             let digit = ALPHABET.iter().position(|a| *a == byte).ok_or_else(bad)?;
             value = value << 5 | digit as u128;
         }
-        // SQLite's integers are signed: the top bit stays free.
+        // SQLite's integers are signed, so the top bit stays free.
         u64::try_from(value).ok().filter(|v| i64::try_from(*v).is_ok()).map(Self).ok_or_else(bad)
     }
 }
@@ -165,7 +165,7 @@ impl From<JobId> for String {
     }
 }
 
-/// Names one attempt of one step on one node; the node is known from the context.
+/// Identifies one attempt of one step on one node; the node is known from the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct LeaseKey {
     /// The job.
@@ -182,7 +182,7 @@ pub struct LeaseKey {
     pub attempt: Attempt,
 }
 
-/// Spreads the bits of a number evenly: the finalizer of splitmix64. Deterministic, and no secret.
+/// Spreads the bits of a number evenly: the finalizer of splitmix64. Deterministic, and not a secret.
 #[must_use]
 pub fn mix64(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);

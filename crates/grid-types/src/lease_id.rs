@@ -1,7 +1,7 @@
-//! The id of a lease as plain HTTP agents see it: one word for (node, job, job epoch, step, attempt).
+//! The id of a lease as plain HTTP agents see it: one string for (node, job, job epoch, step, attempt).
 //!
-//! Opaque to whoever gets it, and stable: the same lease has the same id in every answer of every leader. It is no secret
-//! and no proof: a result still names the epochs it is for.
+//! Opaque to agents, and stable: the same lease has the same id in every answer of every leader. It is neither secret nor a
+//! proof: a result still names its epochs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub struct LeaseId {
 
 /// A text that is not a lease id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a lease id: send it as /v1/leases gave it")]
+#[error("{0:?} is not a lease id: send the id that /v1/leases returned")]
 pub struct BadLeaseId(String);
 
 const PREFIX: &str = "lease-";
@@ -48,7 +48,7 @@ impl FromStr for LeaseId {
                 attempt: Attempt(number()?),
             };
             let id = Self { node: NodeOrd(number()?), lease };
-            // One spelling only: what is compared as text is then equal as a lease.
+            // Only one spelling is valid, so that equal leases have equal ids.
             (id.to_string() == text).then_some(id)
         };
         read().ok_or_else(|| BadLeaseId(text.chars().take(60).collect()))

@@ -1,8 +1,8 @@
-//! The words of Grid as types: ids, epochs, durations, specs, declarations, HTTP documents.
+//! The types of Grid: ids, epochs, durations, specs, declarations, HTTP documents.
 //!
-//! No I/O, no clock, no async. Everything that enters from outside is parsed here into types that cannot hold a
-//! bad value, so that the state machine never meets one.
-//! Not here: what happens to these things (`grid-core`), how they travel between processes (`grid-proto`).
+//! No I/O, no clock, no async. All input from outside is parsed here into types that cannot hold an invalid value, so that the
+//! state machine never meets one.
+//! Not here: state transitions (`grid-core`), the wire between processes (`grid-proto`).
 
 #![warn(missing_docs)]
 

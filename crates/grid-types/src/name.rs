@@ -8,7 +8,7 @@ use std::str::FromStr;
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// A checked name.
+/// A validated name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cbor(transparent)]
 #[serde(try_from = "String", into = "String")]

@@ -1,4 +1,4 @@
-//! How jobs and steps stand.
+//! The status of jobs, and the outcomes of steps.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum JobStatus {
-    /// Accepted, waits for a place to run.
+    /// Accepted, and waiting for a place to run.
     #[n(0)]
     Pending,
     /// Started.
@@ -20,7 +20,7 @@ pub enum JobStatus {
     /// Ended, with no more failures than tolerated.
     #[n(2)]
     Completed,
-    /// Ended otherwise; the reason says why.
+    /// Ended otherwise, for the recorded reason.
     #[n(3)]
     Failed,
     /// Ended by a cancel.
@@ -57,34 +57,34 @@ impl fmt::Display for JobStatus {
     }
 }
 
-/// How one step stands on one node. All but the first two are settled.
+/// The state of one step on one node. All but the first two are settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cbor(index_only)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Outcome {
-    /// Not offered yet, or waits for a retry.
+    /// Not offered yet, or waiting for a retry.
     #[n(0)]
     Pending,
-    /// A lease is out.
+    /// A lease is outstanding.
     #[n(1)]
     Running,
-    /// It ended well.
+    /// It succeeded.
     #[n(2)]
     Success,
     /// It ended with an error.
     #[n(3)]
     Failed,
-    /// It ran longer than its timeout and was ended.
+    /// It ran longer than its timeout and was stopped.
     #[n(4)]
     TimedOut,
-    /// It was ended because of a cancel, or never started because of it.
+    /// It was stopped by a cancel, or never started because of it.
     #[n(5)]
     Cancelled,
-    /// It was left out; the reason says why.
+    /// It was skipped, for the recorded reason.
     #[n(6)]
     Skipped,
-    /// Nobody knows whether, or how, it ended.
+    /// It is not known whether, or how, it ended.
     #[n(7)]
     Unknown,
 }
@@ -108,7 +108,7 @@ impl Outcome {
         !matches!(self, Self::Pending | Self::Running)
     }
 
-    /// J1: what counts against the tolerance.
+    /// J1: outcomes that count as failures.
     #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::TimedOut | Self::Unknown)
@@ -167,10 +167,10 @@ pub enum RunKind {
     /// The first run.
     #[n(0)]
     Submit,
-    /// Everything that was missing.
+    /// A resume: everything that was missing.
     #[n(1)]
     Resume,
-    /// What was missing on the nodes where something had failed.
+    /// A retry: what was missing on the nodes where a step had failed.
     #[n(2)]
     Retry,
 }

@@ -1,7 +1,7 @@
 //! Why a step has its outcome, why a step was skipped, and why a job ended as it did.
 //!
-//! Stored in result rows, skip rows and job heads as a number and data; the words are made when they are read. See
-//! `coded` for how to add a reason.
+//! Stored in result rows, skip rows and job heads as a number and data; the text is made when they are read. See `coded` for
+//! how to add a reason.
 
 use minicbor::{Decode, Encode};
 
@@ -15,26 +15,26 @@ use crate::outcome::Outcome;
 use crate::span::Span;
 use crate::wait::on_nodes;
 
-/// Why a lease was revoked; decides what its step becomes once the worker confirms.
+/// Why a lease was revoked; decides the outcome of its step once the worker confirms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Revoked {
     /// The job was cancelled.
     #[n(0)]
     Cancel,
-    /// The job's time was over.
+    /// The job's timeout was over.
     #[n(1)]
     JobTimeout,
 }
 
 coded! {
-    /// Why something is as it is. `text` takes the job that it is about.
+    /// Why a step or a job has its state. `text` takes the job that it is about.
     pub enum Reason, text(job: JobId) {
         // Why a step was skipped.
         0 JobCancelled => "job cancelled";
         1 FailFast => "fail-fast: the job has failed";
         2 JobTimeout => "job timeout";
-        /// `None`: the node is not known any more.
+        /// `None`: the node is no longer known.
         3 NodeOffline { 0 status: Option<NodeStatus> } =>
             format!("offline: the node is {}", status.map_or("gone", NodeStatus::word));
         4 NodeExcluded => "excluded: a step failed on this node";
@@ -47,7 +47,7 @@ coded! {
         11 StepFailedHere => "condition on_success: a step failed on this node";
         12 NotAFailedNode => "nodes: failed; nothing has failed on this node";
         13 NotAHealthyNode => "nodes: healthy; a step failed on this node";
-        // The same where nothing is known to have failed: an unknown outcome may turn out to be a success later (W8).
+        // The same where no failure is known: an unknown outcome may turn out to be a success later (W8).
         14 UnknownExcluded => "excluded: the outcome of a step on this node was unknown at the time";
         15 UnknownInPipeline => "the outcome of an earlier step of the pipeline on this node was unknown at the time";
         16 UnknownHere => "condition on_success: the outcome of a step on this node was unknown at the time";
@@ -55,8 +55,8 @@ coded! {
         18 UnknownOnANode => "condition on_success: the outcome of a step was unknown at the time";
         19 NothingChangedHere => "condition on_changed: no earlier task of the pipeline changed anything on this node";
 
-        // Why a result is what it is, where the worker's own error does not say it.
-        /// `ended`: how the worker said that it ended; `None`: it never started.
+        // Why a result has its outcome, where the worker's error does not explain it.
+        /// `ended`: the end that the worker reported; `None`: it never started.
         20 Revoked { 0 why: Revoked, 1 ended: Option<Outcome> } => revoked(*why, *ended);
         21 NodeDead => "node dead";
         22 NodeLeft => "node left";
@@ -73,7 +73,7 @@ coded! {
         28 ResolvedByOperator => "resolved by an operator";
         29 BackendMissing { 0 backend: String, 1 action: String } => backend_missing(backend, action);
 
-        /// A failed attempt was to be tried again, and is not any more.
+        /// A failed attempt was to be retried, and is not any more.
         30 RetryDropped => "its retry was dropped";
         31 OutputTruncated => "its output was truncated: the limit of a lease, or the space on the worker's disk, was reached";
 
@@ -98,9 +98,9 @@ coded! {
         51 UnknownLeftOut { 0 nodes: u32 } =>
             format!("{} left out after an unknown outcome", if *nodes == 1 { "1 node was".to_owned() } else { format!("{nodes} nodes were") });
         52 OfflineSkipped => "offline nodes were skipped";
-        /// A retry left nodes alone that miss parts; `rest`: how the retry itself ended.
+        /// A retry skipped nodes that miss parts; `rest`: how the retry itself ended.
         53 RetryIncomplete { 0 rest: Option<Box<Reason>>, 1 nodes: u32 } => retry_incomplete(rest.as_deref(), *nodes, job);
-        /// J11: nodes were offline when their turn came; `rest`: how the job ended otherwise.
+        /// J11: nodes were offline when they were due; `rest`: how the job ended otherwise.
         54 SkippedOffline { 0 rest: Option<Box<Reason>>, 1 nodes: u32 } => skipped_offline(rest.as_deref(), *nodes, job);
     }
 }
@@ -112,9 +112,9 @@ fn revoked(why: Revoked, ended: Option<Outcome>) -> String {
     };
     match ended {
         Some(Outcome::Cancelled) => because.to_owned(),
-        // The worker died while it ran: that it is over does not tell how it ended (W9).
+        // The worker died during the step: that the process is gone does not tell how it ended (W9).
         Some(Outcome::Unknown) => format!("{because}; its worker had been restarted while it ran"),
-        // A definite outcome is kept as it is; this is for what no worker of this version says.
+        // A definite outcome is kept; this is for a report that no worker of this version sends.
         Some(before) => format!("{because}; it had already ended: {before}"),
         None => format!("{because} before it started"),
     }

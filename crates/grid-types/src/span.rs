@@ -1,4 +1,4 @@
-//! Durations as people write them: `300ms 3s 2m 1h`. A whole number and one unit; no signs, no fractions.
+//! Durations as operators write them: `300ms 3s 2m 1h`. A whole number and one unit; no signs, no fractions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ pub enum BadSpan {
 }
 
 impl Span {
-    /// A duration of so many milliseconds.
+    /// A duration of this many milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms)
@@ -79,7 +79,7 @@ impl From<Span> for String {
     }
 }
 
-/// The largest unit that loses nothing: what is printed parses back to the same span.
+/// The largest unit that loses nothing: the printed text parses back to the same span.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.0;

@@ -1,11 +1,11 @@
-//! Documents from outside that mean one thing: a key given twice is refused, with its path, and none may grow beyond
-//! what was written.
+//! Reads documents from outside strictly: a duplicate key is refused, with its path, and a document cannot expand beyond its
+//! size.
 //!
-//! `serde_json` keeps the last of two equal keys and says nothing, so that what a person reads in a job and what runs
-//! could differ. Anchors of YAML repeat parts, and parts of parts: a page of text can mean gigabytes. So values and
-//! bytes are counted as they are built, and the count is part of the reader, not a check afterwards.
-//! Not here: the syntaxes (JSON in `grid-api`, YAML where files are read), their limits of depth, what a document
-//! means (`job::parse_job`).
+//! `serde_json` silently keeps the last of two equal keys, so that the job that an operator reads could differ from the one
+//! that runs. YAML anchors repeat parts, and parts of parts: a page of text can expand to gigabytes. So values and bytes are
+//! counted while they are built; the count is part of the reader, not a later check.
+//! Not here: the syntaxes (JSON in `grid-api`, YAML where files are read), their limits of depth, the meaning of a document
+//! (`job::parse_job`).
 
 use std::fmt;
 
@@ -20,14 +20,14 @@ const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 /// Longest part of a key that is shown.
 const SHOWN_KEY_CHARS: usize = 60;
 
-/// Reads one value. Keys given twice are in the second part: all of them, while an error of the syntax ends the reading.
+/// Reads one value. The second part has all duplicate keys; a syntax error ends the reading.
 pub fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(Value, Faults), D::Error> {
     let mut reader = Reader::default();
     let value = Node(&mut reader).deserialize(deserializer)?;
     Ok((value, reader.twice))
 }
 
-/// Where the reader stands, and what it has found.
+/// The position of the reader, and what it has found.
 #[derive(Default)]
 struct Reader {
     path: Vec<Part>,

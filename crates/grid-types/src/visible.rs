@@ -1,9 +1,9 @@
-//! Shows characters that a terminal would obey instead of print.
+//! Escapes characters that a terminal would act on instead of printing.
 //!
-//! Names, errors and outputs come from other machines. A control character in one of them can clear a screen, set a title
-//! or type into a shell; a bidi control can show a text in another order than it is read in; U+2028 and U+2029 end a
-//! line for some readers. All of them are replaced by their escapes (`\u{1b}`).
-//! Not here: where it is done (`gridc::safe` for everything that `gridc` prints, `grid::say` for `grid`).
+//! Names, errors and outputs come from other machines. A control character in them can clear a screen, set a title or type into
+//! a shell; a bidi control can show a text in a different order than it is read; U+2028 and U+2029 end a line for some readers.
+//! All of them are replaced by their escapes (`\u{1b}`).
+//! Not here: the callers (`gridc::safe` for everything that `gridc` prints, `grid::say` for `grid`).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a paused job is waiting for: an operator, or nodes that are away. Stored in events, worded when read.
+//! What a paused job is waiting for: an operator, or offline nodes. Stored in events as data, converted to text when read.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::span::Span;
 coded! {
     /// `text` takes the job that waits. `more`: how many other nodes it waits for in the same way.
     pub enum Wait, text(job: JobId) {
-        /// `backup`: the time of the backup, as the entry that restored it has it.
+        /// `backup`: the time of the backup, from the entry that restored it.
         0 Held { 0 backup: String } => format!(
-            "held: restored from a backup of {backup}; look whether it should go on, then `gridc job confirm {job}`"
+            "held: restored from a backup of {backup}; check whether it should continue, then `gridc job confirm {job}`"
         );
         1 Confirmation { 0 phase: u32 } => format!("phase {phase} is waiting for confirmation: gridc job confirm {job}");
         2 Resolution { 0 step: StepIndex, 1 node: NodeId, 2 more: u32 } => format!(
@@ -45,7 +45,7 @@ pub enum WaitingFor {
 }
 
 impl Wait {
-    /// What an operator has to decide; none if it waits for nodes.
+    /// The decision that it waits for; none if it waits for nodes.
     #[must_use]
     pub fn waiting_for(&self) -> Option<WaitingFor> {
         match self {

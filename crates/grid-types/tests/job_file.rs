@@ -1,6 +1,6 @@
-//! `docs/jobs.md` is what the fields of a job say. `cargo xtask docs` writes it anew.
+//! Checks that `docs/jobs.md` is generated from the fields of a job. `cargo xtask docs` rewrites it.
 //!
-//! The examples of the page are read by the reader that a controller uses.
+//! The examples of the page are parsed by the parser that a controller uses.
 
 use std::path::PathBuf;
 
@@ -16,29 +16,29 @@ use serde_json::json;
 const HEAD: &str = "\
 # The job file
 
-Written by `cargo xtask docs` from the fields that the reader knows (`crates/grid-types/src/job/fields.rs`); changes belong there.
+Written by `cargo xtask docs` from the fields that the parser knows (`crates/grid-types/src/job/fields.rs`); changes belong there.
 
 A job is a target and a list of phases. It is written as YAML or JSON for `gridc job run -f FILE` (`-` is stdin), and as JSON for
-`POST /job`. Anything that is not on this page is refused, every fault at once and by its field; nothing is stored of a job with
-a fault.
+`POST /job`. Fields that are not on this page are refused. All faults are reported at once, each with its field, and a job with a fault
+is not stored.
 
 ```yaml
 # deploy.yaml
 target: group:web               # or {scope: group, value: web}
 failure_tolerate: 10%
 tasks:
-  - concurrency: 20             # a pipeline: each node walks it alone, twenty nodes at a time
+  - concurrency: 20             # a pipeline: each node runs through it on its own, twenty nodes at a time
     tasks:
       - {backend: apt, action: update}
       - {backend: apt, action: install, params: {package: nginx}, max_retries: 2}
   - {backend: systemd, action: restart, params: {unit: nginx}, confirm: true}
-  - condition: on_failure       # a clean-up: where something failed; the healthy nodes keep nginx
+  - condition: on_failure       # clean-up on the failed nodes; the healthy nodes keep nginx
     nodes: failed               # without this: on every node once more than 10% have failed
     tasks:
       - {backend: apt, action: remove, params: {package: nginx}}
 ```
 
-`gridc job plan -f deploy.yaml` shows what it would do, and on which nodes, without doing it.
+`gridc job plan -f deploy.yaml` shows what the job would do, and on which nodes, without running it.
 
 Durations are written `300ms`, `3s`, `2m`, `1h`. Names are `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`.
 ";
@@ -46,7 +46,7 @@ Durations are written `300ms`, `3s`, `2m`, `1h`. Names are `[a-z0-9]([-a-z0-9]{0
 const TARGETS: &str = "
 ## Target
 
-A target is a set of nodes, written as a text:
+A target is a set of nodes, written as an expression:
 
 | term | nodes |
 |---|---|
@@ -58,23 +58,23 @@ A target is a set of nodes, written as a text:
 | `any` | one node, the least busy of those that can run every task. It is a whole target and is not combined with others |
 
 - Names and values may be patterns: `*` is any text, `?` is one character: `node:web-*`, `group:eu-?`, `labels:rack=b*`.
-- Sets are combined with `and`, `or`, `not` and parentheses. `not` holds before `and`, `and` before `or`: `group:web and not (node:web-01 or
+- Sets are combined with `and`, `or`, `not` and parentheses. `not` binds more tightly than `and`, and `and` more tightly than `or`: `group:web and not (node:web-01 or
   labels:zone=b)`.
-- `first 3 of group:web` and `20% of all` are a part of a set: the first nodes in the order of their ids. A share is rounded down, and at least one
-  node. The part is of everything that follows it; within a larger target it is written in parentheses: `group:db or (first 1 of group:web)`. A node
-  that joins changes the part only if its id is lower than the last one in it, or if the share becomes larger.
-- Facts are compared as texts with `=` and `!=`, and as versions or numbers with `>=`, `<=`, `>` and `<`: up to four whole numbers separated by dots, or
-  a number with `Ki`, `Mi`, `Gi` or `Ti`. What follows the numbers of a fact is left out: `6.1.0-18-amd64` is `6.1.0`. A node that does not have the
-  fact passes no comparison, also not `!=`; `not facts:os.id=debian` includes it.
-- Facts are what the worker found when it registered: `os.id`, `os.version`, `os.family`, `os.name`, `kernel.release`, `kernel.name`, `cpu.count`, `cpu.model`,
+- `first 3 of group:web` and `20% of all` select a part of a set: the first nodes in the order of their ids. A share is rounded down to at least one
+  node. It applies to everything that follows; within a larger target, put it in parentheses: `group:db or (first 1 of group:web)`. A new
+  node changes the part only if its id is lower than the last one in it, or if the share becomes larger.
+- Facts are compared as strings with `=` and `!=`, and as versions or numbers with `>=`, `<=`, `>` and `<`: up to four whole numbers separated by dots, or
+  a number with `Ki`, `Mi`, `Gi` or `Ti`. The text after the numbers of a fact is ignored: `6.1.0-18-amd64` is `6.1.0`. A node without the
+  fact passes no comparison, not even `!=`; `not facts:os.id=debian` includes it.
+- A worker reports its facts when it registers: `os.id`, `os.version`, `os.family`, `os.name`, `kernel.release`, `kernel.name`, `cpu.count`, `cpu.model`,
   `memory.total_bytes`, `memory.swap_bytes`, `virtualization.kind` (`none`, `kvm`, `vmware`, `docker`, …), `system.vendor`, `system.product`, `disk.count`,
   `disk.total_bytes`, `disk.NAME.size_bytes`, `network.count`, `network.NAME.ipv4`, `network.NAME.ipv6`, `network.NAME.mac`; and for every node, agents
   included, `hostname`, `address`, `arch`, `os` and `grid.version`.
 - Lists have no spaces. A value that has spaces, parentheses or commas, or in which `*` and `?` are meant literally, is quoted:
   `labels:rack=\"b 7\"`; `\\` in quotes escapes `\"` and `\\`.
-- Nodes that match and are offline are never left out in silence: see `offline`. A target must match a known node when the job is submitted. It is
+- Matching nodes that are offline are never skipped silently: see `offline`. A target must match a known node when the job is submitted. It is
   evaluated again when the job starts, and frozen then.
-- A fault names the character: `at` in `details` counts the characters before it.
+- An error gives the position of the fault: `at` in `details` counts the characters before it.
 
 `exclude` and `limit` narrow a target, so that a job can be tried on one node first and then run on the rest:
 
@@ -84,7 +84,7 @@ $ gridc job run -f deploy.yaml --exclude node:web-01
 ```
 ";
 
-/// What the page has in YAML; that a person can submit it is tested where YAML is read (`gridc`).
+/// The YAML of the page; `gridc`, which reads YAML, tests that it can be submitted.
 fn example() -> serde_json::Value {
     json!({
         "target": "group:web",
@@ -115,11 +115,11 @@ fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(&table("The job", "", JOB));
     page.push_str(TARGETS);
-    page.push_str(&table("Target as an object", "A target is a text, or an object with these fields:", TARGET));
+    page.push_str(&table("Target as an object", "A target is an expression, or an object with these fields:", TARGET));
     page.push_str(&table(
         "Phase",
         "A phase is one task, or a pipeline of them (`tasks`). Steps are numbered depth first, from 0: results, `job status` and \
-         `job logs` name them so.",
+         `job logs` use these numbers.",
         PHASE,
     ));
     page.push_str(&table(
@@ -131,17 +131,17 @@ fn page() -> String {
     let words = |words: Vec<&str>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     let jobs = [JobStatus::Pending, JobStatus::Running, JobStatus::Completed, JobStatus::Failed, JobStatus::Cancelled];
     page.push_str(&format!(
-        "\n## How it goes\n\n\
-         - A job is one of {}.\n\
-         - A step on a node is one of {}: exactly one, with a reason.\n\
+        "\n## Status and outcomes\n\n\
+         - The status of a job is one of {}.\n\
+         - The outcome of a step on a node is one of {}: exactly one, with a reason.\n\
          - `failed`, `timed_out` and `unknown` count against `failure_tolerate`, once for each node.\n\
          - After a restore (`grid server --restore`), a node that is offline when the job is confirmed may have run steps after the backup. A\n  \
-         once-only step that the job reaches there is therefore `unknown`, although `offline` says `skip` or `fail`; other steps are skipped or\n  \
-         failed as `offline` says. With `offline: wait` the job waits for the node. A node that drains is asked first, whatever `offline` says.\n\
-         - An ended job goes on with `gridc job resume ID` (everything that is missing) or `gridc job retry ID` (only on nodes where \
-         something failed).\n\
-         \n## Bounds\n\n\
-         | what | at most |\n|---|---|\n\
+         once-only step that the job reaches there is therefore `unknown`, even with `offline: skip` or `fail`; other steps are skipped or\n  \
+         failed as usual. With `offline: wait` the job waits for the node. A draining node is asked first, whatever the value of `offline`.\n\
+         - `gridc job resume ID` continues a finished job with everything that is missing; `gridc job retry ID` only on the nodes where a \
+         step failed.\n\
+         \n## Limits\n\n\
+         | limit of | at most |\n|---|---|\n\
          | steps of a job | {MAX_STEPS} |\n\
          | steps × nodes | {MAX_ROWS} |\n\
          | levels of `tasks` | 2 |\n\
@@ -168,7 +168,7 @@ fn the_page_about_job_files_is_current() {
         std::fs::write(&file, page()).unwrap();
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(kept == page(), "docs/jobs.md is not what the fields say: run `cargo xtask docs`");
+    assert!(kept == page(), "docs/jobs.md is out of date: run `cargo xtask docs`");
 }
 
 #[test]
@@ -185,5 +185,5 @@ fn the_example_and_the_defaults_of_the_page_are_what_the_reader_says() {
     assert_eq!(written.timeout_ms(), bare.timeout_ms());
     assert_eq!(written.tolerance(), bare.tolerance());
     let given = |spec: &grid_types::job::JobSpec| (spec.phases.clone(), spec.strategy, spec.offline, spec.on_unknown);
-    assert_eq!(given(&written), given(&bare), "the defaults of the page, written out, change nothing");
+    assert_eq!(given(&written), given(&bare), "writing out the defaults of the page changes nothing");
 }

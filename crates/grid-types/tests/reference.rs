@@ -1,6 +1,6 @@
-//! `docs/backends.md` is what the declarations say. `cargo xtask docs` writes it anew.
+//! Checks that `docs/backends.md` is generated from the declarations. `cargo xtask docs` rewrites it.
 //!
-//! The text is made here and not in the library: nothing that runs needs it.
+//! The text is generated here and not in the library: no program needs it.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ const HEAD: &str = "\
 Written by `cargo xtask docs` from the declarations in `crates/grid-types/src/decl/`; changes belong there.
 
 A task names a backend, an action and its parameters. The same declarations check a job when it is submitted (and again on
-the worker), and make `gridc backend describe NAME`, `GET /api/v1/backends`, shell completion and this page.
+the worker), and produce `gridc backend describe NAME`, `GET /api/v1/backends`, shell completion and this page.
 
 ```console
 $ gridc job run --target all apt install --package curl
@@ -22,17 +22,17 @@ $ gridc job run --target group:web systemd restart unit=nginx --wait
 ```
 
 - **Parameters** are strings, numbers or booleans; strings are converted as declared. A `word` becomes one argument of a
-  program: the whole of it must match the pattern, it is at most MAX_WORD bytes long, never begins with `-` and holds no
+  program: the whole of it must match the pattern, it is at most MAX_WORD bytes long, never begins with `-` and has no
   control character. No value ever passes through a shell. A list or a map (`texts`, `integers`, `text map`) is written as such in a job
   file; on a command line it is repeated (`--args a --args=-b`) or JSON (`args='[\"a\", \"-b\"]'`), with at most MAX_ITEMS items.
-- **Effect** is what a second run means. `pure` changes nothing; `idempotent` has the same end, so that it is run again when a
-  worker was restarted in the middle of it; `once` is never run twice, and is `unknown` if nobody can know whether it ran.
-  Where an action leaves it to the caller, a task may have its own: `effect: idempotent`, `--effect idempotent`.
-- **Timeout** holds for a task that names none itself.
-- A worker offers the backends that are on by default and whose programs it finds in its `PATH`. `grid worker --enable-backend NAME`
-  adds one, `--disable-backend NAME` leaves one out. A step on a node that does not run its backend fails and says so.
-- A program that ends with anything but 0 fails its step with its exit code and what it said last, like
-  `apt-get install: exit 100: E: Unable to locate package nope`; all it printed is in the step's output.
+- **Effect** is the effect of a second run. `pure` changes nothing; `idempotent` has the same result, so it runs again when a
+  worker was restarted in the middle of it; `once` never runs twice, and is `unknown` if Grid cannot know whether it ran.
+  Where the action allows it, a task may set its own effect: `effect: idempotent`, `--effect idempotent`.
+- **Timeout** is the default for a task that sets none.
+- A worker offers the backends that are enabled by default and whose programs it finds in its `PATH`. `grid worker --enable-backend NAME`
+  adds one, `--disable-backend NAME` removes one. A step on a node that does not run its backend fails with that reason.
+- A program that ends with an exit code other than 0 fails its step with the code and its last error lines, like
+  `apt-get install: exit 100: E: Unable to locate package nope`; the step's output has everything that it printed.
 ";
 
 fn page() -> String {
@@ -48,12 +48,12 @@ fn section(backend: &BackendDoc) -> String {
         (true, true) => "Runs on every worker.".to_owned(),
         (true, false) => format!("Runs where these are installed: `{}`.", backend.needs.join("`, `")),
         (false, _) => {
-            let words = std::iter::once(format!("--enable-backend {}", backend.name)).chain(backend.settings.clone());
-            format!("Runs on workers that are told to: `{}`.", words.collect::<Vec<_>>().join(" "))
+            let options = std::iter::once(format!("--enable-backend {}", backend.name)).chain(backend.settings.clone());
+            format!("Off by default; enable it on a worker with `{}`.", options.collect::<Vec<_>>().join(" "))
         }
     };
     let mut text = format!("\n## {}\n\n{}. {runs}\n\n", backend.name, capital(&backend.help));
-    text.push_str("| action | effect | timeout | what it does |\n|---|---|---|---|\n");
+    text.push_str("| action | effect | timeout | description |\n|---|---|---|---|\n");
     for ActionDoc { name, effect, effect_choice, timeout, help, .. } in &backend.actions {
         let choice = if *effect_choice { ", or the task's own" } else { "" };
         text.push_str(&format!("| `{name}` | {}{choice} | {timeout} | {help} |\n", effect.word()));
@@ -67,7 +67,7 @@ fn section(backend: &BackendDoc) -> String {
         }
     }
     if !params.is_empty() {
-        text.push_str("\n| parameter | of | default | what it is | accepts |\n|---|---|---|---|---|\n");
+        text.push_str("\n| parameter | of | default | meaning | accepts |\n|---|---|---|---|---|\n");
         text.extend(params.iter().map(|(actions, param)| row(&actions.join(", "), param)));
     }
     text
@@ -97,5 +97,5 @@ fn the_page_about_backends_is_current() {
         std::fs::write(&file, page()).unwrap();
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(kept == page(), "docs/backends.md is not what the declarations say: run `cargo xtask docs`");
+    assert!(kept == page(), "docs/backends.md is out of date: run `cargo xtask docs`");
 }

@@ -170,7 +170,7 @@ fn held(state: &State, job: &Job, backup: &str) -> String {
         )
     });
     format!(
-        "held: restored from a backup of {backup}; {runs}look whether it should go on, then `gridc job confirm {id}`\
+        "held: restored from a backup of {backup}; {runs}check whether it should continue, then `gridc job confirm {id}`\
          {doubtful}"
     )
 }

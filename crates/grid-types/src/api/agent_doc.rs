@@ -1,6 +1,6 @@
-//! What plain HTTP agents ask and are told (W10).
+//! The requests and responses of plain HTTP agents (W10).
 //!
-//! Not here: how their bodies are read (`grid-api` does it by hand, to name every fault at once).
+//! Not here: parsing of their bodies (`grid-api` does it by hand, to name every fault at once).
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
-/// Longest time that `POST /v1/leases` may wait, and what it waits when it is not told.
+/// Longest time that `POST /v1/leases` may wait.
 pub const MAX_WAIT_MS: u64 = 60_000;
-/// How long `POST /v1/leases` waits if the request does not say.
+/// How long `POST /v1/leases` waits if the request does not set it.
 pub const DEFAULT_WAIT_MS: u64 = 20_000;
-/// Slots of an agent that names none: it works on one lease at a time.
+/// Slots of an agent that does not set them: it runs one lease at a time.
 pub const AGENT_SLOTS: u32 = 1;
 /// Longest `instance`.
 pub const MAX_INSTANCE_BYTES: usize = 64;
 
-/// Answer to `POST /v1/leases`.
+/// Response to `POST /v1/leases`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LeasesDoc {
-    /// To run now.
+    /// Leases to run now.
     pub leases: Vec<AgentLeaseDoc>,
-    /// Lease ids of which nothing may run any more.
+    /// Ids of revoked leases: their processes must end.
     pub revoked: Vec<String>,
-    /// Of the leader that answers.
+    /// Epoch of the leader that answers.
     pub leader_epoch: u64,
 }
 
@@ -33,13 +33,13 @@ pub struct LeasesDoc {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AgentLeaseDoc {
-    /// Opaque; the same whenever the lease is given again.
+    /// Opaque; the same whenever the lease is offered again.
     pub lease_id: String,
     /// The job.
     pub job_id: String,
     /// Its job epoch, to be sent back with the result.
     pub job_epoch: u32,
-    /// Epoch of the leader that gave the lease, to be sent back with the result.
+    /// Epoch of the leader that granted the lease, to be sent back with the result.
     pub leader_epoch: u64,
     /// The step.
     pub step: u32,
@@ -58,13 +58,13 @@ pub struct AgentLeaseDoc {
     pub effect: String,
 }
 
-/// Answer to `POST /v1/results`: it is recorded.
+/// Response to `POST /v1/results`: the result is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RecordedDoc {
     /// The lease of the result.
     pub lease_id: String,
-    /// As it was recorded.
+    /// The outcome as it was recorded.
     pub status: Outcome,
     /// Epoch of the leader that recorded it.
     pub leader_epoch: u64,

@@ -1,7 +1,7 @@
-//! Backends as the API shows them, made from their declarations.
+//! Backends as the API shows them, built from their declarations.
 //!
-//! Owned copies, since a client may talk to a server that declares more than it knows itself; for the same reason `type`
-//! is a word and no enum.
+//! Owned copies, since a client may talk to a server that declares more backends than its own version; for the same reason
+//! `type` is a string and not an enum.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,14 +16,14 @@ pub struct BackendDoc {
     pub name: String,
     /// What it does, in one line.
     pub help: String,
-    /// Workers run it without being told to, where `needs` are installed.
+    /// Workers run it by default, where `needs` are installed.
     pub on_by_default: bool,
-    /// Programs it needs on the machine.
+    /// Programs that it needs on the machine.
     pub needs: Vec<String>,
-    /// Options without which a worker refuses every call.
+    /// Options that a worker needs: without them it refuses every call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
-    /// What it can do.
+    /// Its actions.
     pub actions: Vec<ActionDoc>,
 }
 
@@ -35,15 +35,15 @@ pub struct ActionDoc {
     pub name: String,
     /// What it does, in one line.
     pub help: String,
-    /// What running it a second time means.
+    /// Whether it may run again: `pure`, `idempotent` or `once`.
     pub effect: EffectClass,
-    /// A task may say otherwise.
+    /// Whether a task may set its own effect class.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub effect_choice: bool,
-    /// How long a task may take that does not say so itself.
+    /// Timeout of a task that does not set one.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub timeout: Span,
-    /// What it takes.
+    /// Its parameters.
     pub params: Vec<ParamDoc>,
 }
 
@@ -63,7 +63,7 @@ pub struct ParamDoc {
     /// The value if a task does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// A regular expression that the whole of a word matches.
+    /// A regular expression that the whole value of a `word` matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// The values of a `choice`.
@@ -129,7 +129,7 @@ impl From<&ParamDecl> for ParamDoc {
 }
 
 impl ParamDoc {
-    /// What it accepts, as a person reads it.
+    /// The accepted values, as text.
     #[must_use]
     pub fn accepts(&self) -> String {
         match (self.kind.as_str(), &self.pattern, self.min.zip(self.max)) {

@@ -1,4 +1,4 @@
-//! Documents about the controllers themselves: who they are, how they stand, how one joins.
+//! Documents about the controllers: membership, replication, joining.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,24 +18,24 @@ pub struct ControllerDoc {
     pub leader_epoch: Option<u64>,
     /// Version of its program; null if it does not answer.
     pub version: Option<String>,
-    /// The newest behaviour that its program knows.
+    /// The highest feature level that its program supports.
     #[serde(default)]
     pub feature_level: u32,
-    /// Where clients reach it.
+    /// Its API address.
     pub api_url: String,
-    /// Where workers reach it.
+    /// Its address for workers.
     pub grpc_addr: String,
-    /// Where other controllers reach it.
+    /// Its address for other controllers.
     pub raft_addr: String,
-    /// Its id in the membership, random and never used again.
+    /// Its id in the membership, random and never reused.
     pub raft_id: u64,
-    /// Where its log ends.
+    /// Index of the last entry in its log.
     pub last_index: Option<u64>,
-    /// What its state contains.
+    /// Index of the last entry that it applied.
     pub applied_index: Option<u64>,
-    /// Entries of the longest known log that its state does not contain.
+    /// Entries of the longest known log that it has not applied.
     pub lag: Option<u64>,
-    /// Since it last answered the controller that was asked; null if it never did.
+    /// Time since it last answered the controller that was asked; null if it never did.
     pub last_contact_ms: Option<u64>,
 }
 
@@ -51,31 +51,31 @@ pub struct ClusterDoc {
     pub leader_epoch: Option<u64>,
     /// How many members vote.
     pub voters: u32,
-    /// Voters that must agree.
+    /// Number of voters that form a majority.
     pub majority: u32,
-    /// The behaviour that the cluster makes use of: it rises when every member knows it.
+    /// The feature level of the cluster: it rises when every member supports the next one.
     #[serde(default)]
     pub feature_level: u32,
-    /// It was restored elsewhere and refuses writes.
+    /// Set if the cluster was restored elsewhere: it refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<SupersededDoc>,
     /// Voters and learners, by name.
     pub members: Vec<ControllerDoc>,
 }
 
-/// A higher generation of the cluster was shown: a backup of it was restored, and workers follow that one (E2).
+/// A higher generation of the cluster was seen: a backup was restored elsewhere, and workers follow that cluster (E2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SupersededDoc {
     /// The higher generation.
     pub generation: u32,
-    /// The worker or controller that showed it.
+    /// The worker or controller that reported it.
     pub by: String,
     /// When it was first seen.
     pub at: String,
 }
 
-/// Bytes of each address and id in a [`JoinBody`].
+/// Maximum length of each address and id in a [`JoinBody`].
 pub const MAX_MEMBER_TEXT_BYTES: usize = 512;
 
 /// `POST /api/v1/cluster/members`: a controller asks to join.
@@ -89,28 +89,28 @@ pub struct JoinBody {
     /// The random id of its data folder (E3).
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub folder_id: String,
-    /// Where other controllers reach it.
+    /// Its address for other controllers.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub raft_addr: String,
-    /// Where clients reach it.
+    /// Its API address.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub api_url: String,
-    /// Where workers reach it.
+    /// Its address for workers.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub grpc_addr: String,
-    /// The newest behaviour that its program supports.
+    /// The highest feature level that its program supports.
     #[cfg_attr(feature = "schema", schema(required = false))]
     pub feature_level: u32,
-    /// In the place of a member of this name whose data is lost (E3).
+    /// Join in place of a member of this name whose data is lost (E3).
     #[cfg_attr(feature = "schema", schema(required = false))]
     pub replace: bool,
 }
 
-/// Answer to a join: accepted as a learner.
+/// Response to a join: accepted as a learner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JoinedDoc {
-    /// The cluster that it belongs to now.
+    /// The cluster that it has joined.
     pub cluster_id: String,
 }
 
@@ -118,7 +118,7 @@ pub struct JoinedDoc {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StepDownBody {
-    /// Who is to lead; otherwise whoever has the whole log first.
+    /// The controller to hand over to; otherwise the first one that has the whole log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }

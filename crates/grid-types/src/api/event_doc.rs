@@ -1,4 +1,4 @@
-//! Events as the API shows them, and what a reader may ask for.
+//! Events as the API shows them, and the filters for reading them.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use super::Role;
 use crate::event::Event;
 use crate::ids::JobId;
 
-/// Every kind there is.
+/// All kinds of events.
 pub const EVENT_KINDS: &[&str] = Event::KINDS;
 
 /// One event: the JSON `data` of the stream, and an item of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EventDoc {
-    /// Rises; what `Last-Event-ID` and `after` name.
+    /// Rises with every event; used in `Last-Event-ID` and `after`.
     pub id: u64,
     /// When it was recorded.
     pub at: String,
-    /// Past tense: `JobStarted`, `NodeDead`.
+    /// The kind, in the past tense: `JobStarted`, `NodeDead`.
     pub kind: String,
     /// The job, node or controller it is about.
     pub subject: String,
-    /// What happened, for a person.
+    /// The explanation, for an operator.
     pub text: String,
     /// The job that it is about.
     #[serde(default)]
@@ -31,35 +31,35 @@ pub struct EventDoc {
     /// The node that it is about.
     #[serde(default)]
     pub node: Option<String>,
-    /// The nodes it is about if there are several; 20 of them are named.
+    /// The nodes it is about if there are several; at most 20 are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<String>>,
     /// The namespace of the job.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// Of the job, as long as it is kept.
+    /// Name of the job, as long as the job is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Labels of the job, as long as it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Of the leader that recorded it.
+    /// Epoch of the leader that recorded it.
     pub leader_epoch: u64,
-    /// Of the controller that answers.
+    /// Role of the controller that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
 }
 
-/// Which events; what is left out is any.
+/// Selects events; an empty field matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// One of these kinds; empty: any.
+    /// Events of these kinds; empty: any.
     pub kinds: Vec<String>,
-    /// About this job.
+    /// Events about this job.
     pub job: Option<JobId>,
-    /// About this node.
+    /// Events about this node.
     pub node: Option<String>,
-    /// Of this namespace.
+    /// Events of this namespace.
     pub namespace: Option<String>,
 }
 

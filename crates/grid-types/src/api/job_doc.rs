@@ -1,4 +1,4 @@
-//! The job document, and how a checked spec is shown again.
+//! The job document, and how a validated spec is shown in it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::job::{Concurrency, Condition, Phase, Target, Task};
 use crate::outcome::{JobStatus, Outcome, RunKind};
 use crate::wait::WaitingFor;
 
-/// Rows per outcome. Every word is always present, so that a script can add them up.
+/// Rows per outcome. Every outcome is always present, so that a script can add them up.
 pub type Counts = BTreeMap<String, u64>;
 
 /// The target of a job.
@@ -19,7 +19,7 @@ pub type Counts = BTreeMap<String, u64>;
 pub struct TargetDoc {
     /// `all`, `any`, `node`, `group`, `labels`, `facts`, or `where` for an expression.
     pub scope: String,
-    /// The nodes, groups, labels or facts, as they follow the colon in the text; of `where` the expression.
+    /// The nodes, groups, labels or facts, as they follow the colon in the text; for `where` the expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -32,7 +32,7 @@ pub struct JobDoc {
     pub id: String,
     /// The namespace of the job.
     pub namespace: String,
-    /// A name for people; not unique.
+    /// A name for display; not unique.
     #[serde(default)]
     pub name: Option<String>,
     /// Labels of the job, to filter lists by.
@@ -40,7 +40,7 @@ pub struct JobDoc {
     pub labels: BTreeMap<String, String>,
     /// The nodes that it runs on.
     pub target: TargetDoc,
-    /// Nodes of the target that it does not run on, as a target is written.
+    /// Nodes of the target that it does not run on, as a target expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude: Option<String>,
     /// The part of the target that it runs on: a number of nodes, a share, or a target.
@@ -66,47 +66,47 @@ pub struct JobDoc {
     /// What an unknown outcome means: `fail` or `wait`.
     #[serde(default)]
     pub on_unknown: String,
-    /// Of phases that have none of their own: a number of nodes, or a share.
+    /// The default for phases without their own: a number of nodes, or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<String>,
     /// Status of the run that is shown.
     pub status: JobStatus,
-    /// Why it has this status, for a person.
+    /// Why it has this status, for an operator.
     pub reason: Option<String>,
-    /// It was restored from a backup of this time and waits for a person to confirm it.
+    /// It was restored from a backup of this time and waits for an operator to confirm it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
-    /// What an operator has to decide before it goes on.
+    /// The decision of an operator that it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
-    /// What it waits for and how to let it go on, for a person; only of a job that waits for an operator.
+    /// What it waits for and how to continue it, for an operator; only for a job that waits for an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The first step of the phase it is in.
     pub step: u32,
-    /// Left out of lists above 1,000 names.
+    /// The frozen target; left out of lists above 1,000 names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Vec<String>>,
-    /// How many they are; 0 until the job starts.
+    /// Number of expected nodes; 0 until the job starts.
     #[serde(default)]
     pub expected_count: u64,
-    /// Nodes of which something was skipped because they were offline, in this run.
+    /// Number of nodes on which a step was skipped because they were offline, in this run.
     #[serde(default)]
     pub skipped_offline: u64,
     /// The controller that led when the job last changed.
     pub owner: Option<String>,
-    /// Rises whenever its outstanding work becomes invalid.
+    /// Rises whenever its outstanding leases become invalid.
     pub job_epoch: u32,
     /// The leader epoch in which it last changed.
     pub leader_epoch: u64,
-    /// Over all steps and expected nodes.
+    /// Rows per outcome, over all steps and expected nodes.
     pub counts: Counts,
     /// Progress of each step.
     pub steps: Vec<StepDoc>,
     /// Step → node → result; left out of lists and above 1,000 rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<BTreeMap<String, BTreeMap<String, ResultDoc>>>,
-    /// Which run this document shows: the newest, unless another was asked for.
+    /// The run that this document shows: the newest, unless another was requested.
     #[serde(default = "first_run")]
     pub run: u32,
     /// The newest 20 runs, newest first; left out of lists.
@@ -126,20 +126,20 @@ fn first_run() -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RunDoc {
-    /// From 1.
+    /// Number of the run, from 1.
     pub run: u32,
     /// What began the run.
     pub kind: RunKind,
     /// How it ended, or its current status.
     pub status: JobStatus,
-    /// Why it has this status, for a person.
+    /// Why it has this status, for an operator.
     pub reason: Option<String>,
-    /// Over all steps and expected nodes; what an earlier run has done counts as success.
+    /// Rows per outcome, over all steps and expected nodes; steps that an earlier run completed count as success.
     pub counts: Counts,
-    /// None before it starts.
+    /// Null before it starts.
     #[serde(default)]
     pub started_at: Option<String>,
-    /// None before it has ended.
+    /// Null before it has ended.
     #[serde(default)]
     pub ended_at: Option<String>,
 }
@@ -175,7 +175,7 @@ pub struct ResultDoc {
     /// The error that the worker reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why it has this outcome, where the worker's error does not say it.
+    /// Why it has this outcome, where the worker's error does not explain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the last attempt started.
@@ -193,13 +193,13 @@ pub struct ResultDoc {
 }
 
 impl JobDoc {
-    /// How many nodes it runs on, also as told by a controller that only names them.
+    /// The number of its nodes, also for a document that leaves out their names.
     #[must_use]
     pub fn node_count(&self) -> u64 {
         self.expected_count.max(u64::try_from(self.expected_names().len()).unwrap_or(u64::MAX))
     }
 
-    /// The nodes by name, if they are here.
+    /// The nodes by name, if the document has them.
     #[must_use]
     pub fn expected_names(&self) -> &[String] {
         self.expected.as_deref().unwrap_or_default()
@@ -212,7 +212,7 @@ pub fn target_doc(target: &Target) -> TargetDoc {
     TargetDoc { scope: target.scope().to_owned(), value: target.value() }
 }
 
-/// The phases of a spec as a job body writes them.
+/// The phases of a spec in the form of a job body.
 #[must_use]
 pub fn tasks_doc(phases: &[Phase]) -> Value {
     let shown = phases.iter().map(|phase| {

@@ -1,8 +1,8 @@
-//! Records of a job's log stream: one JSON document a line.
+//! Records of a job's log stream: one JSON document per line.
 //!
-//! An output is known by step, node, job epoch and attempt; `run` tells apart the executions of an attempt whose worker was
-//! restarted. Offsets count the bytes of one run, so that a reader which comes back says where it was, and never shows a
-//! byte twice.
+//! An output is identified by step, node, job epoch and attempt; `run` distinguishes the executions of an attempt whose worker
+//! was restarted. Offsets count the bytes of one run, so that a reader that reconnects continues where it stopped and never
+//! shows a byte twice.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum LogDoc {
     Output(LogText),
     /// Something about an output that is not part of it.
     Note(LogNote),
-    /// Nothing follows: the job has ended, or everything there is was shown.
+    /// The end: the job has ended, or the whole output was sent.
     End {
         /// Status of the job.
         status: JobStatus,
@@ -38,13 +38,13 @@ pub struct LogText {
     pub attempt: u32,
     /// The execution of the attempt.
     pub run: u64,
-    /// Of the first byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Behind the last byte.
+    /// Offset after the last byte.
     pub next: u64,
-    /// Bytes that are no UTF-8 are shown as U+FFFD.
+    /// Bytes that are not UTF-8 are shown as U+FFFD.
     pub text: String,
-    /// The last line has no end yet.
+    /// The last line is not complete yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
@@ -59,7 +59,7 @@ pub struct LogNote {
     pub node: String,
     /// `away`, `back`, `again`, `tail` or `lost`.
     pub word: String,
-    /// The remark, for a person.
+    /// The remark, for an operator.
     pub text: String,
 }
 
@@ -82,7 +82,7 @@ pub struct LogCursor {
     pub next: u64,
 }
 
-/// `POST …/logs`: the same as `GET`, for a reader that comes back.
+/// `POST …/logs`: the same as `GET`, for a reader that reconnects.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -68,7 +68,7 @@ fn e2_nothing_is_offered_started_or_ended_until_it_is_confirmed() {
     for (job, status) in [(pure, JobStatus::Running), (backoff, JobStatus::Running), (pending, JobStatus::Pending)] {
         assert_eq!(world.status(job), status);
         let words = format!(
-            "held: restored from a backup of yesterday; look whether it should go on, then `gridc job confirm {job}`"
+            "held: restored from a backup of yesterday; check whether it should continue, then `gridc job confirm {job}`"
         );
         assert_eq!(said(&world, job), words);
     }
