@@ -1,8 +1,7 @@
-//! `cargo xtask ci`: the stages that every change passes, cheapest first.
+//! `cargo xtask ci`: runs the stages that every change passes, cheapest first.
 //!
-//! Stops at the first stage that fails and says which, so that the last line of
-//! a log is the answer. `size` only warns: whether a long file must be split is
-//! a person's decision.
+//! Stops at the first stage that fails and names it, so that the last line of a log is the answer. `size` only warns: whether a
+//! long file must be split is the author's decision.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask deny`: licences, duplicates and sources of third-party crates, by the policy in `deny.toml`.
+//! `cargo xtask deny`: checks licences, duplicates and sources of third-party crates against the policy in `deny.toml`.
 //!
 //! Reads the part of `deny.toml` that it checks: `licenses.allow` and `bans.skip`. The file has the format of cargo-deny,
 //! which checks the same and security advisories, for which it needs a network.
@@ -41,7 +41,7 @@ struct Package {
     name: String,
     version: String,
     license: String,
-    /// Where it comes from, if that is not crates.io.
+    /// Its source, if that is not crates.io.
     source: Option<String>,
 }
 

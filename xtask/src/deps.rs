@@ -1,9 +1,9 @@
-//! `cargo xtask deps`: dependencies between crates point one way, and so do imports between the modules of a crate.
+//! `cargo xtask deps`: checks that dependencies between crates point one way, and so do imports between the modules of a crate.
 //!
 //! `modules` checks the modules. For crates the two tables below are the whole policy; the rest reads `cargo tree`.
-//! `MUST_NOT_REACH` looks at everything a crate pulls in, however far away,
-//! `ONLY_DIRECT_USER` at who names a crate in its own Cargo.toml.
-//! Only normal dependencies count: tests may use what they like.
+//! `MUST_NOT_REACH` covers all transitive dependencies of a crate, `ONLY_DIRECT_USER` the crates that name another one in their
+//! own Cargo.toml.
+//! Only normal dependencies count: tests may use any crate.
 //! Not here: licences and duplicates.
 //!
 //! It asks `cargo tree` instead of reading the manifests, because a forbidden
@@ -23,9 +23,9 @@ struct Rule {
     why: &'static str,
 }
 
-/// Crates that do I/O or run a scheduler of their own.
+/// Crates that do I/O or have their own scheduler.
 const RUNTIMES: &[&str] = &["tokio", "rusqlite", "openraft"];
-/// What only a controller may contain.
+/// Crates that only a controller may contain.
 const CONTROL_PLANE: &[&str] = &["grid-core", "grid-plan", "grid-store", "grid-raft", "grid-controller", "grid-api"];
 const DEV_ONLY: &[&str] = &["grid-sim", "grid-testkit", "xtask"];
 
@@ -52,7 +52,7 @@ const MUST_NOT_REACH: &[Rule] = &[
     Rule { krate: "grid-worker", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
     Rule { krate: "grid-client", never: &[CONTROL_PLANE, DEV_ONLY], why: NO_CONTROL_PLANE },
     Rule { krate: "gridc", never: &[CONTROL_PLANE, &["grid-worker"], DEV_ONLY], why: NO_CONTROL_PLANE },
-    Rule { krate: "grid-bench", never: &[CONTROL_PLANE, &["grid-worker"], DEV_ONLY], why: "what is measured is measured from outside, as a process" },
+    Rule { krate: "grid-bench", never: &[CONTROL_PLANE, &["grid-worker"], DEV_ONLY], why: "everything is measured from outside, as a process" },
     Rule { krate: "grid", never: &[DEV_ONLY], why: "test tools are for tests" },
 ];
 
@@ -117,7 +117,7 @@ fn reached(tree: &str, rule: &Rule) -> Vec<Package> {
     found
 }
 
-/// The complaints about a crate which names, in its own manifest, what belongs to another.
+/// The faults of a crate that names, in its own manifest, a crate that belongs to another.
 fn borrowed(krate: &str, direct: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for package in packages(direct) {
@@ -148,7 +148,7 @@ fn tree(krate: &str, depth: Option<&str>) -> Result<String> {
     cargo_stdout(&args)
 }
 
-/// How the forbidden crate gets there, as a person would ask cargo.
+/// How the forbidden crate gets there, as `cargo tree -i` shows it.
 fn path_to(krate: &str, found: &Package) -> String {
     let spec = format!("{}@{}", found.name, found.version);
     let args = ["tree", "--locked", "-e", "normal", "-p", krate, "-i", &spec];

@@ -1,7 +1,7 @@
-//! `cargo xtask docs`: writes the generated pages of `docs/` anew.
+//! `cargo xtask docs`: rewrites the generated pages of `docs/`.
 //!
-//! The tests that check a page also write it, if told to: so what is written and what is checked cannot differ, and a
-//! chore does not have to compile what it documents.
+//! The tests that check a page also write it, if an environment variable asks for it: so the written and the checked text
+//! cannot differ, and xtask does not have to compile what it documents.
 
 use anyhow::Result;
 

@@ -1,13 +1,13 @@
-//! `cargo xtask fixtures`: writes what this version's entries, data folders and journals look like, for the tests of later ones.
+//! `cargo xtask fixtures`: writes the entries, data folders and journals of this version, for the tests of later versions.
 //!
-//! The tests that read the fixtures also write them, if told to, and only for a feature level that has none: what an old
-//! version wrote is never written again.
+//! The tests that read the fixtures also write them, if an environment variable asks for it, and only for a feature level that
+//! has none: the fixtures of an old version are never rewritten.
 
 use anyhow::Result;
 
 use crate::shell::cargo;
 
-/// What `cargo test` is told, for every kind of fixture.
+/// The arguments of `cargo test` for every kind of fixture.
 const TESTS: &[&[&str]] = &[
     &["-p", "grid-core", "--test", "fixtures"],
     &["-p", "grid-controller", "--lib", "fixtures::"],

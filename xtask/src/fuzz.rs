@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the tests of the decoders that a seed repeats, for as long as asked.
+//! `cargo xtask fuzz`: runs the seeded tests of the decoders, for the given number of seconds.
 
 use anyhow::{Context as _, Result};
 

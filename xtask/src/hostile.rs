@@ -1,4 +1,4 @@
-//! `cargo xtask hostile`: the suite `hostile` of the package `grid`, for as long as asked.
+//! `cargo xtask hostile`: runs the suite `hostile` of the package `grid`, for the given number of seconds.
 
 use anyhow::{Context as _, Result};
 

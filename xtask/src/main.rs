@@ -1,11 +1,9 @@
-//! `cargo xtask`: every chore of the workspace, by name.
+//! `cargo xtask`: runs the chores of the workspace, by name.
 //!
-//! One module a chore; this file only reads the first word. A fresh machine has
-//! Rust, a C compiler and Python, and every chore must work with that: what else
-//! a test runs is installed by `tools`.
+//! One module per chore; this file only reads the first argument. A fresh machine has Rust, a C compiler and Python, and every
+//! chore must work with that: `tools` installs the other programs that tests need.
 //!
-//! Arguments are read by hand: a parser crate would be compiled before every
-//! chore, and there is one word to read.
+//! Arguments are parsed by hand: a parser crate would be compiled before every chore, and there is one argument to read.
 
 mod ci;
 mod deny;

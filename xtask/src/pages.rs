@@ -1,8 +1,8 @@
-//! `cargo xtask pages`: every file that a page of the documentation names exists.
+//! `cargo xtask pages`: checks that every file that a page of the documentation names exists.
 //!
 //! Checked are relative links (`[text](docs/http.md#errors)`) and paths in backticks that begin with a folder of the
 //! repository (`crates/…`). A path with a placeholder (`NAME`) is not.
-//! Not here: whether what the page says about the file is true.
+//! Not here: whether the statements about the file are true.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Targets of links within the repository, without their anchors. What is in backticks is not a link.
+/// Targets of links within the repository, without their anchors. Text in backticks is not a link.
 fn links(text: &str) -> Vec<String> {
     let prose: String = text.lines().flat_map(|line| line.split('`').step_by(2).chain(["\n"])).collect();
     let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());

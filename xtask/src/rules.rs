@@ -1,7 +1,7 @@
-//! `cargo xtask rules`: every protocol rule that a comment or a test names is in docs/protocol.md.
+//! `cargo xtask rules`: checks that every protocol rule that a comment or a test names is in docs/protocol.md.
 //!
 //! Rules are written `W3` in comments and `w3_…` at the start of a test's name. `cargo xtask rules W3` lists the places.
-//! Looks at comments and names of functions only: elsewhere such a word may mean something else.
+//! Reads comments and names of functions only: elsewhere such a word may mean something else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,15 +1,14 @@
-//! Running cargo, all that most chores run.
+//! Runs cargo for the chores.
 //!
-//! Not here: pipes between programs or a shell: every chore stays readable as
-//! the one command line a person could type.
+//! Not here: pipes between programs or a shell: every chore stays readable as one command line.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The folder of this package, in the clone it was called from: two clones that share a target folder share this binary, and
-/// what was compiled in may name the other one.
+/// The folder of this package, in the clone that cargo was called from: two clones that share a target folder share this
+/// binary, and the compiled-in path may be that of the other one.
 pub fn package_root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()).into()
 }

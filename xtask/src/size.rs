@@ -1,8 +1,7 @@
-//! `cargo xtask size`: files with more production code than the house allows.
+//! `cargo xtask size`: warns about files with more production code than the limit.
 //!
-//! Production code ends at the first `#[cfg(test)]` at the start of a line; test
-//! files do not count. A warning and never a failure: the limit calls for a hard
-//! look, not for a split at any price.
+//! Production code ends at the first `#[cfg(test)]` at the start of a line; test files do not count. A warning and never a
+//! failure: the limit calls for a review, not for a split at any price.
 
 use std::path::{Path, PathBuf};
 
@@ -67,6 +66,6 @@ mod tests {
     #[test]
     fn tests_at_the_end_of_a_file_do_not_count() {
         assert_eq!(production_lines("fn a() {}\n\n#[cfg(test)]\nmod tests {\n}\n"), 2);
-        assert_eq!(production_lines("    #[cfg(test)]\n    fn b() {}\n"), 2, "an inner one is no end");
+        assert_eq!(production_lines("    #[cfg(test)]\n    fn b() {}\n"), 2, "an inner one does not end it");
     }
 }

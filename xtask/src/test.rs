@@ -1,9 +1,8 @@
-//! `cargo xtask test`: the real binaries first, then every test.
+//! `cargo xtask test`: builds the real binaries, then runs the tests.
 //!
-//! The plain runner of cargo, not nextest: a fresh machine has only cargo, and
-//! two runners would be two verdicts. The end-to-end tests need both binaries,
-//! and cargo builds only `grid` for them (they live in its package), so both are
-//! built here, in the profile the tests will use.
+//! The plain runner of cargo, not nextest: a fresh machine has only cargo, and two runners could give two verdicts. The
+//! end-to-end tests need both binaries, and cargo builds only `grid` for them (they are in its package), so both are built
+//! here, in the profile of the tests.
 
 use std::thread::available_parallelism;
 
@@ -41,8 +40,8 @@ fn runs_end_to_end(args: &[String]) -> bool {
     !names_a_package(args) || args.iter().any(|a| matches!(a.as_str(), "grid" | "-pgrid" | "--package=grid"))
 }
 
-/// End-to-end tests mostly wait for processes, so a thread per core would leave
-/// the machine idle: a task of 45 s must not hold up half of the run.
+/// End-to-end tests mostly wait for processes, so a thread per core would leave the machine idle: a task of 45 s must not delay
+/// half of the run.
 fn test_threads() -> String {
     let cores = available_parallelism().map_or(2, std::num::NonZero::get);
     (cores * 2).clamp(4, 16).to_string()

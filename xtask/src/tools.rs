@@ -1,9 +1,9 @@
-//! What tests run beside Rust programs: tools from PyPI, installed once into the user's cache folder, and a browser.
+//! Installs what tests need besides Rust programs: tools from PyPI, once, in the user's cache folder, and a browser.
 //!
-//! Every version is pinned (`openapi-requirements.txt`), and what is installed carries a copy of the pins: other pins, or an
-//! installation that broke off, are installed anew. `GRID_TEST_PYTHON` names a Python that has them already.
-//! The browser is the system's Chromium: root installs it from the distribution where it is missing; `GRID_TEST_CHROMIUM`
-//! names another one. Nothing is skipped where it cannot be installed: the run fails and says what is missing.
+//! Every version is pinned (`openapi-requirements.txt`), and an installation keeps a copy of the pins: other pins, or an
+//! incomplete installation, cause a new installation. `GRID_TEST_PYTHON` names a Python that has them already.
+//! The browser is the system's Chromium: root installs it from the distribution where it is missing; `GRID_TEST_CHROMIUM` names
+//! another one. Nothing is skipped where it cannot be installed: the run fails and names what is missing.
 //! Not in `target`: a clean build should not fetch from the network, and several checkouts share one installation.
 
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub fn openapi_python() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// A browser for the tests of what web pages may do.
+/// A browser for the tests of web pages.
 pub fn chromium() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("GRID_TEST_CHROMIUM") {
         return Ok(given.into());
@@ -49,7 +49,7 @@ pub fn chromium() -> Result<PathBuf> {
         apt.env("DEBIAN_FRONTEND", "noninteractive");
         run(&mut apt)
     };
-    // The list of packages may be old, or not there at all.
+    // The list of packages may be old or missing.
     let installed = install().or_else(|_| {
         run(Command::new("apt-get").args(["update", "--quiet"]))?;
         install()

@@ -1,4 +1,4 @@
-//! A plain HTTP agent, as a test plays it: each question and each result by hand.
+//! A plain HTTP agent that a test controls: each poll and each result by hand.
 
 use serde_json::{Value, json};
 
@@ -16,18 +16,18 @@ impl Agent {
         Self { name: name.to_owned() }
     }
 
-    /// The body of a question; `more` is added to it.
+    /// The body of a poll; `more` is added to it.
     pub fn question(&self, more: &Value) -> Value {
         let said = json!({"agent": self.name, "wait": "0s", "backends": ["ping", "test"]});
         crate::spec::with(said, more.clone())
     }
 
-    /// Asks once, whatever the answer.
+    /// Polls once, whatever the answer.
     pub fn ask(&self, api: &Api, more: &Value) -> Answer {
         api.post("/v1/leases", &self.question(more))
     }
 
-    /// What it is told; it must be told something or nothing, not refused.
+    /// Polls once and returns the body, which must not be a refusal.
     pub fn told(&self, api: &Api, more: &Value) -> Value {
         let answer = self.ask(api, more);
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -39,7 +39,7 @@ impl Agent {
         self.told(api, more)["leases"].as_array().expect("leases").clone()
     }
 
-    /// Asks until it gets a lease of that job.
+    /// Polls until it gets a lease of that job.
     pub fn wait_lease(&self, api: &Api, job: &str) -> Value {
         wait_until(&format!("a lease of {job} for {}", self.name), LIMIT, || {
             let answer =

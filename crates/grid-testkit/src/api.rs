@@ -3,7 +3,7 @@
 //! Connections are not kept, because the server on the other side is killed and
 //! restarted under the same address; a pooled connection would report that as an
 //! error of the next request.
-//! Not here: following NOT_LEADER. Tests want to see it.
+//! Not here: following NOT_LEADER. Tests check it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,10 +53,10 @@ impl Api {
         Self { base: self.base.clone(), client: client.expect("a plain HTTP client") }
     }
 
-    /// One request; an error is that nobody answered.
+    /// Sends one request; an error means that there was no answer.
     ///
     /// # Errors
-    /// The transport's words.
+    /// The error of the transport.
     pub fn request(
         &self,
         method: Method,
@@ -84,7 +84,7 @@ impl Api {
     }
 
     /// # Errors
-    /// When nobody answers.
+    /// When there is no answer.
     pub fn try_get(&self, path: &str) -> Result<Answer, String> {
         self.request(Method::GET, path, &[], None)
     }
@@ -108,17 +108,17 @@ impl Api {
         answer.id()
     }
 
-    /// Submits with an idempotency key until somebody acknowledges it: for tests
-    /// that kill the server meanwhile. `Err` while the server is away or cannot take it.
+    /// Submits with an idempotency key until a controller acknowledges it: for tests that kill the server meanwhile. `Err`
+    /// while the server is away or cannot accept it.
     ///
     /// # Errors
-    /// What was answered instead of an acknowledgement.
+    /// The answer, if it is not an acknowledgement.
     pub fn try_submit(&self, key: &str, job: &Value) -> Result<String, String> {
         let headers = [("idempotency-key", key)];
         let answer = self.request(Method::POST, "/job", &headers, Some(job.to_string()))?;
         match answer.status {
             200 | 201 => Ok(answer.id()),
-            // Refused for a reason that waiting does not mend.
+            // Refused for a reason that waiting does not change.
             400 | 404 | 413 | 422 => panic!("submit of {job}: {answer:?}"),
             _ => Err(format!("{answer:?}")),
         }
@@ -129,7 +129,7 @@ impl Api {
     }
 
     /// # Errors
-    /// When nobody answers, or not with the job.
+    /// When there is no answer, or one without the job.
     pub fn try_job(&self, id: &str) -> Result<Job, String> {
         let answer = self.try_get(&format!("/job/{id}"))?;
         if answer.status == 200 { Ok(Job(answer.json())) } else { Err(format!("GET /job/{id}: {answer:?}")) }
@@ -148,7 +148,7 @@ impl Api {
         })
     }
 
-    /// The job once it has ended and nothing of it runs any more.
+    /// The job once it has ended and none of its steps runs any more.
     pub fn wait_ended(&self, id: &str) -> Job {
         self.wait_ended_within(id, LIMIT)
     }
@@ -159,7 +159,7 @@ impl Api {
         })
     }
 
-    /// Cancels it; the answer is the caller's to judge.
+    /// Cancels it; the caller checks the answer.
     pub fn cancel(&self, id: &str) -> Answer {
         let path = format!("/job/{id}/cancel");
         self.request(Method::POST, &path, &[], None).unwrap_or_else(|e| panic!("POST {e}"))
@@ -168,7 +168,7 @@ impl Api {
     /// A node's document.
     ///
     /// # Errors
-    /// When nobody answers, or not with the node.
+    /// When there is no answer, or one without the node.
     pub fn try_node(&self, node: &str) -> Result<Value, String> {
         let answer = self.try_get(&format!("/node/{node}"))?;
         ensure(answer.status == 200, format!("{answer:?}"))?;
@@ -186,7 +186,7 @@ impl Api {
 }
 
 impl Answer {
-    /// The body as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
@@ -195,7 +195,7 @@ impl Answer {
         self.headers.get(&name.to_lowercase()).map(String::as_str)
     }
 
-    /// The `error` word of an error answer.
+    /// The `error` code of an error answer.
     pub fn error(&self) -> String {
         let json = self.json();
         json["error"].as_str().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! Where the binaries under test are.
+//! Finds the binaries under test.
 //!
 //! Cargo puts a test executable into `target/<profile>/deps/` and binaries one
 //! folder up, so the profile of the test is the profile of what it tests.
@@ -26,7 +26,7 @@ pub fn bin(name: &str) -> PathBuf {
     path
 }
 
-/// The binary `name` without the caller's own `GRID_*` settings, which would change what is tested.
+/// The binary `name` without the caller's `GRID_*` variables, which would change what is tested.
 pub fn command(name: &str) -> Command {
     clean(Command::new(bin(name)))
 }
@@ -38,7 +38,7 @@ pub(crate) fn command_in(namespace: &str, name: &str) -> Command {
     clean(command)
 }
 
-/// A command without the caller's own `GRID_*` settings.
+/// A command without the caller's `GRID_*` variables.
 pub fn clean(mut command: Command) -> Command {
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("GRID_") {

@@ -1,4 +1,4 @@
-//! A headless Chromium that shows one page, and small sites on loopback for it to show.
+//! Runs a headless Chromium that shows one page, and small sites on loopback for it.
 //!
 //! Chromium is a package of the system; `cargo xtask test` installs it. Names of sites exist for this browser only.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::process::Process;
 
-/// Ends with the value.
+/// The browser ends when the value is dropped.
 pub struct Browser {
     process: Process,
     _profile: tempfile::TempDir,
@@ -53,7 +53,7 @@ fn program() -> PathBuf {
         .expect("this test needs Chromium: run it by `cargo xtask test`, which installs it (or set GRID_TEST_CHROMIUM)")
 }
 
-/// A web server of pages; what it has no page for goes to `behind`, byte by byte, or is written down.
+/// A web server of pages; requests without a page are passed to `behind` unchanged, or recorded.
 pub struct Site {
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -62,7 +62,7 @@ impl Site {
     /// `pages`: the page of each path.
     ///
     /// # Panics
-    /// When nobody may listen at `address`.
+    /// When the address cannot be used.
     pub fn serve(address: (&str, u16), behind: Option<u16>, pages: &[(&str, String)]) -> Self {
         let listener = TcpListener::bind(address).unwrap_or_else(|e| panic!("{address:?}: {e}"));
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -79,7 +79,7 @@ impl Site {
         Self { asked }
     }
 
-    /// The paths that were asked for, with their queries.
+    /// The requested paths, with their queries.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("no thread panics with it").clone()
     }

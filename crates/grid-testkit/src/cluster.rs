@@ -1,4 +1,4 @@
-//! One server and its workers in one temp folder: what most tests begin with.
+//! One server and its workers in one temporary folder: the start of most tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

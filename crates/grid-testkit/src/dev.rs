@@ -1,4 +1,4 @@
-//! `grid dev`: controller and workers in one process, as a newcomer starts it.
+//! Runs `grid dev`: controller and workers in one process.
 
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ impl Dev {
         Self::start_in(workers, None, flags)
     }
 
-    /// The same with another `PATH`, such as that of [`crate::Stubs`]; its tasks have it, too.
+    /// The same with another `PATH`, such as that of [`crate::Stubs`]; its tasks inherit it.
     pub fn start_with_path(workers: usize, path: &std::ffi::OsStr) -> Self {
         Self::start_in(workers, Some(path), &[])
     }

@@ -1,4 +1,4 @@
-//! `gridc` as a person runs it: arguments in; stdout, stderr and exit code out.
+//! Runs `gridc` as an operator does: arguments in; stdout, stderr and exit code out.
 
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
@@ -14,7 +14,7 @@ pub struct Gridc {
     server: String,
 }
 
-/// What one run left.
+/// The result of one run.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -37,7 +37,7 @@ impl Gridc {
         self.run_command(gridc, args)
     }
 
-    /// The same with so much address space and no more: whoever needs it aborts, which no test takes for a refusal.
+    /// The same with a limit of address space: a process that needs more aborts, which no test takes for a refusal.
     pub fn run_within_kib(&self, memory_kib: u64, args: &[&str]) -> Ran {
         let mut shell = clean(Command::new("sh"));
         shell.args(["-c", "ulimit -v \"$0\" && exec \"$@\"", &memory_kib.to_string()]).arg(bin("gridc")).args(args);
@@ -84,7 +84,7 @@ impl Ran {
     }
 }
 
-/// Ended with the test, also when the test gave up waiting for it.
+/// Killed with the test, also when the test gave up waiting for it.
 struct Child(std::process::Child);
 
 impl Drop for Child {

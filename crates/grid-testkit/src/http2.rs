@@ -1,4 +1,4 @@
-//! HTTP/2 frames and gRPC calls by hand: a client library would not send what has to be refused.
+//! Builds HTTP/2 frames and gRPC calls by hand: a client library would not send messages that must be refused.
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub const DATA: u8 = 0;
@@ -25,7 +25,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a client sends first.
+/// The connection preface of a client.
 pub fn hello() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
@@ -49,7 +49,7 @@ pub fn call_with(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     for (name, value) in usual.iter().chain(more) {
         block.push(0);
         for text in [name, value] {
-            // A length of 127 and more goes on as a varint.
+            // A length of 127 and more continues as a varint.
             match u8::try_from(text.len()) {
                 Ok(short @ 0..127) => block.push(short),
                 _ => {

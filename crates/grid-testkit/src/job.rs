@@ -1,4 +1,4 @@
-//! A job document as the API shows it, read by hand.
+//! Reads a job document of the API by hand.
 //!
 //! Deliberately not the types of Grid: if a field changes its name there, the
 //! tests must notice.
@@ -86,7 +86,7 @@ impl Job {
         counts.map_or(0, |c| c.values().filter_map(Value::as_u64).sum())
     }
 
-    /// How often an outcome stands in `results`, counted by hand.
+    /// How often an outcome is in `results`, counted by hand.
     pub fn rows(&self, outcome: &str) -> u64 {
         let steps = self.0["results"].as_object().into_iter().flatten();
         let rows = steps.flat_map(|(_, nodes)| nodes.as_object().into_iter().flatten());
@@ -124,7 +124,7 @@ pub fn duration_ms(text: &str) -> Option<u64> {
         total_us += number.parse::<f64>().ok()? * factor_us;
         rest = tail;
     }
-    // From a text of a few digits: neither sign nor size can be lost.
+    // A text of a few digits loses neither sign nor size.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let whole_ms = ((total_us + 0.5) / 1e3) as u64;
     (!text.is_empty()).then_some(whole_ms)

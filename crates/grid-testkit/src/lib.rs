@@ -6,14 +6,13 @@
 //!     Api, Gridc                       procfs (who is still alive)
 //! ```
 //!
-//! Everything here looks at Grid as its users do: command lines, HTTP, files,
-//! `/proc`. Not here: any crate of Grid. A test that needs one is a unit test
-//! and belongs beside the code.
+//! The kit uses Grid as its users do: command lines, HTTP, files, `/proc`. Not here: any crate of Grid. A test that needs one
+//! is a unit test and belongs beside the code.
 //!
-//! The kit panics instead of returning errors. Its callers are tests, and a panic
-//! with the last thing observed says more than a `?` through ten of them.
+//! The kit panics instead of returning errors. Its callers are tests, and a panic with the last observation explains more than
+//! a `?` through ten functions.
 //!
-//! No fixed sleeps: [`wait_until`] polls with a limit that a loaded machine keeps.
+//! No fixed sleeps: [`wait_until`] polls with a limit that is generous for a loaded machine.
 
 mod agent;
 mod api;

@@ -1,13 +1,13 @@
-//! Network namespaces joined by a bridge: a machine for each controller, with links that can be cut one way.
+//! Creates network namespaces joined by a bridge: one for each controller, with links that can be cut in one direction.
 //!
-//! Needs root and the program `ip`; [`Lan::try_new`] answers `None` without them, and a test then says that it was not
-//! run. Everything has a name with this process's id in it and is removed when the value is dropped.
-//! A cut is a blackhole route of the sender: packets of one direction are lost, as on a broken link, and nobody is told.
+//! Needs root and the program `ip`; [`Lan::try_new`] returns `None` without them, and a test then prints that it was not run.
+//! All names contain the id of this process, and everything is removed when the value is dropped.
+//! A cut is a blackhole route of the sender: packets of one direction are lost silently, as on a broken link.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Some hosts on one link, and the test itself beside them.
+/// Some hosts on one link, which the test can reach too.
 pub struct Lan {
     tag: String,
     net: u8,
@@ -15,12 +15,12 @@ pub struct Lan {
 }
 
 impl Lan {
-    /// `hosts` namespaces, numbered from 0. `None`: namespaces cannot be made here.
+    /// `hosts` namespaces, numbered from 0. `None` if namespaces cannot be created here.
     pub fn try_new(hosts: usize) -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         // Several in one process, and several processes: a net that another one has is refused by `ip` below.
         let id = std::process::id().wrapping_mul(16).wrapping_add(MADE.fetch_add(1, Ordering::Relaxed));
-        // Dropped on any failure below, with what was made by then.
+        // Dropped on any failure below, together with what was created by then.
         let lan = Self { tag: format!("gt{:x}", id % 0xf_ffff), net: u8::try_from(id % 250).ok()? + 1, hosts };
         let bridge = lan.bridge();
         ip(&format!("link add {bridge} type bridge"))?;
@@ -46,7 +46,7 @@ impl Lan {
         format!("10.213.{}.{}", self.net, 10 + host)
     }
 
-    /// What `from` sends to `to` is lost from now on; the other direction is as it was.
+    /// Drops everything that `from` sends to `to` from now on; the other direction is not affected.
     ///
     /// # Panics
     /// When it is cut already.
@@ -74,7 +74,7 @@ impl Lan {
 impl Drop for Lan {
     fn drop(&mut self) {
         for host in 0..self.hosts {
-            // By itself: a connection that nobody closed keeps a namespace, and all that is in it, for minutes.
+            // Closed explicitly: an open connection keeps a namespace, and everything in it, for minutes.
             let _ = ip(&format!("link del {}", self.link(host)));
             let _ = ip(&format!("netns del {}", self.namespace(host)));
         }

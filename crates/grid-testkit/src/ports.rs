@@ -1,16 +1,16 @@
-//! Ports that stay free while a process restarts.
+//! Reserves ports that stay free while a process restarts.
 //!
-//! Below the kernel's range for outgoing connections: a port of that range could be taken by any client while its
-//! server is down, and the restart would fail. Test processes that run at once must not get the same port either, and
-//! a port is free between two runs of its server: so this process claims it by binding the UDP port of the same
-//! number, for as long as it lives. No file to leave behind, and whoever dies lets go.
+//! Below the kernel's range for outgoing connections: any client could take a port of that range while its server is down, and
+//! the restart would fail. Parallel test processes must not get the same port either, and a port is free between two runs of
+//! its server: so this process claims it by binding the UDP port of the same number, for as long as it lives. That leaves no
+//! file behind, and the claim ends with the process.
 
 use std::net::{TcpListener, UdpSocket};
 use std::sync::Mutex;
 
 const FIRST: u32 = 12_000;
 const COUNT: u32 = 20_000;
-/// Test processes start at different places, so that they rarely try the same port.
+/// Test processes start at different positions, so that they rarely try the same port.
 const APART: u32 = 97;
 
 struct Claims {
@@ -20,7 +20,7 @@ struct Claims {
 
 static CLAIMS: Mutex<Claims> = Mutex::new(Claims { tried: 0, held: Vec::new() });
 
-/// A loopback port nobody listens on and that no other caller gets, in this or any other test process.
+/// A free loopback port that no other caller gets, in this or any other test process.
 ///
 /// # Panics
 /// When the whole range is taken.

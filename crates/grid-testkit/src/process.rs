@@ -1,10 +1,8 @@
-//! One child process: its stdout lines, its log file, its death.
+//! Runs one child process: its stdout lines, its log file, its end.
 //!
-//! A child gets its own process group, so that a signal to the test's terminal
-//! does not reach it, and is killed by its own id when it is dropped, together
-//! with everything that descends from it. stderr goes to a log file and not to a
-//! pipe: nobody has to drain it, and it is there after `kill -9`. A test that
-//! panics prints the end of it.
+//! A child gets its own process group, so that a signal to the test's terminal does not reach it, and is killed by its own id
+//! when it is dropped, together with all of its descendants. stderr goes to a log file and not to a pipe: it needs no reader,
+//! and survives `kill -9`. A test that panics prints the end of it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -77,7 +75,7 @@ impl Process {
     pub fn wait_line(&mut self, prefix: &str) -> String {
         let what = format!("the line `{prefix}…` of {}", self.name);
         wait_until(&what, LIMIT, || {
-            // Before the lines are looked at: what it printed last must not be missed.
+            // Checked before the lines are read: the last lines must not be missed.
             let ended = self.child.try_wait().expect("own child").filter(|_| self.reader.is_finished());
             let printed = self.stdout_lines();
             if let Some(line) = printed.iter().find(|line| line.starts_with(prefix)) {
@@ -90,7 +88,7 @@ impl Process {
         })
     }
 
-    /// SIGKILL to this process only; what it started is on its own.
+    /// SIGKILL to this process only; its children keep running.
     pub fn kill9(&mut self) {
         self.orphans.extend(procfs::descendants(self.pid()));
         let _ = self.child.kill();
@@ -110,7 +108,7 @@ impl Process {
         procfs::signal(self.pid(), Signal::TERM);
     }
 
-    /// SIGSTOP: it lives, and does nothing.
+    /// SIGSTOP: the process exists, but does not run.
     pub fn pause(&self) {
         procfs::signal(self.pid(), Signal::STOP);
     }
@@ -123,7 +121,7 @@ impl Process {
     /// How it ended; everything it printed has been read by then.
     ///
     /// # Panics
-    /// When it does not end within `limit`, or left somebody behind who holds its stdout.
+    /// When it does not end within `limit`, or a descendant keeps its stdout open.
     pub fn wait_exit(&mut self, limit: Duration) -> ExitStatus {
         let what = format!("the end of {} and of its stdout", self.name);
         wait_until(&what, limit, || {
@@ -138,7 +136,7 @@ impl Process {
         self.child.try_wait().expect("own child").is_none()
     }
 
-    /// The most memory it has ever held.
+    /// Its peak memory.
     pub fn peak_memory_kib(&self) -> u64 {
         procfs::peak_memory_kib(self.pid())
     }
@@ -170,7 +168,7 @@ impl Drop for Process {
 }
 
 fn collect(stdout: ChildStdout, lines: Arc<Mutex<Vec<String>>>) -> JoinHandle<()> {
-    // Ends with the pipe, that is with the child and whoever inherited its stdout.
+    // Ends with the pipe: when the child and all processes that inherited its stdout have closed it.
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             lines.lock().expect("no reader panics").push(line);

@@ -1,8 +1,7 @@
-//! Who is alive, from `/proc`.
+//! Lists living processes from `/proc`.
 //!
-//! A process is (pid, start time), so that a pid used again is never mistaken for
-//! the one that was watched. A zombie is dead: it runs nothing, and whether
-//! somebody reaps it is up to the machine's init.
+//! A process is (pid, start time), so that a reused pid is never taken for the watched process. A zombie counts as dead: it
+//! runs nothing, and when it is reaped depends on the machine's init.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +18,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether this very process still runs.
+    /// Whether this same process still runs.
     pub fn alive(&self) -> bool {
         stat(self.pid).is_some_and(|s| s.started_ticks == self.started_ticks && !s.zombie)
     }
@@ -30,7 +29,7 @@ impl Seen {
         words.split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// SIGKILL, if it is still this very process.
+    /// SIGKILL, if it is still the same process.
     pub fn kill9(&self) {
         if self.alive() {
             signal(self.pid, Signal::KILL);
@@ -72,7 +71,7 @@ pub fn survivors(watched: &[Seen]) -> Vec<Seen> {
     watched.iter().filter(|seen| seen.alive()).cloned().collect()
 }
 
-/// The most memory a process has ever held: `VmHWM`.
+/// The peak memory of a process: `VmHWM`.
 ///
 /// # Panics
 /// When there is no such process.
@@ -80,7 +79,7 @@ pub fn peak_memory_kib(pid: u32) -> u64 {
     memory(pid, "VmHWM:").unwrap_or_else(|| panic!("process {pid} shows no memory"))
 }
 
-/// The memory that a process holds now; `None` when it has ended.
+/// The current memory of a process; `None` when it has ended.
 pub fn memory_kib(pid: u32) -> Option<u64> {
     memory(pid, "VmRSS:")
 }
@@ -91,14 +90,14 @@ fn memory(pid: u32, row: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// SIGTERM to a process that the test has started by itself.
+/// SIGTERM to a process that the test started itself.
 pub fn terminate(pid: u32) {
     signal(pid, Signal::TERM);
 }
 
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // The only error left is that it is gone already, which is what callers want.
+        // The only remaining error is that the process has ended, which is what callers want.
         let _ = kill_process(pid, signal);
     }
 }

@@ -1,7 +1,7 @@
-//! Runs a command on a terminal of its own and returns every byte that it wrote there.
+//! Runs a command on its own terminal and returns every byte that it wrote there.
 //!
-//! [`crate::Terminal`] shows what a person sees after the terminal has obeyed every control code; here the codes
-//! themselves are what a test looks at.
+//! [`crate::Terminal`] shows the screen after the terminal has processed every control code; this module returns the codes
+//! themselves.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +14,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::wait::{LIMIT, wait_until};
 
-/// What one run wrote to its terminal: stdout and stderr, in the order of their writing.
+/// The bytes that one run wrote to its terminal: stdout and stderr, in the order of their writing.
 #[derive(Debug)]
 pub struct Typed {
     pub code: i32,
@@ -24,7 +24,7 @@ pub struct Typed {
 /// Runs a command to its end, with stdin, stdout and stderr on a new terminal of 160×50.
 ///
 /// # Panics
-/// When there is no terminal to be had, or the command hangs.
+/// When no terminal is available, or the command hangs.
 pub fn on_terminal(mut command: Command) -> Typed {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&master).and_then(|()| unlockpt(&master)).expect("a terminal");
@@ -35,7 +35,7 @@ pub fn on_terminal(mut command: Command) -> Typed {
     let end = |slave: &OwnedFd| slave.try_clone().expect("a descriptor");
     command.env("TERM", "xterm").stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave));
     let mut child = command.spawn().expect("it starts");
-    // Only the child may hold it now: the end of what it writes is the end of the file.
+    // Only the child has it open now: the end of its output is the end of the file.
     drop((command, slave));
     let reader = std::thread::spawn(move || {
         let (mut master, mut bytes, mut piece) = (File::from(master), Vec::new(), vec![0; 65_536]);
@@ -53,7 +53,7 @@ pub fn on_terminal(mut command: Command) -> Typed {
     Typed { code: status.code().unwrap_or(-1), text: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
-/// Control codes that Grid writes itself: colours, and the live view's drawing over.
+/// Control codes that Grid writes itself: colours, and those that redraw the live view.
 const OWN: [&str; 16] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
@@ -74,7 +74,7 @@ const OWN: [&str; 16] = [
 ];
 
 impl Typed {
-    /// What was written, without Grid's own control codes; whatever else of them there is came from outside.
+    /// The output without Grid's own control codes; any others came from outside.
     pub fn without_own_codes(&self) -> String {
         let mut text = self.text.replace("\r\n", "\n");
         for code in OWN {
@@ -87,7 +87,7 @@ impl Typed {
     }
 
     /// # Panics
-    /// When something of it could have changed the terminal, or turned a line around.
+    /// When some of it could change the terminal, or reverse a line.
     pub fn assert_harmless(&self, what: &str) {
         let text = self.without_own_codes();
         let bad = text.chars().find(|c| {

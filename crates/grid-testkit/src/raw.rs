@@ -1,4 +1,4 @@
-//! A socket without a protocol: for requests that no HTTP client would send.
+//! A plain socket, for requests that no HTTP client would send.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,7 +12,7 @@ pub struct Raw {
 
 impl Raw {
     /// # Panics
-    /// When nobody listens there.
+    /// When the port is closed.
     pub fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap_or_else(|e| panic!("port {port}: {e}"));
         for set in [stream.set_read_timeout(Some(LIMIT)), stream.set_write_timeout(Some(LIMIT))] {
@@ -21,7 +21,7 @@ impl Raw {
         Self { stream }
     }
 
-    /// Writes all of it, or says why not.
+    /// Writes all of it, or returns the error.
     ///
     /// # Errors
     /// The other side closed, reset or stopped reading.
@@ -29,7 +29,7 @@ impl Raw {
         self.stream.write_all(bytes).map_err(|e| e.to_string())
     }
 
-    /// Says that nothing more comes, and goes on reading.
+    /// Closes the sending side and continues to read.
     pub fn end(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
@@ -37,7 +37,7 @@ impl Raw {
     /// Everything until the other side closes.
     ///
     /// # Errors
-    /// A reset, or nothing for as long as any wait may take; with what had come before.
+    /// A reset, or silence beyond the limit; with the bytes received before.
     pub fn read_to_end(&mut self) -> Result<String, String> {
         let mut bytes = Vec::new();
         let read = self.stream.read_to_end(&mut bytes);

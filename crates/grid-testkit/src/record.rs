@@ -1,5 +1,4 @@
-//! The file `test record` writes: one line per execution, the witness of every
-//! promise about how often something ran.
+//! Reads the file that `test record` writes: one line per execution, the evidence for every promise about how often a step ran.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,12 +37,12 @@ impl Record {
     /// Every line in the order of writing.
     ///
     /// # Panics
-    /// When a line is not whole: an append must never tear.
+    /// When a line is incomplete: an append must be atomic.
     pub fn lines(&self) -> Vec<Line> {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         assert!(
             text.is_empty() || text.ends_with('\n'),
-            "{}: the last line is not whole: {text:?}",
+            "{}: the last line is incomplete: {text:?}",
             self.path.display()
         );
         text.lines().map(parse).collect()
@@ -55,7 +54,7 @@ impl Record {
         lines.map(|l| (l.step, l.node, l.attempt)).collect()
     }
 
-    /// Lines that stand there twice.
+    /// Lines that occur twice.
     pub fn duplicates(&self) -> Vec<Line> {
         let mut seen = BTreeSet::new();
         let mut twice = self.lines();

@@ -1,8 +1,7 @@
-//! `grid server` as a child, or `grid node`, which has one.
+//! Runs `grid server` as a child, or `grid node`, which has one.
 //!
-//! Ports are chosen once and stay the same over restarts, so that workers find
-//! the server again; the data folder stays too, and so does the command line:
-//! a restart must need no other.
+//! Ports are chosen once and kept over restarts, so that workers find the server again; the data folder and the command line
+//! stay the same too: a restart must need no other.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,13 +23,13 @@ pub struct ServerOptions {
     pub dir: PathBuf,
     /// Further flags, such as `--dead-after 4s`.
     pub flags: Vec<String>,
-    /// A backup to go on from, instead of founding a cluster.
+    /// A backup to restore, instead of creating a cluster.
     pub restore: Option<PathBuf>,
-    /// API addresses of a cluster to join; none: it founds one.
+    /// API addresses of a cluster to join; empty: it creates one.
     pub join: Option<String>,
-    /// The namespace it runs in, and its address there; none: beside the test, on loopback.
+    /// The namespace it runs in, and its address there; none: in the test's namespace, on loopback.
     pub machine: Option<(String, String)>,
-    /// What a shell does before it becomes the server.
+    /// Shell commands that run before it starts.
     pub prelude: String,
 }
 
@@ -76,7 +75,7 @@ impl ServerOptions {
         self
     }
 
-    /// Flags as a person would type them: `"--max-concurrent 1"`.
+    /// Flags as on a command line: `"--max-concurrent 1"`.
     pub fn flags(mut self, flags: &str) -> Self {
         let words = flags.split_whitespace().map(str::to_owned);
         self.flags.extend(words);
@@ -95,12 +94,12 @@ impl ServerOptions {
         server
     }
 
-    /// Starts it only: for a server that is expected to be refused.
+    /// Starts it without waiting: for a server that is expected to be refused.
     pub fn spawn(self) -> Server {
         self.spawn_at((free_port(), free_port()))
     }
 
-    /// Starts it only, where another one has been: for one that takes its place, or is expected to be refused.
+    /// Starts it at the ports of another one without waiting: for one that replaces it, or is expected to be refused.
     pub fn spawn_at(self, ports: (u16, u16)) -> Server {
         self.spawn_with(ports, free_port())
     }
@@ -155,12 +154,12 @@ impl Server {
         self.ports.api
     }
 
-    /// Where workers are served.
+    /// Its address for workers.
     pub fn grpc_port(&self) -> u16 {
         self.ports.grpc
     }
 
-    /// Where other controllers reach it.
+    /// Its address for other controllers.
     pub fn raft_port(&self) -> u16 {
         self.ports.raft
     }
@@ -188,18 +187,18 @@ impl Server {
         self.process.wait_exit(Duration::from_secs(60))
     }
 
-    /// Other flags for the next start, such as those of another version.
+    /// Sets other flags for the next start, such as those of another version.
     pub fn set_flags(&mut self, flags: &str) {
         self.options.flags = flags.split_whitespace().map(str::to_owned).collect();
     }
 
-    /// The same command line again, without waiting for it to serve.
+    /// Starts the same command line again, without waiting for it to serve.
     pub fn respawn(&mut self) {
         assert!(!self.process.is_running(), "stop the server first");
         self.process = spawn(&self.options, self.ports);
     }
 
-    /// The same command line again, until it serves.
+    /// Starts the same command line again and waits until it serves.
     pub fn restart(&mut self) {
         self.respawn();
         self.wait_ready();

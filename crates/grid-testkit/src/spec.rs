@@ -1,4 +1,4 @@
-//! Job bodies, as short as a person would write them.
+//! Builds job bodies, as short as an operator would write them.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub fn task(backend: &str, action: &str, params: &Value) -> Value {
     json!({"backend": backend, "action": action, "params": params})
 }
 
-/// A branch: each node walks these alone.
+/// A branch: each node runs through these on its own.
 pub fn pipeline(tasks: impl Into<Vec<Value>>) -> Value {
     json!({"tasks": tasks.into()})
 }
@@ -29,7 +29,7 @@ pub fn pipeline(tasks: impl Into<Vec<Value>>) -> Value {
 /// `value` with further fields: `with(task, json!({"timeout": "1s"}))`.
 ///
 /// # Panics
-/// When either is no object.
+/// When either is not an object.
 pub fn with(mut value: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else {
         panic!("not an object: {fields}");
@@ -62,7 +62,7 @@ pub fn record(record: &Record) -> Value {
     task("test", "record", &json!({"path": record.param()}))
 }
 
-/// Writes its line, then takes `delay` longer.
+/// Writes its line, then runs for `delay`.
 pub fn record_slowly(record: &Record, delay: &str) -> Value {
     task("test", "record", &json!({"path": record.param(), "delay": delay}))
 }

@@ -1,7 +1,7 @@
-//! Stand-ins for programs that a test must not run for real (`systemctl`, `apt-get`), found first in `PATH`.
+//! Replaces programs that a test must not run for real (`systemctl`, `apt-get`) by stubs, found first in `PATH`.
 //!
-//! A stub writes down how it was called, one line a call, and then does what its body says. Everything around it is
-//! real: the lookup, the process, its exit code and its output.
+//! A stub records its arguments, one line per call, and then runs its body. Everything around it is real: the lookup, the
+//! process, its exit code and its output.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,12 +23,12 @@ impl Stubs {
         Self { folder }
     }
 
-    /// A program whose `body` is a shell script, run after the call was written down.
+    /// A program whose `body` is a shell script, run after the call was recorded.
     ///
     /// # Panics
     /// When it cannot be written.
     pub fn program(self, name: &str, body: &str) -> Self {
-        // One printf, one write: calls at the same time do not mix.
+        // One printf is one write: parallel calls do not mix.
         let log = r#"line="${0##*/}"; for word in "$@"; do line="$line $word"; done; printf '%s\n' "$line" >>"$calls""#;
         let calls = self.calls_file();
         let script = format!("#!/bin/sh\ncalls='{}'\n{log}\n{body}\n", calls.display());

@@ -1,27 +1,27 @@
-//! A real terminal of a chosen size: `tmux` with a server of its own.
+//! Runs a real terminal of a chosen size: `tmux` with its own server.
 //!
-//! What a person sees is asked of the terminal itself, after it has done its folding and drawing over. Nothing is
-//! installed: whoever has no `tmux` is told which test was left out.
+//! The screen is read from the terminal itself, after it has wrapped and redrawn lines. Nothing is installed: without `tmux`
+//! the test prints that it was skipped.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A shell in a terminal.
 pub struct Terminal {
-    /// Names the server; nobody else talks to it.
+    /// Name of the server; no other process uses it.
     socket: String,
 }
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 impl Terminal {
-    /// Starts one with a plain shell whose prompt is `ready> `; none without tmux.
+    /// Starts one with a plain shell whose prompt is `ready> `; `None` without tmux.
     ///
     /// # Panics
-    /// When tmux is there and does not start.
+    /// When tmux exists but does not start.
     pub fn start(columns: u32, rows: u32, env: &[(&str, &str)]) -> Option<Self> {
         if Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-            eprintln!("left out: no tmux on this machine, so nothing was tried in a real terminal");
+            eprintln!("skipped: no tmux on this machine, so nothing was tested in a real terminal");
             return None;
         }
         let number = STARTED.fetch_add(1, Ordering::Relaxed);

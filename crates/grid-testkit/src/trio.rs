@@ -1,4 +1,4 @@
-//! Three controllers (or more) and their workers in one temp folder.
+//! Three controllers (or more) and their workers in one temporary folder.
 //!
 //! Each server keeps its folder, its ports and its command line over restarts, as a service manager would.
 
@@ -26,7 +26,7 @@ pub struct Trio {
     flags: String,
     is_supervised: bool,
     dir: TempDir,
-    /// Dropped last, after everybody who lives there.
+    /// Dropped last, after all processes in it.
     lan: Option<Lan>,
 }
 
@@ -36,7 +36,7 @@ impl Trio {
         Self::start_with("", workers)
     }
 
-    /// `c1`, for others to join later ([`Self::add_server`]).
+    /// Only `c1`; others join later ([`Self::add_server`]).
     pub fn start_alone() -> Self {
         Self::start_on(&["c1"], None, false, "", &[])
     }
@@ -46,12 +46,12 @@ impl Trio {
         Self::start_on(&THREE, None, false, flags, workers)
     }
 
-    /// So many controllers, three at most, with these flags.
+    /// This many controllers, three at most, with these flags.
     pub fn start_of(controllers: usize, flags: &str, workers: &[(&str, &str)]) -> Self {
         Self::start_on(&THREE[..controllers], None, false, flags, workers)
     }
 
-    /// The controllers each on a machine of their own: `c1` on host 0 and so on; the workers beside the test.
+    /// The controllers each in its own network namespace: `c1` on host 0 and so on; the workers in the test's namespace.
     pub fn start_apart(lan: Lan, workers: &[(&str, &str)]) -> Self {
         Self::start_on(&THREE, Some(lan), false, "--insecure", workers)
     }
@@ -84,7 +84,7 @@ impl Trio {
         self.servers.insert(id.to_owned(), server);
     }
 
-    /// Options for a controller of this cluster, in a folder of its own.
+    /// Options for a controller of this cluster, in its own folder.
     pub fn server_options(&self, id: &str) -> ServerOptions {
         let options = ServerOptions::new(id, self.path(id)).flags(&self.flags);
         let options = if self.servers.is_empty() { options } else { options.join(&self.urls()) };
@@ -95,12 +95,12 @@ impl Trio {
         }
     }
 
-    /// What the controllers `from` send to the controllers `to` is lost, or (`cut` false) arrives again.
+    /// Drops what the controllers `from` send to the controllers `to`, or (`cut` false) lets it through again.
     ///
     /// # Panics
-    /// When they are not on machines of their own.
+    /// When they are not in network namespaces.
     pub fn set_cut(&self, from: &[&str], to: &[&str], cut: bool) {
-        let lan = self.lan.as_ref().expect("controllers on machines of their own");
+        let lan = self.lan.as_ref().expect("controllers in network namespaces");
         let host = |id: &str| self.servers.keys().position(|known| known == id).expect("a controller");
         for (from, to) in from.iter().flat_map(|from| to.iter().map(move |to| (host(from), host(to)))) {
             if cut { lan.cut(from, to) } else { lan.heal(from, to) }
@@ -136,10 +136,10 @@ impl Trio {
         self.servers.get(id).unwrap_or_else(|| panic!("no controller {id}")).api()
     }
 
-    /// Who says that it is LEADER, if exactly one does.
+    /// The controller that reports LEADER, if exactly one does.
     ///
     /// # Errors
-    /// What each said instead.
+    /// What each reported instead.
     pub fn try_leader(&self) -> Result<String, String> {
         let roles = self.roles();
         let leaders: Vec<&String> =
@@ -163,9 +163,9 @@ impl Trio {
         })
     }
 
-    /// Until `by` has had no answer of `of` for so long.
+    /// Waits until `by` has had no answer of `of` for this long.
     pub fn wait_silence(&self, by: &str, of: &str, at_least: Duration) {
-        wait_until(&format!("{by} to hear nothing of {of} for {at_least:?}"), LIMIT + at_least, || {
+        wait_until(&format!("{by} to have no answer of {of} for {at_least:?}"), LIMIT + at_least, || {
             let cluster = self.api(by).get("/api/v1/cluster").json();
             let members = cluster["members"].as_array().ok_or_else(|| cluster.to_string())?;
             let member = members.iter().find(|member| member["id"] == of).ok_or_else(|| cluster.to_string())?;
@@ -205,7 +205,7 @@ impl Trio {
         Err(last)
     }
 
-    /// Some answer of any controller.
+    /// The first successful answer of any controller.
     pub fn get(&self, path: &str) -> Answer {
         wait_until(&format!("an answer to {path}"), LIMIT, || {
             let mut seen = String::new();
@@ -220,7 +220,7 @@ impl Trio {
         })
     }
 
-    /// Waits until every controller stands at one index with one state hash (I13), and returns the two.
+    /// Waits until every controller is at one index with one state hash (I13), and returns the two.
     pub fn wait_equal(&self) -> (u64, String) {
         wait_until("equal state hashes", LIMIT, || {
             let states: BTreeMap<&str, (u64, String)> = self

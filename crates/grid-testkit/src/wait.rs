@@ -1,12 +1,11 @@
-//! Polling for a condition, the only way a test waits.
+//! Polls for a condition, the only way in which a test waits.
 //!
-//! A probe answers `Err(what it saw)` until it is satisfied, so that a test which
-//! gives up prints the last observation and not just that time ran out.
+//! A probe returns `Err(what it saw)` until it is satisfied, so that a test that gives up prints the last observation.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Far beyond what anything takes, even on a loaded machine: it bounds a hang, it measures nothing.
+/// Far beyond the duration of anything, even on a loaded machine: it bounds a hang and measures nothing.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 const PAUSE: Duration = Duration::from_millis(25);
@@ -28,7 +27,7 @@ pub fn wait_until<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Res
     }
 }
 
-/// A probe's last line: satisfied, or what it saw instead.
+/// The last line of a probe: satisfied, or what it saw instead.
 ///
 /// # Errors
 /// The observation, when `satisfied` is false.

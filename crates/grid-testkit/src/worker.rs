@@ -1,6 +1,6 @@
-//! `grid worker` as a child.
+//! Runs `grid worker` as a child.
 //!
-//! The backend `test` is switched on: it is what end-to-end jobs are made of.
+//! The backend `test` is enabled: end-to-end jobs use it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -16,9 +16,9 @@ pub struct WorkerOptions {
     pub server_url: String,
     pub dir: PathBuf,
     pub flags: Vec<String>,
-    /// Where its programs are found; without it, as in the test itself.
+    /// The `PATH` of its programs; without it, that of the test.
     pub path: Option<std::ffi::OsString>,
-    /// What a shell does before it becomes the worker.
+    /// Shell commands that run before it starts.
     pub prelude: String,
 }
 
@@ -34,7 +34,7 @@ impl WorkerOptions {
         }
     }
 
-    /// Flags as a person would type them: `"--groups web,prod --slots 1"`.
+    /// Flags as on a command line: `"--groups web,prod --slots 1"`.
     pub fn flags(mut self, flags: &str) -> Self {
         let words = flags.split_whitespace().map(str::to_owned);
         self.flags.extend(words);
@@ -47,7 +47,7 @@ impl WorkerOptions {
         self
     }
 
-    /// With another `PATH`, such as that of [`crate::Stubs`]; its tasks have it, too.
+    /// With another `PATH`, such as that of [`crate::Stubs`]; its tasks inherit it.
     pub fn path(mut self, path: impl Into<std::ffi::OsString>) -> Self {
         self.path = Some(path.into());
         self
@@ -60,7 +60,7 @@ impl WorkerOptions {
         worker
     }
 
-    /// Starts it only: for a worker that is expected to be refused.
+    /// Starts it without waiting: for a worker that is expected to be refused.
     pub fn spawn(self) -> Worker {
         std::fs::create_dir_all(&self.dir).expect("the worker's folder");
         Worker { process: spawn(&self), options: self }
@@ -102,13 +102,13 @@ impl Worker {
         self.process.wait_exit(Duration::from_secs(90))
     }
 
-    /// The same command line again, without waiting for registration.
+    /// Starts the same command line again, without waiting for registration.
     pub fn respawn(&mut self) {
         assert!(!self.process.is_running(), "stop the worker first");
         self.process = spawn(&self.options);
     }
 
-    /// The same command line again, until it is registered.
+    /// Starts the same command line again and waits until it is registered.
     pub fn restart(&mut self) {
         self.respawn();
         self.wait_ready();

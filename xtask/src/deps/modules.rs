@@ -2,9 +2,9 @@
 //!
 //! There are no exceptions. `source` reads the imports, `graph` finds the cycles.
 //!
-//! Only production code counts: what is compiled only for tests may use any module. Imports between the parts of one
-//! top-level module are its own affair.
-//! The crate root is a module too, named `(root)`, if it has code of its own; re-exporting an item is not an import.
+//! Only production code counts: code that is compiled only for tests may use any module. Imports between the parts of one
+//! top-level module are not checked.
+//! The crate root is a module too, named `(root)`, if it has its own code; re-exporting an item is not an import.
 
 mod graph;
 mod source;

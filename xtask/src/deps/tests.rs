@@ -1,4 +1,4 @@
-//! The check against made-up trees: it must be able to fail.
+//! Tests the check against made-up dependency trees: it must be able to fail.
 
 use super::{MUST_NOT_REACH, ONE_WAY, Package, RUNTIMES, Rule, borrowed, reached};
 

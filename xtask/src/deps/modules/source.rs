@@ -111,7 +111,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A module in a file of its own.
+    /// A module in its own file.
     fn declared(&mut self, name: &str, place: &Place) -> Result<()> {
         let folder = place.folder.join(name);
         for file in [place.folder.join(format!("{name}.rs")), folder.join("mod.rs")] {
