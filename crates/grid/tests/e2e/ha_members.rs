@@ -249,7 +249,7 @@ fn issue14_1_a_join_that_other_members_would_refuse_is_not_logged() {
     {
         let mut body = serde_json::json!({
             "node_id": "evil", "raft_id": 7, "folder_id": "f", "raft_addr": "127.0.0.1:1", "api_url": "http://127.0.0.1:1",
-            "grpc_addr": "127.0.0.1:1", "feature_level": 2,
+            "grpc_addr": "127.0.0.1:1", "feature_level": 3,
         });
         body[field] = value.into();
         let answer = trio.api(&leader).post("/api/v1/cluster/members", &body);

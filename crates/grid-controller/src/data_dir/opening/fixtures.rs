@@ -87,7 +87,8 @@ async fn l2_a_folder_of_a_higher_level_is_refused_before_it_votes_or_leads() {
     for dir in [&home, &killed, &snapped] {
         let before = log_of(dir.path());
         let text = refusal(opening(dir.path(), "c1", false)).await;
-        for part in [dir.path().to_str().unwrap(), "feature level 3, this one knows 2", "start that grid, or a newer"] {
+        let levels = format!("feature level {}, this one knows {FEATURE_LEVEL}", FEATURE_LEVEL + 1);
+        for part in [dir.path().to_str().unwrap(), &levels, "start that grid, or a newer"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(before, log_of(dir.path()), "no vote and no entry was written");
