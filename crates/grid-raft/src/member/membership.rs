@@ -241,6 +241,7 @@ impl RunningMember {
     /// Waits for its turn; nothing is begun that could not be finished.
     async fn begin_change(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, ChangeError> {
         let turn = self.change_turn.lock().await;
+        self.see_newest_membership().await?;
         if !self.raft.server_metrics().borrow().state.is_leader() {
             return Err(ChangeError::NotLeader);
         }
@@ -253,6 +254,15 @@ impl RunningMember {
             self.change(Change::ReplaceAllVoters(newest.clone()), FormerVoter::StaysLearner).await?;
         }
         Ok(turn)
+    }
+
+    /// The metrics follow the log a moment later: without this a change right after another one would not know its outcome.
+    async fn see_newest_membership(&self) -> Result<(), ChangeError> {
+        let newest = self.raft.with_raft_state(|state| *state.membership_state.effective().log_id()).await;
+        let newest = newest.map_err(|_| ChangeError::NotLeader)?;
+        let mut server = self.raft.server_metrics();
+        let seen = server.wait_for(|server| *server.membership_config.log_id() >= newest).await;
+        seen.map(drop).map_err(|_| ChangeError::NotLeader)
     }
 
     /// E4: "not the leader" only if the change was never handed over. openraft says the same of one that was, when
