@@ -22,8 +22,8 @@ pub(super) trait Shaped {
 const FLAT: Shape = Shape(&[]);
 /// One that names a lease in its first field.
 const OF_LEASE: Shape = Shape(&[(1, &FLAT)]);
-/// Labels and backends: their texts are counted, and not walked as if they were messages.
-const FACTS: Shape = Shape(&[(4, &FLAT), (5, &FLAT)]);
+/// Labels, backends and facts: their texts are counted, and not walked as if they were messages.
+const FACTS: Shape = Shape(&[(4, &FLAT), (5, &FLAT), (10, &FLAT)]);
 const JOB_JOURNAL: Shape = Shape(&[(3, &OF_LEASE)]);
 const JOURNAL: Shape = Shape(&[(3, &JOB_JOURNAL)]);
 /// A name and a value, which is a message.
@@ -115,6 +115,7 @@ mod tests {
         let actions = vec![text.to_owned()];
         let facts = v1::NodeFacts {
             labels: [(text.to_owned(), text.to_owned())].into(),
+            facts: [(text.to_owned(), text.to_owned())].into(),
             backends: vec![v1::BackendFacts { name: text.to_owned(), actions }],
             ..Default::default()
         };
@@ -153,6 +154,10 @@ mod tests {
         let backends = vec![v1::BackendFacts { actions: vec![String::new(); MANY], ..Default::default() }];
         assert!(!passes(&of_facts(v1::NodeFacts { backends, ..Default::default() })));
         assert!(!passes(&of_facts(v1::NodeFacts { groups: vec![String::new(); MANY], ..Default::default() })));
+        // An entry without its key and value takes two bytes, an entry with both is two elements more.
+        let entries: std::collections::BTreeMap<_, _> =
+            (0..MAX_ELEMENTS / 2).map(|i| (i.to_string(), "v".to_owned())).collect();
+        assert!(!passes(&of_facts(v1::NodeFacts { facts: entries, ..Default::default() })));
         assert!(!passes(&v1::RegisterNodeRequest {
             unstarted: vec![v1::Lease::default(); MANY],
             ..Default::default()
