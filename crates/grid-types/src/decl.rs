@@ -69,6 +69,8 @@ pub enum ParamType {
         /// The words.
         of: &'static [&'static str],
     },
+    /// The mode of a file in octal digits. Never a number: `0o644` in YAML, 420 in JSON and the digits 420 are three modes.
+    Mode,
     /// A list of texts, each of which becomes one argument of a program as it is.
     Texts,
     /// A list of whole numbers.
@@ -93,6 +95,7 @@ impl ParamType {
             Self::Duration => "duration",
             Self::Word { .. } => "word",
             Self::Choice { .. } => "choice",
+            Self::Mode => "mode",
             Self::Texts => "texts",
             Self::Integers { .. } => "integers",
             Self::TextMap => "text map",
@@ -226,7 +229,7 @@ impl ActionDecl {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize)]
 #[serde(untagged)]
 pub enum ParamValue {
-    /// Of [`ParamType::Text`], [`ParamType::Word`] and [`ParamType::Choice`].
+    /// Of [`ParamType::Text`], [`ParamType::Word`], [`ParamType::Choice`] and [`ParamType::Mode`].
     #[n(0)]
     Text(#[n(0)] String),
     /// Of [`ParamType::Integer`].

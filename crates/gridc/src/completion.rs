@@ -72,6 +72,7 @@ fn values_of(param: &ParamDecl) -> Option<&'static [&'static str]> {
         | ParamType::Word { .. }
         | ParamType::Texts
         | ParamType::Integers { .. }
+        | ParamType::Mode
         | ParamType::TextMap => None,
     }
 }

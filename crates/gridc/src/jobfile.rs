@@ -106,6 +106,22 @@ mod tests {
         }
     }
 
+    /// YAML reads `0o644` as 420, whose digits would be another mode.
+    #[test]
+    fn the_mode_of_a_file_means_what_is_written_or_is_refused() {
+        let mode = |written: &str| {
+            let put = format!("{{backend: file, action: put, params: {{path: /f, content: x, mode: {written}}}}}");
+            let (job, _) = parse(&format!("target: all\ntasks: [{put}]\n")).unwrap();
+            parse_job(&job).map(|spec| serde_json::to_value(&spec.phases[0].tasks[0].params["mode"]).unwrap())
+        };
+        for (written, want) in [("0644", "0644"), ("'644'", "644"), ("\"0600\"", "0600")] {
+            assert_eq!(mode(written).unwrap(), want, "{written}");
+        }
+        for refused in ["0o644", "420", "644", "0x1a4", "'4755'", "rw"] {
+            assert!(mode(refused).is_err(), "{refused}");
+        }
+    }
+
     #[test]
     fn a_file_of_comments_is_empty() {
         for text in ["", " \n", "# later\n\n  # more\n", "\u{feff}# later"] {

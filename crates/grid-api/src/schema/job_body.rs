@@ -196,6 +196,7 @@ fn param(decl: &ParamDecl) -> Value {
         ParamType::Integers { min, max } => {
             json!({"type": "array", "maxItems": MAX_ITEMS, "items": {"type": "integer", "minimum": min, "maximum": max}})
         }
+        ParamType::Mode => json!({"type": "string", "pattern": "^0?[0-7]{3}$"}),
         ParamType::TextMap => json!({
             "type": "object", "maxProperties": MAX_ITEMS,
             "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": MAX_TEXT_BYTES},

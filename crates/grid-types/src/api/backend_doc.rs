@@ -55,7 +55,7 @@ pub struct ParamDoc {
     pub name: String,
     /// What it means, in one line.
     pub help: String,
-    /// `text`, `word`, `choice`, `integer`, `boolean`, `duration`, `texts`, `integers` or `text map`.
+    /// `text`, `word`, `choice`, `integer`, `boolean`, `duration`, `mode`, `texts`, `integers` or `text map`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether a task must have it.
@@ -122,7 +122,12 @@ impl From<&ParamDecl> for ParamDoc {
             ParamType::Integer { min, max } | ParamType::Integers { min, max } => {
                 (doc.min, doc.max) = (Some(min), Some(max));
             }
-            ParamType::Text | ParamType::Boolean | ParamType::Duration | ParamType::Texts | ParamType::TextMap => {}
+            ParamType::Text
+            | ParamType::Boolean
+            | ParamType::Duration
+            | ParamType::Mode
+            | ParamType::Texts
+            | ParamType::TextMap => {}
         }
         doc
     }
@@ -136,6 +141,7 @@ impl ParamDoc {
             (_, Some(pattern), _) => pattern.clone(),
             ("integers", None, Some((min, max))) => format!("{min} to {max}, several with commas"),
             (_, None, Some((min, max))) => format!("{min} to {max}"),
+            ("mode", ..) => "644, 0644".to_owned(),
             ("texts", ..) => format!("any texts: repeat it, or {}=[\"a\", \"b\"]", self.name),
             ("text map", ..) => format!("--{0} NAME=VALUE, repeated, or {0}={{\"NAME\": \"VALUE\"}}", self.name),
             ("choice", None, None) => self.choices.join(" or "),

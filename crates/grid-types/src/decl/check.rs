@@ -99,6 +99,8 @@ impl ParamDecl {
                 let span = text.parse().map_err(|e: crate::span::BadSpan| e.to_string())?;
                 Some(ParamValue::Duration(span))
             }
+            (ParamType::Mode, Value::String(text)) => Some(ParamValue::Text(text.clone())),
+            (ParamType::Mode, _) => None,
             (ParamType::Texts | ParamType::Integers { .. } | ParamType::TextMap, value) => {
                 collection::parse(self.kind, value)?
             }
@@ -118,6 +120,7 @@ impl ParamDecl {
             (ParamType::Boolean, ParamValue::Boolean(_)) | (ParamType::Duration, ParamValue::Duration(_)) => Ok(()),
             (ParamType::Texts, ParamValue::Texts(texts)) => collection::texts_fit(texts),
             (ParamType::TextMap, ParamValue::TextMap(map)) => collection::map_fits(map),
+            (ParamType::Mode, ParamValue::Text(text)) if is_mode(text) => Ok(()),
             (ParamType::Integers { min, max }, ParamValue::Integers(list))
                 if list.iter().all(|n| (min..=max).contains(n)) =>
             {
@@ -159,9 +162,16 @@ impl ParamDecl {
             ParamType::Integers { min, max } => {
                 format!("must be a list of whole numbers from {min} to {max}, like [0, 1]")
             }
+            ParamType::Mode => "must be three octal digits in quotes, like \"644\" or \"0644\"".to_owned(),
             ParamType::TextMap => "must be an object of texts, like {\"NAME\": \"value\"}".to_owned(),
         }
     }
+}
+
+/// Without setuid, setgid and sticky bits.
+fn is_mode(text: &str) -> bool {
+    let digits = text.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(text);
+    digits.len() == 3 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'7'))
 }
 
 fn text_of(value: &Value) -> Option<ParamValue> {
@@ -393,6 +403,11 @@ mod tests {
             given[field] = bad.clone();
             let faults = run(given).unwrap_err();
             assert_eq!(faults.list()[0].field, format!("params.{field}"), "{bad}: {faults}");
+        }
+        for number in [json!(644), json!(420), json!(0o644)] {
+            let faults = check("file", "put", &json!({"path": "/f", "mode": number})).unwrap_err();
+            let want = "params.mode: must be three octal digits in quotes, like \"644\" or \"0644\"";
+            assert_eq!(faults.to_string(), want, "what it means depends on who reads it");
         }
         let told = run(json!({"program": "x", "args": "-r x"})).unwrap_err().to_string();
         assert_eq!(told, "params.args: must be a list of texts, like [\"-r\", \"a file\"]");

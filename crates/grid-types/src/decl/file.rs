@@ -42,9 +42,9 @@ pub(super) const FILE: BackendDecl = BackendDecl {
                 optional("base64", ParamType::Text, None, "the content in base64, instead of content"),
                 optional(
                     "mode",
-                    ParamType::Word { pattern: "0?[0-7]{3}" },
+                    ParamType::Mode,
                     None,
-                    "the mode in octal digits, like 644; without it, as it was, or 644",
+                    "the mode in octal digits, in quotes; without it, as it was, or 644",
                 ),
                 optional("owner", NAME, None, "the owner, a name or a number; without it, as it was, or the worker's"),
                 optional("group", NAME, None, "the group, a name or a number; without it, as it was, or the worker's"),

@@ -81,7 +81,7 @@ fn a_file_is_written_only_where_it_differs() {
     assert_eq!(fs::read_to_string(rig.path("f")).unwrap(), "a\nc\n");
     let (changed, _) = rig.put("f", &json!({"content": "a\nd\n", "diff": false})).unwrap();
     assert_eq!((changed, rig.path("f").metadata().unwrap().mode() & 0o7777), (true, 0o600), "the mode stays");
-    let (changed, said) = rig.put("f", &json!({"content": "a\nd\n", "mode": 644})).unwrap();
+    let (changed, said) = rig.put("f", &json!({"content": "a\nd\n", "mode": "0644"})).unwrap();
     assert_eq!((changed, said), (true, format!("{path}: owner or mode changed\n")));
     assert_eq!(rig.names(), ["f"], "nothing is left beside it");
 }
