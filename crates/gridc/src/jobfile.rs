@@ -90,6 +90,7 @@ fn from_json(text: &str) -> Result<(Value, Faults), String> {
 mod tests {
     use super::{meant, parse};
     use grid_types::api::FaultDoc;
+    use grid_types::job::parse_job;
     use serde_json::json;
 
     #[test]

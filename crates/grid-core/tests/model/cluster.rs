@@ -361,7 +361,10 @@ impl Cluster {
     pub fn register(&mut self, node: u32, names_all: bool, new_journal: bool) {
         self.each_lease(node, |job, walk, now_ms| {
             let At::Leased { revoked, begun, .. } = walk.at else { return };
-            let is_once = job.task_of(&walk).effect == EffectClass::Once;
+            // It may run again, and then its result says nothing about what the first execution changed.
+            let effect = job.task_of(&walk).effect;
+            job.walks.entry(node).and_modify(|at| at.changed |= effect != EffectClass::Pure);
+            let is_once = effect == EffectClass::Once;
             let is_lost = if is_once { begun.is_some() } else { revoked.is_some() && new_journal };
             if is_lost && !names_all {
                 lose(job, node, now_ms);

@@ -21,7 +21,7 @@ const BODY_BYTES: usize = 1024 * 1024;
 /// Of the body, in the output.
 const SHOWN_BYTES: usize = 4 * 1024;
 /// What Grid says itself, or what would change where the answer ends.
-const OWN_HEADERS: [&str; 5] = ["connection", "content-length", "host", "transfer-encoding", "upgrade"];
+const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "transfer-encoding", "upgrade"];
 
 pub(super) struct Http {
     hosts: Arc<Hosts>,
