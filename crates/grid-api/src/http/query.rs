@@ -12,6 +12,9 @@ use grid_types::job::{Target, TargetError};
 
 use crate::http::refused::Refused;
 
+/// The longest target in a query, in characters; job files and bodies take longer ones.
+const MAX_QUERY_TARGET: usize = 4096;
+
 /// Rows of a page unless the client asks for another number.
 pub const DEFAULT_LIMIT: u32 = 100;
 /// Most rows of a page, and all that an alias list shows.
@@ -63,6 +66,11 @@ impl Params {
     /// `target`, a set of nodes.
     pub fn target(&mut self) -> Option<Target> {
         let text = self.take("target")?;
+        // Four times three bytes for a character still fit into the longest request line.
+        if text.chars().count() > MAX_QUERY_TARGET {
+            self.faults.add("target", format!("has at most {MAX_QUERY_TARGET} characters in a query"));
+            return None;
+        }
         text.parse().map_err(|TargetError { at, problem }| self.faults.add_at("target", problem, at)).ok()
     }
 

@@ -24,7 +24,7 @@ use crate::schema::EpochBody;
     params(
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<String>, Query, description = "the `next` of the page before, a node id", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
-        ("target" = Option<String>, Query, description = "only nodes of this target, such as `group:web and not node:web-01`", max_length = 24576),
+        ("target" = Option<String>, Query, description = "only nodes of this target, such as `group:web and not node:web-01`", max_length = 4096),
     ),
     responses(
         (status = 200, description = "nodes by id", body = ListDoc<NodeDoc>),
@@ -47,7 +47,7 @@ pub async fn list<C: Nodes>(
     params(
         ("limit" = Option<u32>, Query, description = "rows of a page", minimum = 1, maximum = 1000),
         ("after" = Option<String>, Query, description = "the `next` of the page before, a node id", pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
-        ("target" = Option<String>, Query, description = "only nodes of this target, such as `group:web and not node:web-01`", max_length = 24576),
+        ("target" = Option<String>, Query, description = "only nodes of this target, such as `group:web and not node:web-01`", max_length = 4096),
     ),
     responses(
         (status = 200, description = "the first of them; `status` is `online` or `offline`", body = Vec<NodeDoc>),
