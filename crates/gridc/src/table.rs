@@ -256,6 +256,6 @@ x                 left    -                  ping              2026-02-12T10:30�
         table.row(["a", "labels:role=web", "1 success, 2 failed"].map(str::to_owned));
         assert_eq!(table.render_in(40), "ID  TARGET           OUTCOMES\na   labels:role=web  1 success, 2 failed\n");
         assert_eq!(table.render_in(39), "ID  TARGET\na   labels:role=web\n");
-        assert_eq!(table.render_in(12), "ID  TARGET\na   labe…web\n");
+        assert_eq!(table.render_in(12), "ID  TARGET\na   labels:…\n");
     }
 }
