@@ -17,6 +17,7 @@ mod agents;
 mod applied;
 mod begins;
 mod journals;
+mod lease_map;
 mod messages;
 mod reconcile;
 mod reports;

@@ -10,8 +10,13 @@
 //! end (I15). Soft state: what it proposes is `ExpireLease`, which `apply` ignores unless that very lease is still out.
 //! E8: while dispatch is paused, a lease that was not sent has no deadline; it gets one when dispatch goes on
 //! ([`Backstop::go_on`]). One that a worker holds, has begun (W3) or must give back has one in any case.
+//!
+//! Deadlines are not sorted: nearly every lease ends long before its own, so that a sorted queue would cost two changes of it a
+//! lease for nothing. They are searched when the earliest may have passed. A worker that is well ends its leases a
+//! grace period before their deadlines, so that this happens at most once in that time, and in each tick only while workers are lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use grid_core::{Command, Effect, ExpireLease, Node, Offer, State, node_effects};
 use grid_types::{LeaseKey, NodeOrd};
@@ -37,12 +42,19 @@ struct Armed {
     deadline_ms: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Backstop {
     armed: BTreeMap<(NodeOrd, LeaseKey), Armed>,
-    queue: BTreeSet<(u64, NodeOrd, LeaseKey)>,
+    /// No deadline is before this.
+    earliest_ms: u64,
     /// Something was not sent because dispatch is paused, and has no deadline.
     withheld: bool,
+}
+
+impl Default for Backstop {
+    fn default() -> Self {
+        Self { armed: BTreeMap::new(), earliest_ms: u64::MAX, withheld: false }
+    }
 }
 
 impl Backstop {
@@ -65,15 +77,13 @@ impl Backstop {
     }
 
     pub fn ended(&mut self, node: NodeOrd, lease: LeaseKey) {
-        if let Some(armed) = self.armed.remove(&(node, lease)) {
-            self.queue.remove(&(armed.deadline_ms, node, lease));
-        }
+        self.armed.remove(&(node, lease));
     }
 
     /// A new term: every lease that is out gets its whole time. `paused`: nothing is sent for now (E8).
     pub fn new_term(&mut self, state: &State, paused: bool, now_ms: u64) {
         self.armed.clear();
-        self.queue.clear();
+        self.earliest_ms = u64::MAX;
         for node in state.nodes.values() {
             self.new_session(state, node, paused, now_ms);
         }
@@ -130,12 +140,10 @@ impl Backstop {
     /// lease that begins; a revoked one has had it.
     pub fn expired(&mut self, state: &State, now_ms: u64) -> Vec<Command> {
         let mut commands = Vec::new();
-        while let Some((_, node, lease)) = self.queue.first().copied().filter(|(at, ..)| *at <= now_ms) {
-            let armed = self.armed.get(&(node, lease)).copied();
-            self.ended(node, lease);
+        for (node, lease, armed) in self.take_due(now_ms) {
             let job = state.jobs.get(&lease.job).filter(|job| job.lease_at(node).is_some_and(|(out, _)| out == lease));
-            let begun = armed.is_some_and(|armed| armed.begun) || job.is_some_and(|job| job.begun(node).is_some());
-            let is_news = begun && armed.is_some_and(|armed| !armed.begun && armed.stage < Stage::Begun);
+            let begun = armed.begun || job.is_some_and(|job| job.begun(node).is_some());
+            let is_news = begun && !armed.begun && armed.stage < Stage::Begun;
             if let Some(job) = job.filter(|_| is_news) {
                 let step = usize::try_from(lease.step.0).unwrap_or(usize::MAX);
                 let timeout_ms = job.spec.steps().nth(step).map_or(0, |(_, task)| task.timeout_ms);
@@ -147,6 +155,27 @@ impl Backstop {
         commands
     }
 
+    /// Removes the leases whose deadline has passed, the earliest deadline first.
+    fn take_due(&mut self, now_ms: u64) -> Vec<(NodeOrd, LeaseKey, Armed)> {
+        if now_ms < self.earliest_ms {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        self.earliest_ms = u64::MAX;
+        for ((node, lease), armed) in &self.armed {
+            if armed.deadline_ms <= now_ms {
+                due.push((*node, *lease, *armed));
+            } else {
+                self.earliest_ms = self.earliest_ms.min(armed.deadline_ms);
+            }
+        }
+        due.sort_by_key(|(node, lease, armed)| (armed.deadline_ms, *node, *lease));
+        for (node, lease, _) in &due {
+            self.armed.remove(&(*node, *lease));
+        }
+        due
+    }
+
     /// What was proposed did not get into the log, for example during a hand-over that failed: it is due again soon.
     pub fn not_expired(&mut self, expire: &ExpireLease, now_ms: u64) {
         let stage = if expire.begun { Stage::Begun } else { Stage::Accepted };
@@ -154,15 +183,19 @@ impl Backstop {
     }
 
     fn arm(&mut self, node: NodeOrd, lease: LeaseKey, stage: Stage, limit_ms: u64, now_ms: u64) {
-        let known = self.armed.get(&(node, lease)).copied();
-        if known.is_some_and(|known| known.stage >= stage) {
-            return;
-        }
-        self.ended(node, lease);
         let deadline_ms = now_ms.saturating_add(limit_ms).saturating_add(GRACE_MS);
-        let begun = stage == Stage::Begun || known.is_some_and(|known| known.begun);
-        self.armed.insert((node, lease), Armed { stage, begun, deadline_ms });
-        self.queue.insert((deadline_ms, node, lease));
+        let begun = stage == Stage::Begun;
+        match self.armed.entry((node, lease)) {
+            Entry::Vacant(free) => {
+                free.insert(Armed { stage, begun, deadline_ms });
+            }
+            Entry::Occupied(known) if known.get().stage >= stage => return,
+            Entry::Occupied(mut known) => {
+                let begun = begun || known.get().begun;
+                *known.get_mut() = Armed { stage, begun, deadline_ms };
+            }
+        }
+        self.earliest_ms = self.earliest_ms.min(deadline_ms);
     }
 }
 
@@ -193,6 +226,28 @@ mod tests {
         assert!(backstop.expired(&State::default(), 1_500 + GRACE_MS - 1).is_empty());
         assert_eq!(backstop.expired(&State::default(), 1_500 + GRACE_MS).len(), 1);
         assert!(backstop.expired(&State::default(), u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn w6_leases_expire_in_the_order_of_their_deadlines_whatever_ended_before() {
+        let mut backstop = Backstop::default();
+        let nodes = [(1, 3_000), (2, 1_000), (3, 2_000), (4, 500)];
+        for (node, timeout_ms) in nodes {
+            backstop.accepted(NodeOrd(node), LEASE, timeout_ms, 0);
+        }
+        backstop.ended(NodeOrd(4), LEASE);
+        let expired = |backstop: &mut Backstop, now_ms| -> Vec<u32> {
+            let node = |command: Command| match command {
+                Command::ExpireLease(ExpireLease { node, .. }) => node.0,
+                other => panic!("{other:?}"),
+            };
+            backstop.expired(&State::default(), now_ms + GRACE_MS).into_iter().map(node).collect()
+        };
+        assert_eq!(expired(&mut backstop, 500), [0; 0], "the one that was due first has ended");
+        assert_eq!(expired(&mut backstop, 2_000), [2, 3]);
+        backstop.accepted(NodeOrd(5), LEASE, 2_500, 0);
+        assert_eq!(expired(&mut backstop, 2_500), [5], "armed after the search, due before what it found");
+        assert_eq!(expired(&mut backstop, 3_000), [1]);
     }
 
     #[test]

@@ -6,13 +6,12 @@
 //! ([`When::WithNext`]): nobody waits for them.
 //! While leadership is handed over (E7), or no majority answers (E5), results are still answered, and nothing else goes out.
 
-use std::collections::BTreeMap;
-
 use grid_core::{Answer, Command, Effect, Reply, State};
 use grid_plan::Backstop;
 use grid_proto::v1;
 use grid_types::{LeaseKey, NodeOrd, SessionId};
 
+use super::sessions::Session;
 use super::wire::{begin_kind, final_answer, forget, offer_message, reported};
 use super::{Leader, Now, Out, When};
 
@@ -77,20 +76,17 @@ pub fn answered(command: &Command, reply: &Reply) -> Option<Answered> {
     }
 }
 
-/// One message for each node, in the order in which they were first addressed.
+/// The sessions that have a draft, in the order in which they were first addressed.
 #[derive(Default)]
-struct Messages {
-    of_node: BTreeMap<NodeOrd, usize>,
-    messages: Vec<(NodeOrd, v1::ToWorker)>,
-}
+struct Addressed(Vec<SessionId>);
 
-impl Messages {
-    fn to(&mut self, node: NodeOrd) -> &mut v1::ToWorker {
-        let at = *self.of_node.entry(node).or_insert_with(|| {
-            self.messages.push((node, v1::ToWorker::default()));
-            self.messages.len() - 1
-        });
-        &mut self.messages[at].1
+impl Addressed {
+    /// The one message that this session gets.
+    fn draft<'a>(&mut self, id: SessionId, session: &'a mut Session) -> &'a mut v1::ToWorker {
+        session.draft.get_or_insert_with(|| {
+            self.0.push(id);
+            Box::default()
+        })
     }
 }
 
@@ -102,22 +98,22 @@ impl Leader {
         if batch.overflowed {
             return self.on_overflow(now);
         }
-        let (mut outs, mut messages) = (Vec::new(), Messages::default());
+        let (mut outs, mut addressed) = (Vec::new(), Addressed::default());
         for answered in batch.answers {
-            self.answer(now.state, answered, &mut messages);
+            self.answer(now.state, answered, &mut addressed);
         }
         for effect in batch.effects {
             self.time(now, &effect);
             // E5: cut off for a moment, it sends nothing new; the next heartbeats show what is missing.
             if now.mandate.is_open() {
-                self.carry_out(now, effect, &mut messages, &mut outs);
+                self.carry_out(now, effect, &mut addressed, &mut outs);
             }
         }
-        outs.reserve(messages.messages.len());
-        for (node, message) in messages.messages {
-            let Some((session, _)) = self.sessions.of_node(node).filter(|(_, session)| session.is_open) else {
-                continue;
-            };
+        outs.reserve(addressed.0.len());
+        for session in addressed.0 {
+            let Some(known) = self.sessions.get_mut(session) else { continue };
+            let Some(message) = known.draft.take().filter(|_| known.is_open) else { continue };
+            let message = *message;
             let is_waited_for = !(message.offers.is_empty() && message.revokes.is_empty() && message.begun.is_empty());
             outs.push(Out::Send { session, message, when: if is_waited_for { When::Now } else { When::WithNext } });
         }
@@ -140,23 +136,24 @@ impl Leader {
         self.stamped(outs)
     }
 
-    fn answer(&mut self, state: &State, answered: Answered, messages: &mut Messages) {
+    fn answer(&mut self, state: &State, answered: Answered, addressed: &mut Addressed) {
         match answered {
             Answered::Report { node, lease, answer } => {
                 // A report that came to nothing leaves the lease out, and its deadline with it.
                 if !state.is_out(node, lease) {
                     self.backstop.ended(node, lease);
                 }
-                if let Some((_, session)) = self.sessions.of_node(node) {
+                if let Some((id, session)) = self.sessions.of_node(node) {
                     session.put_down(lease);
-                    final_answer(state, messages.to(node), lease, answer);
+                    final_answer(state, addressed.draft(id, session), lease, answer);
                 }
             }
             Answered::Begin { session, lease, reply } => {
                 let Some(known) = self.sessions.get_mut(session) else { return };
                 let Some(asked_ms) = known.beginning.remove(&lease) else { return };
                 let kind = begin_kind(Ok(&reply)).into();
-                messages.to(known.node).begun.push(v1::BeginAnswer { lease: Some(lease.into()), kind, asked_ms });
+                let begun = v1::BeginAnswer { lease: Some(lease.into()), kind, asked_ms };
+                addressed.draft(session, known).begun.push(begun);
             }
         }
     }
@@ -173,7 +170,7 @@ impl Leader {
         }
     }
 
-    fn carry_out(&mut self, now: &Now<'_>, effect: Effect, messages: &mut Messages, outs: &mut Vec<Out>) {
+    fn carry_out(&mut self, now: &Now<'_>, effect: Effect, addressed: &mut Addressed, outs: &mut Vec<Out>) {
         match effect {
             Effect::Offer(offer) => {
                 self.wake(offer.node, outs);
@@ -183,18 +180,20 @@ impl Leader {
                 }
                 if let Some(session) = self.sessions.get_mut(offer.session).filter(|session| session.is_open) {
                     session.offered_mono_ms.insert(offer.lease, now.mono_ms);
-                    messages.to(offer.node).offers.extend(offer_message(&offer));
+                    addressed.draft(offer.session, session).offers.extend(offer_message(&offer));
                 }
             }
             Effect::Revoke { node, lease } => {
                 self.wake(node, outs);
-                messages.to(node).revokes.push(lease.into());
+                if let Some((id, session)) = self.sessions.of_node(node) {
+                    addressed.draft(id, session).revokes.push(lease.into());
+                }
             }
             Effect::Forget { job, epoch, nodes } => {
                 for node in nodes {
-                    if let Some((_, session)) = self.sessions.of_node(node) {
+                    if let Some((id, session)) = self.sessions.of_node(node) {
                         session.forget_offers(job);
-                        messages.to(node).forgets.push(forget(job, epoch));
+                        addressed.draft(id, session).forgets.push(forget(job, epoch));
                     }
                 }
             }

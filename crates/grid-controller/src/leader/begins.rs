@@ -27,7 +27,7 @@ impl Leader {
             let Some(lease) = lease.map(LeaseKey::from) else { continue };
             let command = BeginLease { node, session, lease };
             match now.state.concerns_begin(&command) {
-                Ok(()) if known.beginning.contains_key(&lease) => {}
+                Ok(()) if known.beginning.has(&lease) => {}
                 Ok(()) => {
                     known.beginning.insert(lease, asked_ms);
                     asked.push(command);

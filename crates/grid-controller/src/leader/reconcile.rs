@@ -72,7 +72,7 @@ pub fn reconcile(
         }
     }
     for lease in held.difference(&known).filter(|lease| !is_wanted(state, node, lease)) {
-        if !session.reported.contains(lease) && !asked.answered.contains(lease) {
+        if !session.reported.has(lease) && !asked.answered.contains(lease) {
             message.revokes.push((*lease).into());
         }
     }
@@ -81,7 +81,7 @@ pub fn reconcile(
 
 fn is_due(session: &Session, lease: LeaseKey, asked_mono_ms: u64, now_mono_ms: u64) -> bool {
     let is_lost = |last: &u64| *last < asked_mono_ms && now_mono_ms.saturating_sub(*last) >= OFFER_AGAIN_MS;
-    !session.reported.contains(&lease) && session.offered_mono_ms.get(&lease).is_none_or(is_lost)
+    !session.reported.has(&lease) && session.offered_mono_ms.get(&lease).is_none_or(is_lost)
 }
 
 /// W8: an `unknown` that the worker's journal may still settle is not taken away from it. E2: nor is what it has from a

@@ -3,12 +3,13 @@
 //! A session is made by a registration that went through the log and lives as long as its stream is open and heard.
 //! Not here: what is said in it (`reconcile`, `applied`), its queue (`leading`), whether its node is healthy (`grid-plan`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use grid_core::Command;
 use grid_proto::v1;
 use grid_types::{JobId, LeaseKey, NodeOrd, SessionId};
 
+use super::lease_map::LeaseMap;
 use super::wire::reported;
 use super::{Out, When};
 
@@ -31,11 +32,11 @@ pub struct Session {
     pub heard_mono_ms: u64,
     pub heard_wall_ms: u64,
     /// When each lease was last offered in this session (W5).
-    pub offered_mono_ms: BTreeMap<LeaseKey, u64>,
+    pub offered_mono_ms: LeaseMap<u64>,
     /// Whose reports are on their way into the log.
-    pub reported: BTreeSet<LeaseKey>,
+    pub reported: LeaseMap<()>,
     /// Leases that the worker asked to start (W3), while that is on its way into the log; and when it asked, by its own clock.
-    pub beginning: BTreeMap<LeaseKey, u64>,
+    pub beginning: LeaseMap<u64>,
     /// The question which leases it has, until its list arrives. One at a time: a list does not name the question that it answers.
     pub asked: Option<Asked>,
     /// When its journal was asked about restored jobs (E2).
@@ -46,6 +47,8 @@ pub struct Session {
     pub journal_pages: u32,
     /// Which list of controllers it was sent; 0: none.
     pub controllers_list: u64,
+    /// The message to it while what was applied is worked off; `None` in between. Boxed: most sessions have none.
+    pub draft: Option<Box<v1::ToWorker>>,
 }
 
 /// A list that answers it was made after everything that was sent before it was read, whatever the delay.
@@ -124,14 +127,15 @@ impl Session {
             is_open: false,
             heard_mono_ms: mono_ms,
             heard_wall_ms: wall_ms,
-            offered_mono_ms: BTreeMap::new(),
-            reported: BTreeSet::new(),
-            beginning: BTreeMap::new(),
+            offered_mono_ms: LeaseMap::default(),
+            reported: LeaseMap::default(),
+            beginning: LeaseMap::default(),
             asked: None,
             asked_journal_mono_ms: None,
             journal_gap: false,
             journal_pages: 0,
             controllers_list: 0,
+            draft: None,
         }
     }
 
@@ -161,7 +165,7 @@ impl Session {
     /// Whether a report says what is on its way into the log already. The end of a revoke is news even then: the result may
     /// come too late.
     pub fn is_repeated(&self, report: &Command) -> bool {
-        let is_known = reported(report).is_some_and(|(_, lease)| self.reported.contains(&lease));
+        let is_known = reported(report).is_some_and(|(_, lease)| self.reported.has(&lease));
         is_known && !matches!(report, Command::ConfirmRevoke(_))
     }
 
@@ -169,11 +173,7 @@ impl Session {
     pub fn take_up(&mut self, report: &Command) -> bool {
         let Some((_, lease)) = reported(report) else { return false };
         self.offered_mono_ms.remove(&lease);
-        if self.offered_mono_ms.is_empty() {
-            // An empty map keeps a leaf, which is worth its bytes in ten thousand idle sessions.
-            self.offered_mono_ms = BTreeMap::new();
-        }
-        let is_first = self.reported.insert(lease);
+        let is_first = self.reported.insert(lease, ()).is_none();
         // The end of a revoke is news even while the result of its lease is on its way: that one may come too late.
         is_first || matches!(report, Command::ConfirmRevoke(_))
     }
@@ -181,9 +181,6 @@ impl Session {
     /// What became of a report is known.
     pub fn put_down(&mut self, lease: LeaseKey) {
         self.reported.remove(&lease);
-        if self.reported.is_empty() {
-            self.reported = BTreeSet::new();
-        }
         if let Some(asked) = &mut self.asked {
             asked.answered.push(lease);
             // A worker that never answers must not be waited for with a list that grows.
@@ -194,6 +191,6 @@ impl Session {
     }
 
     pub fn forget_offers(&mut self, job: JobId) {
-        self.offered_mono_ms.retain(|lease, _| lease.job != job);
+        self.offered_mono_ms.retain(|lease| lease.job != job);
     }
 }
