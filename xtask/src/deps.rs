@@ -1,6 +1,7 @@
 //! `cargo xtask deps`: checks that dependencies between crates point one way, and so do imports between the modules of a crate.
 //!
-//! `modules` checks the modules. For crates the two tables below are the whole policy; the rest reads `cargo tree`.
+//! `modules` checks the modules, `mentions` the items of another crate that a crate must not name. For crates the two tables
+//! below are the whole policy; the rest reads `cargo tree`.
 //! `MUST_NOT_REACH` covers all transitive dependencies of a crate, `ONLY_DIRECT_USER` the crates that name another one in their
 //! own Cargo.toml.
 //! Only normal dependencies count: tests may use any crate.
@@ -9,6 +10,7 @@
 //! It asks `cargo tree` instead of reading the manifests, because a forbidden
 //! crate usually arrives through a third one, or behind a feature.
 
+mod mentions;
 mod modules;
 
 pub use modules::tokens;
@@ -77,6 +79,7 @@ fn list_cycles(krate: Option<&str>) -> Result<()> {
 fn check() -> Result<()> {
     let roots = modules::check()?;
     eprintln!("deps: the modules of {roots} crate roots have no cycle");
+    mentions::check()?;
     let mut broken = Vec::new();
     for rule in MUST_NOT_REACH {
         for found in reached(&tree(rule.krate, None)?, rule) {

@@ -10,7 +10,7 @@
 //! Modules depend on each other in one direction:
 //!
 //! ```text
-//!   reply, term, control, data_dir <- leader <- log, reading <- shared <- leadership, tasks, fabric, outputs
+//!   reply, term, time, documents, control, data_dir <- leader <- log, reading <- shared <- leadership, tasks, fabric, outputs
 //!                                                               shared <- controller <- agents <- requests <- open
 //! ```
 //!
@@ -21,6 +21,7 @@ mod agents;
 mod control;
 mod controller;
 mod data_dir;
+mod documents;
 mod fabric;
 pub mod leader;
 mod leadership;
@@ -35,6 +36,7 @@ mod requests;
 mod shared;
 mod tasks;
 mod term;
+mod time;
 
 pub use control::{
     AgentFacts, AgentPoll, AgentResult, Agents, Backup, BackupScope, BrokenOff, Caller, Cluster, Confirmation, Control,
@@ -48,6 +50,7 @@ pub use fabric::FabricHub;
 pub use grid_core::{FEATURE_LEVEL, OLDEST_LEVEL, Quotas};
 pub use grid_plan::Thresholds;
 pub use grid_raft::Start;
-pub use grid_store::{BackupInfo, JobFilter, LogFilter, time_text};
+pub use grid_store::{BackupInfo, EventFilter, JobFilter, LogFilter};
 pub use open::{Opening, Pace};
 pub use shared::{LocalWorker, Settings};
+pub use time::time_text;

@@ -10,7 +10,7 @@ use grid_core::{
 };
 use grid_plan::Thresholds;
 use grid_raft::Start;
-use grid_types::api::{JobDoc, NodeDoc, OutputGroupDoc};
+use grid_store::{JobRow, NodeRow, OutputGroup};
 use grid_types::clock::SystemClock;
 use grid_types::decl::builtin;
 use grid_types::job::{Condition, JobSpec, Phase, Task};
@@ -55,15 +55,15 @@ pub async fn started(opening: Opening) -> Result<Controller, OpenError> {
 /// What the API acknowledged: it must never be less or different afterwards.
 #[derive(Debug, PartialEq)]
 pub struct Acknowledged {
-    pub jobs: Vec<JobDoc>,
-    outputs: Vec<Option<Vec<OutputGroupDoc>>>,
-    nodes: Vec<NodeDoc>,
+    pub jobs: Vec<JobRow>,
+    outputs: Vec<Option<Vec<OutputGroup>>>,
+    nodes: Vec<NodeRow>,
     stubs: BTreeMap<JobId, Stub>,
     keys: Vec<String>,
 }
 
 impl Acknowledged {
-    pub fn ended(&self) -> Vec<&JobDoc> {
+    pub fn ended(&self) -> Vec<&JobRow> {
         self.jobs.iter().filter(|job| job.status.is_ended()).collect()
     }
 }
@@ -71,7 +71,7 @@ impl Acknowledged {
 pub fn acknowledged(controller: &Controller) -> Acknowledged {
     let reader = &controller.shared.reading.reader;
     let heads = reader.jobs(&job_ref(0).namespace, 1_000, &grid_store::JobFilter::default()).unwrap().items;
-    let ids: Vec<JobId> = heads.iter().map(|head| head.id.parse().unwrap()).collect();
+    let ids: Vec<JobId> = heads.iter().map(|head| head.id).collect();
     let state = controller.shared.state();
     Acknowledged {
         jobs: ids.iter().map(|id| reader.job(&job_ref(id.0)).unwrap().unwrap()).collect(),

@@ -100,7 +100,7 @@ impl Controller {
         let raft = Raft::run(folder, machine, &opening.tasks).await.map_err(|e| data_dir::with_way_out(dir, e))?;
         let restored = data_dir::restored(dir)?.map(|restored| RestoredFrom {
             generation: restored.generation,
-            backup: grid_store::time_text(restored.taken_wall_ms),
+            backup: crate::time::time_text(restored.taken_wall_ms),
         });
 
         let (term, term_out) = watch::channel(None);

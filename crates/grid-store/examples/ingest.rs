@@ -62,8 +62,8 @@ fn main() {
     let reader = bench.store.reader();
     let job = JobRef { namespace: "default".parse().expect("a name"), id: job_id(1) };
     let began = Instant::now();
-    let doc = reader.job(&job).expect("a read").expect("a job");
-    println!("a job document over {} nodes: {:?}, {}", doc.node_count(), began.elapsed(), doc.status);
+    let row = reader.job(&job).expect("a read").expect("a job");
+    println!("a job over {} nodes: {:?}, {}", row.expected_count, began.elapsed(), row.status);
     let began = Instant::now();
     let page = reader.results(&job, 1_000, None, ResultFilter::default()).expect("a read").expect("a job");
     println!("a page of {} rows: {:?}", page.items.len(), began.elapsed());

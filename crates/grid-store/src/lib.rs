@@ -1,9 +1,9 @@
-//! The SQLite store: what `apply` changed, one transaction per applied batch, and every read of the API.
+//! The SQLite store: what `apply` changed, one transaction per applied batch, and every read that the API needs.
 //!
 //! ```text
 //!   State + Changes --Store::persist--> live tables | history | applied position      (one transaction, L3)
 //!   Store::open ------------------> Parts, position  (State::from_parts rebuilds the rest, I13)
-//!   Reader (a pool) --------------> documents of the API
+//!   Reader (a pool) --------------> rows (`rows`)
 //! ```
 //!
 //! The log is the durability (L3) and this file a cache of it: one that was not closed in order is rebuilt from the
@@ -24,11 +24,11 @@ mod pool;
 mod position;
 mod read;
 mod restorable;
+mod rows;
 mod runs;
 mod schema;
 mod seal;
 mod store;
-mod time;
 mod write;
 
 pub use backup::{BACKUP_VERSION, BackupInfo, Written as WrittenBackup};
@@ -37,9 +37,10 @@ pub use load::Stored;
 pub use pinned::PinnedStore;
 pub use position::Position;
 pub use read::{
-    JobFilter, LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput, Totals, fresh_job,
+    EventFilter, JobFilter, LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput,
+    Totals, fresh_job,
 };
 pub use restorable::{peek, unpack};
+pub use rows::{EventRow, JobRow, NodeRow, Note, OutputGroup, Page, ResultPage, ResultRow, RunRow, StepResult};
 pub use seal::is_sealed;
 pub use store::{Store, check_level};
-pub use time::time_text;

@@ -2,7 +2,8 @@
 //!
 //! All calls block; a caller on an async runtime moves them to a blocking thread. They are as fresh as the last
 //! committed batch.
-//! Not here: soft state of the leader (when a node was last heard), which the controller lays over these documents.
+//! Not here: soft state of the leader (when a node was last heard), which the controller adds to these rows; documents
+//! of the API (`grid-controller::documents`).
 
 mod budget;
 mod events;
@@ -19,15 +20,16 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use grid_types::api::{EventDoc, EventFilter, JobDoc, ListDoc, NodeDoc, OutputGroupDoc, ResultRowDoc, RunDoc};
 use grid_types::{JobId, JobRef, JobStatus, LeaseKey, Namespace, NodeId, NodeOrd, StepIndex};
 use rusqlite::Connection;
 
 use crate::error::{Fault, StoreError};
 use crate::load::{Stored, load};
 use crate::pool::Pool;
+use crate::rows::{EventRow, JobRow, NodeRow, OutputGroup, Page, ResultPage, RunRow};
 use budget::Budget;
 
+pub use events::EventFilter;
 pub use fresh::fresh_job;
 pub use job::JobFilter;
 pub use logs::{LogFilter, LogPage, LogPlace, LogRow};
@@ -60,38 +62,43 @@ impl Reader {
     }
 
     /// With `results` if they are at most 1,000 rows; as its newest run has it.
-    pub fn job(&self, job: &JobRef) -> Result<Option<JobDoc>, StoreError> {
+    pub fn job(&self, job: &JobRef) -> Result<Option<JobRow>, StoreError> {
         self.job_in(job, None)
     }
 
     /// As one of its runs had it. None: no such job or run.
-    pub fn job_in(&self, job: &JobRef, run: Option<u32>) -> Result<Option<JobDoc>, StoreError> {
+    pub fn job_in(&self, job: &JobRef, run: Option<u32>) -> Result<Option<JobRow>, StoreError> {
         self.read(|conn| job::job(conn, job, run))
     }
 
     /// Newest first, older than `before`; `next` is the `before` of the next page. None: no such job.
-    pub fn runs(&self, job: &JobRef, before: Option<u32>, limit: u32) -> Result<Option<ListDoc<RunDoc>>, StoreError> {
+    pub fn runs(&self, job: &JobRef, before: Option<u32>, limit: u32) -> Result<Option<Page<RunRow, u32>>, StoreError> {
         self.read(|conn| job::runs(conn, job, before, limit))
     }
 
     /// The number of the newest run. None: no such job.
     pub fn newest_run(&self, job: &JobRef) -> Result<Option<u32>, StoreError> {
-        self.read(|conn| Ok(job::JobRow::find(conn, job)?.map(|job| job.head.run)))
+        self.read(|conn| Ok(job::StoredJob::find(conn, job)?.map(|job| job.head.run)))
     }
 
     /// Newest first, without `results`.
-    pub fn jobs(&self, namespace: &Namespace, limit: u32, filter: &JobFilter) -> Result<ListDoc<JobDoc>, StoreError> {
+    pub fn jobs(
+        &self,
+        namespace: &Namespace,
+        limit: u32,
+        filter: &JobFilter,
+    ) -> Result<Page<JobRow, JobId>, StoreError> {
         self.read(|conn| job::jobs(conn, namespace, limit, filter))
     }
 
-    /// By (step, node name), after `after`; `next` is `STEP:NODE`. None: no such job or run.
+    /// By (step, node name), after `after`; `next` is the `after` of the next page. None: no such job or run.
     pub fn results(
         &self,
         job: &JobRef,
         limit: u32,
         after: Option<(u32, String)>,
         filter: ResultFilter,
-    ) -> Result<Option<ListDoc<ResultRowDoc>>, StoreError> {
+    ) -> Result<Option<ResultPage>, StoreError> {
         self.read(|conn| results::page(conn, job, limit, after, filter))
     }
 
@@ -132,7 +139,7 @@ impl Reader {
     }
 
     /// Newest outputs of a step grouped by content, largest group first, at most 1,000 groups. None: no such job.
-    pub fn outputs(&self, job: &JobRef, step: StepIndex) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
+    pub fn outputs(&self, job: &JobRef, step: StepIndex) -> Result<Option<Vec<OutputGroup>>, StoreError> {
         self.outputs_in(job, step, None)
     }
 
@@ -142,7 +149,7 @@ impl Reader {
         job: &JobRef,
         step: StepIndex,
         run: Option<u32>,
-    ) -> Result<Option<Vec<OutputGroupDoc>>, StoreError> {
+    ) -> Result<Option<Vec<OutputGroup>>, StoreError> {
         self.read(|conn| outputs::groups(conn, job, step, run))
     }
 
@@ -152,7 +159,7 @@ impl Reader {
         filter: &EventFilter,
         after: u64,
         limit: usize,
-    ) -> Result<(Vec<EventDoc>, u64), StoreError> {
+    ) -> Result<(Vec<EventRow>, u64), StoreError> {
         self.read(|conn| events::after(conn, filter, after, limit))
     }
 
@@ -163,7 +170,7 @@ impl Reader {
         filter: &EventFilter,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<ListDoc<EventDoc>, StoreError> {
+    ) -> Result<Page<EventRow, u64>, StoreError> {
         let (mut items, mut before, mut budget) = (Vec::new(), before, Budget::default());
         for _ in 0..events::WINDOWS_A_PAGE {
             let wanted = limit - items.len();
@@ -174,7 +181,7 @@ impl Reader {
                 break;
             }
         }
-        Ok(ListDoc { items, next: before.map(|before| before.to_string()) })
+        Ok(Page { items, next: before })
     }
 
     /// The newest number of an event that was given, pruned or not; 0 before the first.
@@ -182,17 +189,17 @@ impl Reader {
         self.read(events::newest)
     }
 
-    /// By name, behind `after`; with `among` only these. `last_seen` is the last change of state.
+    /// By name, behind `after`; with `among` only these. `seen_wall_ms` is the last change of state.
     pub fn nodes(
         &self,
         limit: u32,
         after: Option<&NodeId>,
         among: Option<&BTreeSet<NodeOrd>>,
-    ) -> Result<ListDoc<NodeDoc>, StoreError> {
+    ) -> Result<Page<NodeRow, NodeId>, StoreError> {
         self.read(|conn| nodes::page(conn, limit, after, among))
     }
 
-    pub fn node(&self, id: &NodeId) -> Result<Option<NodeDoc>, StoreError> {
+    pub fn node(&self, id: &NodeId) -> Result<Option<NodeRow>, StoreError> {
         self.read(|conn| nodes::node(conn, id))
     }
 

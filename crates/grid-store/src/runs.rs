@@ -5,14 +5,13 @@
 //! Results need nothing for it: a run is a range of job epochs, from its own `run_epoch` up to that of the next run.
 
 use grid_core::{JobHead, Scope, Tally};
-use grid_types::api::{Counts, RunDoc};
 use grid_types::{JobStatus, Outcome, Reason, RunKind};
 use minicbor::{Decode, Encode};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::codec::{blob, encoded, key, optional_blob};
 use crate::error::Fault;
-use crate::time::time_text;
+use crate::rows::RunRow;
 
 /// What a list shows of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -48,23 +47,23 @@ impl Summary {
         }
     }
 
-    fn document(&self, job: grid_types::JobId) -> RunDoc {
-        let counts = Outcome::ALL.into_iter().zip(&self.counts);
-        RunDoc {
+    fn row(self, job: grid_types::JobId) -> RunRow {
+        RunRow {
+            job,
             run: self.run,
             kind: self.kind,
             status: self.status,
-            reason: self.reason.as_ref().map(|reason| reason.text(job)),
-            counts: counts.map(|(outcome, count)| (outcome.word().to_owned(), *count)).collect::<Counts>(),
-            started_at: self.started_wall_ms.map(time_text),
-            ended_at: self.ended_wall_ms.map(time_text),
+            reason: self.reason,
+            counts: Outcome::ALL.into_iter().zip(self.counts).collect(),
+            started_wall_ms: self.started_wall_ms,
+            ended_wall_ms: self.ended_wall_ms,
         }
     }
 }
 
-/// How the run that a head is of looks in a list.
-pub(crate) fn document(head: &JobHead) -> RunDoc {
-    Summary::of(head).document(head.id)
+/// The run of a head, as a row of a list.
+pub(crate) fn row(head: &JobHead) -> RunRow {
+    Summary::of(head).row(head.id)
 }
 
 /// Keeps a run that another one follows.
@@ -111,11 +110,11 @@ pub(crate) fn list(
     newest: &JobHead,
     before: Option<u32>,
     limit: usize,
-) -> Result<Vec<RunDoc>, Fault> {
+) -> Result<Vec<RunRow>, Fault> {
     let mut found = Vec::new();
     let before = before.unwrap_or(u32::MAX);
     if newest.run < before && limit > 0 {
-        found.push(document(newest));
+        found.push(row(newest));
     }
     if newest.run <= 1 {
         return Ok(found);
@@ -124,8 +123,8 @@ pub(crate) fn list(
         conn.prepare_cached("SELECT summary FROM runs WHERE job = ?1 AND run < ?2 ORDER BY run DESC LIMIT ?3")?;
     let left = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
     let mut rows = older.query(params![key(newest.id), before, left])?;
-    while let Some(row) = rows.next()? {
-        found.push(blob::<Summary>(row, 0)?.document(newest.id));
+    while let Some(stored) = rows.next()? {
+        found.push(blob::<Summary>(stored, 0)?.row(newest.id));
     }
     Ok(found)
 }

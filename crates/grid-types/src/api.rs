@@ -22,7 +22,7 @@ pub use backend_doc::{ActionDoc, BackendDoc, ParamDoc};
 pub use cluster_doc::{
     ClusterDoc, ControllerDoc, JoinBody, JoinedDoc, MAX_MEMBER_TEXT_BYTES, StepDownBody, SupersededDoc,
 };
-pub use event_doc::{EVENT_KINDS, EventDoc, EventFilter};
+pub use event_doc::{EVENT_KINDS, EventDoc};
 pub use job_doc::{Counts, JobDoc, ResultDoc, RunDoc, StepDoc, TargetDoc, target_doc, tasks_doc};
 pub use log_doc::{LogCursor, LogDoc, LogNote, LogText, LogsBody};
 

@@ -14,8 +14,8 @@ use axum::body::Bytes;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use grid_controller::{EventQuery, Events};
-use grid_types::api::{EVENT_KINDS, EventDoc, EventFilter, ListDoc};
+use grid_controller::{EventFilter, EventQuery, Events};
+use grid_types::api::{EVENT_KINDS, EventDoc, ListDoc};
 use grid_types::{Faults, NodeId};
 
 use crate::http::caller::Asked;

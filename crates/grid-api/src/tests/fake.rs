@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use grid_controller::{
-    AgentPoll, AgentResult, Agents, Backup, BackupScope, Caller, Cluster, EventQuery, Events, Introspect, MemberChange,
-    NodeQuery, Nodes, Refusal, Removal, Standing, StateHash,
+    AgentPoll, AgentResult, Agents, Backup, BackupScope, Caller, Cluster, EventFilter, EventQuery, Events, Introspect,
+    MemberChange, NodeQuery, Nodes, Refusal, Removal, Standing, StateHash,
 };
 use grid_types::api::{
-    ClusterDoc, EventDoc, EventFilter, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JoinBody, JoinedDoc, LeasesDoc,
-    ListDoc, NodeDoc, NodeStateDoc, RecordedDoc, Role, RoleDoc, StatusDoc,
+    ClusterDoc, EventDoc, HEADER_EPOCH, HEADER_NODE, HEADER_ROLE, JobDoc, JoinBody, JoinedDoc, LeasesDoc, ListDoc,
+    NodeDoc, NodeStateDoc, RecordedDoc, Role, RoleDoc, StatusDoc,
 };
 use grid_types::job::JobSpec;
 use grid_types::{Code, NodeId};

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use grid_types::api::{EventDoc, EventFilter, ListDoc};
+use grid_store::EventFilter;
+use grid_types::api::{EventDoc, ListDoc};
 use tokio::sync::mpsc;
 
 use super::{Caller, Introspect, Refusal};

@@ -121,6 +121,6 @@ pub fn claimed(shared: &Arc<Shared>, tasks: &Tasks, epoch: u64) {
 pub fn doc(shared: &Shared) -> Option<SupersededDoc> {
     let state = shared.state();
     let superseded = state.meta.superseded.as_ref()?;
-    let at = grid_store::time_text(superseded.wall_ms);
+    let at = crate::time::time_text(superseded.wall_ms);
     Some(SupersededDoc { generation: superseded.generation, by: superseded.by.clone(), at })
 }

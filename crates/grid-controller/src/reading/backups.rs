@@ -11,12 +11,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use grid_store::{Reader, time_text};
+use grid_store::Reader;
 use grid_tasks::Tasks;
 use grid_types::Code;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::control::{Backup, Refusal};
+use crate::time::time_text;
 
 const PIECE_BYTES: usize = 256 * 1024;
 const AHEAD: usize = 4;

@@ -13,13 +13,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use grid_store::Reader;
+use grid_store::{EventFilter, EventRow, Reader};
 use grid_tasks::Tasks;
 use grid_types::Code;
-use grid_types::api::{EventDoc, EventFilter};
+use grid_types::api::EventDoc;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::control::Refusal;
+use crate::documents;
 
 const SUBSCRIBERS: usize = 256;
 const RING: usize = 1_024;
@@ -41,7 +42,7 @@ pub struct EventFeed {
 
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<EventDoc>,
+    events: VecDeque<EventRow>,
     /// Every event after this one is in the ring.
     after: u64,
 }
@@ -94,7 +95,7 @@ impl EventFeed {
     }
 
     /// From memory: those that match, and how far was looked. `None`: `after` is too far back.
-    fn recent(&self, filter: &EventFilter, after: u64) -> Option<(Vec<EventDoc>, u64)> {
+    fn recent(&self, filter: &EventFilter, after: u64) -> Option<(Vec<EventRow>, u64)> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         if after < ring.after {
             return None;
@@ -115,7 +116,7 @@ impl EventFeed {
         self.newest.send_replace(newest);
     }
 
-    fn push(&self, events: Vec<EventDoc>) {
+    fn push(&self, events: Vec<EventRow>) {
         let Some(newest) = events.last().map(|event| event.id) else { return };
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.events.extend(events);
@@ -195,7 +196,7 @@ async fn serve(
         let (page, reached) = found;
         let moved = reached > at;
         for event in page {
-            if events.send(event).await.is_err() {
+            if events.send(documents::event(event)).await.is_err() {
                 return;
             }
         }
@@ -216,8 +217,7 @@ mod tests {
     use super::{AHEAD, EventFeed, PAGE, RING};
     use grid_core::{BeginTerm, Changes, Command, EntryHead, Quotas, RegisterNode, State, apply, decode_entry};
     use grid_core::{encode_command, encode_entry};
-    use grid_store::{Position, Store};
-    use grid_types::api::EventFilter;
+    use grid_store::{EventFilter, Position, Store};
     use grid_types::node::{Capacity, NodeFacts};
     use tokio::sync::watch;
 

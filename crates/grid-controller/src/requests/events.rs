@@ -1,12 +1,13 @@
 //! Pages and streams of events.
 
-use grid_store::Reader;
+use grid_store::{EventFilter, Page, Reader};
 use grid_types::Code;
-use grid_types::api::{EventDoc, EventFilter, ListDoc};
+use grid_types::api::{EventDoc, ListDoc};
 use tokio::sync::mpsc;
 
 use crate::control::{Caller, EventQuery, Events, Introspect, Permit, Refusal, Right, Scope};
 use crate::controller::Controller;
+use crate::documents;
 
 impl Events for Controller {
     async fn listen(
@@ -29,14 +30,17 @@ impl Events for Controller {
         let permit = caller.permit(Right::View, Scope::Cluster)?;
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         self.check_event(permit, query.after).await?;
-        self.read(permit, move |reader| match query.after {
-            None => reader.events_before(&filter, query.before, limit),
-            Some(after) => {
-                let (items, reached) = reader.events_after(&filter, after, limit)?;
-                Ok(ListDoc { items, next: (reached > after).then(|| reached.to_string()) })
-            }
-        })
-        .await
+        let read = move |reader: &Reader| {
+            let page = match query.after {
+                None => reader.events_before(&filter, query.before, limit)?,
+                Some(after) => {
+                    let (items, reached) = reader.events_after(&filter, after, limit)?;
+                    Page { items, next: (reached > after).then_some(reached) }
+                }
+            };
+            Ok(documents::list(page, documents::event))
+        };
+        self.read(permit, read).await
     }
 }
 

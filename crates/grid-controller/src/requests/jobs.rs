@@ -15,6 +15,7 @@ use crate::control::{
     Submission, Submitted, no_job, refused,
 };
 use crate::controller::Controller;
+use crate::documents;
 use crate::reply::NoReply;
 
 /// Steps that are named to an operator; more would not be read.
@@ -41,7 +42,7 @@ impl Jobs for Controller {
         let job = JobRef { namespace: namespace.clone(), id: job };
         let fresh = grid_store::fresh_job(&self.shared.state(), &job);
         let job = match fresh {
-            Some(doc) => doc,
+            Some(row) => documents::job(row),
             None => self.job_doc(permit, &job, None).await?,
         };
         Ok(Submitted { job, repeated })
@@ -133,7 +134,8 @@ impl Jobs for Controller {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         let asked = job.clone();
         let read = move |reader: &Reader| reader.runs(&asked, query.before, query.limit);
-        self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
+        let page = self.read(permit, read).await?.ok_or_else(|| no_job(job.id))?;
+        Ok(documents::list(page, documents::run))
     }
 
     async fn jobs(&self, caller: &Caller, namespace: &Namespace, query: JobQuery) -> Result<ListDoc<JobDoc>, Refusal> {
@@ -143,7 +145,8 @@ impl Jobs for Controller {
             filter.among = Some(self.waiting_jobs().await);
         }
         let namespace = namespace.clone();
-        let mut page = self.read(permit, move |reader| reader.jobs(&namespace, limit, &filter)).await?;
+        let read = move |reader: &Reader| Ok(documents::list(reader.jobs(&namespace, limit, &filter)?, documents::job));
+        let mut page = self.read(permit, read).await?;
         self.mark_waiting(&mut page.items);
         // One may have been decided since.
         page.items.retain(|doc| !waiting || doc.waiting_for.is_some());
@@ -155,7 +158,8 @@ impl Controller {
     async fn job_doc(&self, permit: Permit, job: &JobRef, run: Option<u32>) -> Result<JobDoc, Refusal> {
         self.check_run(permit, job, run).await?;
         let asked = job.clone();
-        let found = self.read(permit, move |reader| reader.job_in(&asked, run)).await?;
+        let read = move |reader: &Reader| Ok(reader.job_in(&asked, run)?.map(documents::job));
+        let found = self.read(permit, read).await?;
         let mut doc = found.ok_or_else(|| no_job(job.id))?;
         self.mark_waiting(std::slice::from_mut(&mut doc));
         Ok(doc)

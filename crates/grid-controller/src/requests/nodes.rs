@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use grid_core::{Command, OrderDrain, RemoveNode};
 use grid_fabric::CloseReason;
+use grid_store::NodeRow;
 use grid_types::api::{ListDoc, NodeDoc, NodeStateDoc};
 use grid_types::node::NodeStatus;
 use grid_types::{NodeId, NodeOrd, SessionId};
 
 use crate::control::{Caller, NodeQuery, Nodes, Permit, Refusal, Removal, Right, Scope, no_node, refused};
 use crate::controller::Controller;
+use crate::documents;
 
 impl Nodes for Controller {
     async fn nodes(&self, caller: &Caller, query: NodeQuery) -> Result<ListDoc<NodeDoc>, Refusal> {
@@ -17,8 +19,8 @@ impl Nodes for Controller {
         let NodeQuery { limit, after, target } = query;
         let among: Option<BTreeSet<NodeOrd>> =
             target.map(|target| self.shared.state().matching(&target).into_iter().collect());
-        let list = self.read(permit, move |reader| reader.nodes(limit, after.as_ref(), among.as_ref())).await?;
-        Ok(ListDoc { items: list.items.into_iter().map(|doc| self.freshen(doc)).collect(), next: list.next })
+        let page = self.read(permit, move |reader| reader.nodes(limit, after.as_ref(), among.as_ref())).await?;
+        Ok(documents::list(page, |row| documents::node(self.freshen(row))))
     }
 
     async fn node(&self, caller: &Caller, node: &NodeId) -> Result<NodeDoc, Refusal> {
@@ -55,7 +57,7 @@ impl Controller {
     async fn node_doc(&self, permit: Permit, node: &NodeId) -> Result<NodeDoc, Refusal> {
         let id = node.clone();
         let found = self.read(permit, move |reader| reader.node(&id)).await?;
-        found.map(|doc| self.freshen(doc)).ok_or_else(|| no_node(node))
+        found.map(|row| documents::node(self.freshen(row))).ok_or_else(|| no_node(node))
     }
 
     async fn order_drain(&self, permit: Permit, node: &NodeId, order: OrderDrain) -> Result<NodeDoc, Refusal> {
@@ -64,12 +66,12 @@ impl Controller {
     }
 
     /// The leader knows better than the store when a node was last heard.
-    fn freshen(&self, mut doc: NodeDoc) -> NodeDoc {
-        let heard = self.shared.look(|leader, _| leader.heard_wall_ms(NodeOrd(doc.ordinal)));
-        if let Some(heard) = heard.flatten() {
-            doc.last_seen = grid_store::time_text(heard);
+    fn freshen(&self, mut row: NodeRow) -> NodeRow {
+        let heard = self.shared.look(|leader, _| leader.heard_wall_ms(row.ord));
+        if let Some(heard_wall_ms) = heard.flatten() {
+            row.seen_wall_ms = heard_wall_ms;
         }
-        doc
+        row
     }
 
     fn known_node(&self, id: &NodeId) -> Result<(NodeOrd, SessionId), Refusal> {

@@ -1,12 +1,13 @@
 //! Results and outputs of jobs.
 
-use grid_store::ResultFilter;
+use grid_store::{Reader, ResultFilter};
 use grid_types::api::{ListDoc, LogDoc, OutputGroupDoc, ResultRowDoc};
 use grid_types::{JobRef, StepIndex};
 use tokio::sync::mpsc;
 
 use crate::control::{Caller, LogQuery, Output, OutputQuery, Outputs, Refusal, ResultQuery, Right, Scope, no_job};
 use crate::controller::Controller;
+use crate::documents;
 use crate::outputs;
 
 impl Outputs for Controller {
@@ -21,7 +22,7 @@ impl Outputs for Controller {
         let ResultQuery { limit, after, step, status, node, run } = query;
         self.check_run(permit, job, run).await?;
         let (asked, filter) = (job.clone(), ResultFilter { step, status, node, run });
-        let read = move |reader: &grid_store::Reader| reader.results(&asked, limit, after, filter);
+        let read = move |reader: &Reader| Ok(reader.results(&asked, limit, after, filter)?.map(documents::results));
         self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
     }
 
@@ -57,7 +58,10 @@ impl Outputs for Controller {
         let permit = caller.permit(Right::View, Scope::Namespace(&job.namespace))?;
         self.check_run(permit, job, run).await?;
         let asked = job.clone();
-        let read = move |reader: &grid_store::Reader| reader.outputs_in(&asked, step, run);
+        let read = move |reader: &Reader| {
+            let groups = reader.outputs_in(&asked, step, run)?;
+            Ok(groups.map(|groups| groups.into_iter().map(documents::output_group).collect()))
+        };
         self.read(permit, read).await?.ok_or_else(|| no_job(job.id))
     }
 }

@@ -1,6 +1,7 @@
 //! What all requests have in common: each is checked before it does anything, and takes effect only under its epoch.
 
-use grid_types::api::{EventFilter, JoinBody, Resolution};
+use grid_store::EventFilter;
+use grid_types::api::{JoinBody, Resolution};
 use grid_types::{Attempt, Code, JobEpoch, JobId, LeaseId, LeaseKey, Namespace, NodeId, NodeOrd, Outcome, StepIndex};
 use tempfile::TempDir;
 

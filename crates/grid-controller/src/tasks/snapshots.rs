@@ -51,7 +51,7 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use grid_types::api::EventFilter;
+    use grid_store::EventFilter;
     use tempfile::TempDir;
 
     use crate::controller::Controller;
@@ -60,7 +60,7 @@ mod tests {
 
     fn recorded(controller: &Controller) -> Vec<String> {
         let events = controller.shared.reading.reader.events_before(&EventFilter::default(), None, 1_000).unwrap();
-        let kinds = events.items.into_iter().rev().map(|event| event.kind);
+        let kinds = events.items.into_iter().rev().map(|row| row.event.kind().to_owned());
         kinds.filter(|kind| kind.starts_with("Snapshots")).collect()
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Of one page, as JSON; one row may exceed it.
+/// Of one page, about as JSON has it; one row may exceed it.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 pub(super) struct Budget {
@@ -18,12 +18,17 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A row goes into the page.
+    /// A part of a row goes into the page.
+    pub fn spend_bytes(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// The same, for a part that JSON may make longer.
     pub fn spend(&mut self, row: &impl Serialize) {
         let mut counter = Counter(0);
         // Writing to a counter cannot fail, and what cannot be serialized is refused later.
         let _ = serde_json::to_writer(&mut counter, row);
-        self.left = self.left.saturating_sub(counter.0);
+        self.spend_bytes(counter.0);
     }
 
     /// Whether the page ends here.

@@ -6,22 +6,54 @@
 
 use std::collections::BTreeMap;
 
-use grid_types::api::{EventDoc, EventFilter};
 use grid_types::{Event, JobId};
 use rusqlite::{Connection, Row, params};
 
 use super::budget::Budget;
 use crate::codec::{blob, key};
 use crate::error::Fault;
-use crate::time::time_text;
+use crate::rows::EventRow;
 use crate::write::last_event;
 
 const WINDOW: u64 = 10_000;
 /// What one page may cost; a reader that wants to know of older ones asks for the next.
 pub(super) const WINDOWS_A_PAGE: u32 = 100;
+/// What a row takes of a page besides its event and its labels.
+const ROW_BYTES: usize = 320;
 
 const COLUMNS: &str = "SELECT e.id, e.wall_ms, e.leader_epoch, e.event, e.job, e.node, e.namespace, s.name, s.labels
      FROM events e LEFT JOIN specs s ON s.job = e.job";
+
+/// Selects events; an empty field matches any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Events of these kinds; empty: any.
+    pub kinds: Vec<String>,
+    /// Events about this job.
+    pub job: Option<JobId>,
+    /// Events about this node, alone or among others.
+    pub node: Option<String>,
+    /// Events of this namespace.
+    pub namespace: Option<String>,
+}
+
+impl EventFilter {
+    /// Whether an event passes the filter.
+    #[must_use]
+    pub fn matches(&self, event: &EventRow) -> bool {
+        let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == event.event.kind()))
+            && self.job.is_none_or(|job| event.job == Some(job))
+            && (same(&self.node, &event.node) || self.is_named_by(&event.event))
+            && same(&self.namespace, &event.namespace)
+    }
+
+    /// Whether the node is one of several that the event names.
+    fn is_named_by(&self, event: &Event) -> bool {
+        let named = self.node.as_ref().zip(event.nodes());
+        named.is_some_and(|(node, nodes)| nodes.iter().any(|name| name.as_str() == node))
+    }
+}
 
 /// The newest number that was given, whether its row is still there or pruned.
 pub(super) fn newest(conn: &Connection) -> Result<u64, Fault> {
@@ -33,7 +65,7 @@ pub(super) fn after(
     filter: &EventFilter,
     after: u64,
     limit: usize,
-) -> Result<(Vec<EventDoc>, u64), Fault> {
+) -> Result<(Vec<EventRow>, u64), Fault> {
     let newest = newest(conn)?;
     // The events of one job are few: no window is needed.
     let mut next = conn.prepare_cached("SELECT min(id) FROM events WHERE id > ?1")?;
@@ -54,7 +86,7 @@ pub(super) fn before(
     before: Option<u64>,
     limit: usize,
     budget: &mut Budget,
-) -> Result<(Vec<EventDoc>, Option<u64>), Fault> {
+) -> Result<(Vec<EventRow>, Option<u64>), Fault> {
     let to = before.map_or(u64::MAX, |before| before.saturating_sub(1));
     let mut last = conn.prepare_cached("SELECT max(id) FROM events WHERE id <= ?1")?;
     let last: Option<i64> = last.query_one([signed(to)], |row| row.get(0))?;
@@ -82,7 +114,7 @@ fn between(
     limit: usize,
     order: &str,
     budget: &mut Budget,
-) -> Result<Vec<EventDoc>, Fault> {
+) -> Result<Vec<EventRow>, Fault> {
     let of_job = if filter.job.is_some() { "e.job = ?3" } else { "?3 IS NULL" };
     let sql = format!("{COLUMNS} WHERE {of_job} AND e.id > ?1 AND e.id <= ?2 ORDER BY e.id {order}");
     let mut select = conn.prepare_cached(&sql)?;
@@ -92,33 +124,27 @@ fn between(
         && !budget.is_spent()
         && let Some(row) = rows.next()?
     {
-        let event = document(row)?;
+        let event = read(row)?;
         if filter.matches(&event) {
-            budget.spend(&event);
+            budget.spend_bytes(ROW_BYTES + 2 * row.get_ref(3)?.as_blob().map_or(0, <[u8]>::len));
+            budget.spend(&event.labels);
             found.push(event);
         }
     }
     Ok(found)
 }
 
-fn document(row: &Row<'_>) -> Result<EventDoc, Fault> {
-    let event: Event = blob(row, 3)?;
-    let job = row.get::<_, Option<i64>>(4)?.map(|id| JobId(id.cast_unsigned()));
-    let node: Option<String> = row.get(5)?;
-    Ok(EventDoc {
+fn read(row: &Row<'_>) -> Result<EventRow, Fault> {
+    Ok(EventRow {
         id: row.get::<_, i64>(0)?.cast_unsigned(),
-        at: time_text(row.get::<_, i64>(1)?.cast_unsigned()),
+        wall_ms: row.get::<_, i64>(1)?.cast_unsigned(),
         leader_epoch: row.get::<_, i64>(2)?.cast_unsigned(),
-        kind: event.kind().to_owned(),
-        subject: event.subject(job, node.as_deref()),
-        text: event.text(job),
-        job: job.map(|id| id.to_string()),
-        node,
-        nodes: event.nodes().map(|nodes| nodes.iter().map(ToString::to_string).collect()),
+        event: blob(row, 3)?,
+        job: row.get::<_, Option<i64>>(4)?.map(|id| JobId(id.cast_unsigned())),
+        node: row.get(5)?,
         namespace: row.get(6)?,
         name: row.get(7)?,
         labels: row.get::<_, Option<String>>(8)?.map(|lines| labels(&lines)),
-        role: None,
     })
 }
 
@@ -130,11 +156,32 @@ fn labels(lines: &str) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use grid_types::Event;
-    use grid_types::api::{EventDoc, EventFilter};
+    use grid_types::{Event, Outcome, StepIndex};
 
-    use super::{Budget, WINDOW, after, before};
+    use super::{Budget, EventFilter, WINDOW, after, before};
+    use crate::rows::EventRow;
     use crate::schema;
+
+    #[test]
+    fn issue13_26_a_node_finds_events_that_name_it_among_others() {
+        let nodes = ["web-01", "web-02"].map(|name| name.parse().unwrap()).to_vec();
+        let (step, outcome) = (StepIndex(0), Outcome::Failed);
+        let event = Event::StepFailed { step, outcome, reason: None, nodes, more: 0, error: None };
+        let row = EventRow {
+            id: 1,
+            wall_ms: 0,
+            leader_epoch: 1,
+            event,
+            job: None,
+            node: None,
+            namespace: None,
+            name: None,
+            labels: None,
+        };
+        let of = |node: &str| EventFilter { node: Some(node.to_owned()), ..EventFilter::default() };
+        assert!(of("web-02").matches(&row) && !of("web-03").matches(&row));
+        assert!(EventFilter::default().matches(&row));
+    }
 
     #[test]
     fn e2_a_gap_in_the_numbers_costs_nothing() {
@@ -147,7 +194,7 @@ mod tests {
             let row = "INSERT INTO events (id, wall_ms, leader_epoch, kind, event, now_ms) VALUES (?1, 0, 1, 3, ?2, 0)";
             conn.execute(row, rusqlite::params![id, minicbor::to_vec(Event::JobContinued).unwrap()]).unwrap();
         }
-        let ids = |found: Vec<EventDoc>| found.iter().map(|event| event.id.cast_signed()).collect::<Vec<_>>();
+        let ids = |found: Vec<EventRow>| found.iter().map(|event| event.id.cast_signed()).collect::<Vec<_>>();
         let everything = EventFilter::default();
         let (found, reached) = after(&conn, &everything, 0, 10).unwrap();
         assert_eq!(ids(found), [1, 2]);

@@ -1,29 +1,27 @@
-//! The document of a job of which nothing has ended yet, from the state in memory.
+//! The row of a job of which nothing has ended yet, from the state in memory.
 //!
-//! A submit is answered with the job's document, and at that moment everything it says is in the state: reading it
+//! A submit is answered with the whole job, and at that moment everything about it is in the state: reading it
 //! back from SQLite cost as much as storing it. As soon as a step has ended anywhere the rows say more than the state;
-//! then there is no document here, and the caller reads it (`job`). A test compares the two.
-
-use std::collections::BTreeMap;
+//! then there is no row here, and the caller reads it (`job`). A test compares the two.
 
 use grid_core::{Job, State, Tally};
-use grid_types::api::{JobDoc, ResultDoc};
 use grid_types::{JobRef, Name, NodeOrd, Outcome};
 
-use super::job::JobRow;
-use super::view::{bare, of_cell};
+use super::job::StoredJob;
+use super::view::of_cell;
+use crate::rows::{JobRow, ResultRow, StepResult};
 use crate::runs;
 
 /// `None`: it is not there, or its rows are needed.
 #[must_use]
-pub fn fresh_job(state: &State, wanted: &JobRef) -> Option<JobDoc> {
+pub fn fresh_job(state: &State, wanted: &JobRef) -> Option<JobRow> {
     let job = state.jobs.get(&wanted.id);
     let job = job.filter(|job| job.head.namespace == *wanted.namespace.name() && nothing_ended(job))?;
     // The owner of an older one is the leader that wrote it.
     if job.head.leader_epoch != state.meta.leadership.epoch {
         return None;
     }
-    let row = JobRow {
+    let stored = StoredJob {
         head: job.head.clone(),
         spec: job.spec.as_ref().clone(),
         expected: job.expected.clone(),
@@ -35,13 +33,14 @@ pub fn fresh_job(state: &State, wanted: &JobRef) -> Option<JobDoc> {
     let name = |(position, node): (usize, &NodeOrd)| Some((state.nodes.get(node)?.id.to_string(), position));
     let mut named: Vec<(String, usize)> = job.expected.iter().enumerate().filter_map(name).collect();
     named.sort_unstable();
-    let mut doc = row.document(Some(named.iter().map(|(name, _)| name.clone()).collect()));
-    doc.runs = Some(vec![runs::document(&job.head)]);
-    if row.shows_rows() {
+    let shows_rows = stored.shows_rows();
+    let mut row = stored.into_row(Some(named.iter().map(|(name, _)| name.clone()).collect()));
+    row.runs = Some(vec![runs::row(&job.head)]);
+    if shows_rows {
         let offset_ms = state.meta.wall_ms.cast_signed().saturating_sub(state.meta.now_ms.cast_signed());
-        doc.results = Some(results(job, &named, offset_ms));
+        row.results = Some(results(job, &named, offset_ms));
     }
-    Some(doc)
+    Some(row)
 }
 
 /// Of this run and of any before it.
@@ -55,18 +54,15 @@ fn nothing_ended(job: &Job) -> bool {
         && job.head.tallies.iter().all(open)
 }
 
-fn results(job: &Job, named: &[(String, usize)], offset_ms: i64) -> BTreeMap<String, BTreeMap<String, ResultDoc>> {
-    let mut steps = BTreeMap::new();
-    if named.is_empty() {
-        return steps;
-    }
+fn results(job: &Job, named: &[(String, usize)], offset_ms: i64) -> Vec<ResultRow> {
+    let mut rows = Vec::new();
     for (step, _) in (0u32..).zip(job.spec.steps()) {
-        let row = |(name, position): &(String, usize)| {
+        rows.extend(named.iter().map(|(name, position)| {
             let cell = job.cells.get(*position).filter(|cell| job.step_of(cell).0 == step);
-            let doc = cell.and_then(|cell| of_cell(cell, &job.head, offset_ms));
-            (name.clone(), doc.unwrap_or_else(|| bare(Outcome::Pending, None)))
-        };
-        steps.insert(step.to_string(), named.iter().map(row).collect());
+            let result = cell.and_then(|cell| of_cell(cell, &job.head, offset_ms));
+            let result = result.unwrap_or_else(|| StepResult::bare(Outcome::Pending, None));
+            ResultRow { job: job.head.id, step, node: name.clone(), result }
+        }));
     }
-    steps
+    rows
 }

@@ -1,15 +1,14 @@
-//! Job documents.
+//! Rows of jobs.
 //!
-//! A document is made from the job's own row, its spec and its expected nodes: its counts are kept by the state
-//! machine, so that no result is read for them. Only a small job shows its rows inline.
+//! A row is made from what is stored of the job itself, its spec and its expected nodes: its counts are kept by the state
+//! machine, so that no result is read for them. Only a small job has its results in its row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_core::{JobHead, Scope, Tally};
-use grid_types::api::{Counts, JobDoc, ListDoc, ResultDoc, RunDoc, StepDoc, target_doc, tasks_doc};
+use grid_core::{JobHead, Scope};
 use grid_types::job::JobSpec;
 use grid_types::limits::SHOWN_RUNS;
-use grid_types::{JobId, JobRef, JobStatus, Name, Namespace, NodeOrd, Outcome, StepIndex};
+use grid_types::{JobId, JobRef, JobStatus, Name, Namespace, NodeOrd, StepIndex};
 use rusqlite::{Connection, Row, ToSql, params};
 
 use super::budget::Budget;
@@ -17,14 +16,17 @@ use super::roster::Roster;
 use super::view::View;
 use crate::codec::{blob, key, optional_blob};
 use crate::error::Fault;
+use crate::rows::{JobRow, Page, ResultRow, RunRow};
 use crate::runs;
-use crate::time::time_text;
 
 /// More rows than this are paged, not shown inline; more names than this are not repeated for each job of a list.
 const MOST_INLINE: usize = 1_000;
+/// What a job takes of a page, and each of its steps, besides the parts that have no fixed length.
+const ROW_BYTES: usize = 1_024;
+const STEP_BYTES: usize = 320;
 
 /// A stored job, ended or not.
-pub(super) struct JobRow {
+pub(super) struct StoredJob {
     pub head: JobHead,
     pub spec: JobSpec,
     /// Ascending; empty before the start.
@@ -39,7 +41,7 @@ pub(super) struct JobRow {
 const COLUMNS: &str = "SELECT j.head, s.spec, e.nodes, j.live, j.owner, e.scope FROM jobs j
      JOIN specs s ON s.job = j.id LEFT JOIN expected e ON e.job = j.id";
 
-impl JobRow {
+impl StoredJob {
     /// As its newest run has it.
     pub fn find(conn: &Connection, job: &JobRef) -> Result<Option<Self>, Fault> {
         let mut find = conn.prepare_cached(&format!("{COLUMNS} WHERE j.id = ?1 AND j.namespace = ?2"))?;
@@ -87,62 +89,34 @@ impl JobRow {
         })
     }
 
-    /// `most`: a job with more expected nodes shows only how many.
-    fn stored_document(&self, conn: &Connection, most: usize) -> Result<JobDoc, Fault> {
-        let few = self.expected.len() <= most;
-        let names = if few { Some(Roster::new(conn, &self.expected)?.names()?) } else { None };
-        Ok(self.document(names))
+    /// Of the expected nodes, in their order.
+    fn names(&self, conn: &Connection) -> Result<Vec<String>, Fault> {
+        Roster::new(conn, &self.expected)?.names()
     }
 
-    /// `expected`: the names, in their order.
-    pub fn document(&self, expected: Option<Vec<String>>) -> JobDoc {
-        let (head, spec) = (&self.head, &self.spec);
-        let phase = usize::try_from(head.phase).unwrap_or(usize::MAX);
-        // A job that has not started has no tallies yet.
-        let tallies = head.tallies.chunks(1).chain(std::iter::repeat(&[] as &[Tally]));
-        let steps = (0u32..).zip(spec.steps()).zip(tallies).map(|((step, (phase, task)), tally)| StepDoc {
-            step,
-            phase: u32::try_from(phase).unwrap_or(u32::MAX),
-            backend: task.backend.clone(),
-            action: task.action.clone(),
-            counts: counts(tally),
-        });
-        JobDoc {
-            id: head.id.to_string(),
-            namespace: head.namespace.to_string(),
-            name: spec.name.clone(),
-            labels: spec.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-            target: target_doc(&spec.target),
-            exclude: spec.exclude.as_ref().map(ToString::to_string),
-            limit: spec.limit.as_ref().map(ToString::to_string),
-            first: spec.first.as_ref().map(ToString::to_string),
-            tasks: tasks_doc(&spec.phases),
-            strategy: spec.strategy.word().to_owned(),
-            timeout: spec.timeout.map(|timeout| timeout.to_string()),
-            failure_tolerate: spec.tolerance().to_string(),
-            offline: spec.offline.word().to_owned(),
-            on_unknown: spec.on_unknown.word().to_owned(),
-            concurrency: spec.concurrency.as_ref().map(ToString::to_string),
+    /// Without results and runs. `expected`: the names, in their order.
+    pub fn into_row(self, expected: Option<Vec<String>>) -> JobRow {
+        let head = self.head;
+        JobRow {
+            id: head.id,
+            namespace: head.namespace,
+            spec: self.spec,
             status: head.status,
-            reason: head.reason.as_ref().map(|reason| reason.text(head.id)),
-            held: head.held.clone(),
-            // Only the state knows (`grid-controller`).
-            waiting_for: None,
-            why: None,
-            step: spec.first_step(phase).0,
+            reason: head.reason,
+            held: head.held,
+            phase: head.phase,
             expected,
             expected_count: u64::try_from(self.expected.len()).unwrap_or(u64::MAX),
             skipped_offline: u64::from(head.skipped_offline.count()),
-            owner: self.owner.clone(),
-            job_epoch: head.epoch.0,
-            leader_epoch: head.leader_epoch.wire(),
-            counts: counts(&head.tallies),
-            steps: steps.collect(),
+            owner: self.owner,
+            epoch: head.epoch,
+            leader_epoch: head.leader_epoch,
+            tallies: head.tallies,
             results: None,
             run: head.run,
             runs: None,
-            created_at: time_text(head.created_wall_ms),
-            updated_at: time_text(head.updated_wall_ms),
+            created_wall_ms: head.created_wall_ms,
+            updated_wall_ms: head.updated_wall_ms,
         }
     }
 
@@ -150,35 +124,30 @@ impl JobRow {
         self.spec.step_count().saturating_mul(self.expected.len()) <= MOST_INLINE
     }
 
-    /// Step → node → result.
-    fn results(&self, conn: &Connection) -> Result<BTreeMap<String, BTreeMap<String, ResultDoc>>, Fault> {
-        let mut steps = BTreeMap::new();
+    /// By step and name.
+    fn results(&self, conn: &Connection) -> Result<Vec<ResultRow>, Fault> {
         let nodes = Roster::new(conn, &self.expected)?.after("", usize::MAX)?;
         if nodes.is_empty() {
-            return Ok(steps);
+            return Ok(Vec::new());
         }
+        let mut rows = Vec::with_capacity(self.spec.step_count().saturating_mul(nodes.len()));
         let mut view = View::new(conn, self)?;
         for (step, _) in (0u32..).zip(self.spec.steps()) {
-            let mut rows = BTreeMap::new();
             for (name, node) in &nodes {
-                rows.insert(name.clone(), view.of(step, *node)?);
+                rows.push(ResultRow { job: self.head.id, step, node: name.clone(), result: view.of(step, *node)? });
             }
-            steps.insert(step.to_string(), rows);
         }
-        Ok(steps)
+        Ok(rows)
     }
 }
 
-pub(super) fn job(conn: &Connection, job: &JobRef, run: Option<u32>) -> Result<Option<JobDoc>, Fault> {
-    let Some(newest) = JobRow::find(conn, job)? else { return Ok(None) };
+pub(super) fn job(conn: &Connection, job: &JobRef, run: Option<u32>) -> Result<Option<JobRow>, Fault> {
+    let Some(newest) = StoredJob::find(conn, job)? else { return Ok(None) };
     let shown = runs::list(conn, &newest.head, None, SHOWN_RUNS)?;
-    let Some(row) = JobRow::of_run(conn, job, run)? else { return Ok(None) };
-    let mut doc = row.stored_document(conn, usize::MAX)?;
-    doc.runs = Some(shown);
-    if row.shows_rows() {
-        doc.results = Some(row.results(conn)?);
-    }
-    Ok(Some(doc))
+    let Some(stored) = StoredJob::of_run(conn, job, run)? else { return Ok(None) };
+    let results = if stored.shows_rows() { Some(stored.results(conn)?) } else { None };
+    let names = stored.names(conn)?;
+    Ok(Some(JobRow { results, runs: Some(shown), ..stored.into_row(Some(names)) }))
 }
 
 /// Which jobs of a namespace; what is left out is any.
@@ -199,7 +168,7 @@ pub(super) fn jobs(
     namespace: &Namespace,
     limit: u32,
     filter: &JobFilter,
-) -> Result<ListDoc<JobDoc>, Fault> {
+) -> Result<Page<JobRow, JobId>, Fault> {
     let before = filter.before.map_or(i64::MAX, key);
     // One more row than asked for shows whether there is a next page.
     let most = i64::from(limit) + 1;
@@ -239,12 +208,15 @@ pub(super) fn jobs(
             break;
         }
         // One row after the other: a thousand specs at once may be a gigabyte.
-        let doc = JobRow::read(row)?.stored_document(conn, MOST_INLINE)?;
-        budget.spend(&doc);
-        found.push(doc);
+        let stored = StoredJob::read(row)?;
+        let few = stored.expected.len() <= MOST_INLINE;
+        let names = if few { Some(stored.names(conn)?) } else { None };
+        let row = stored.into_row(names);
+        spend(&mut budget, &row);
+        found.push(row);
     }
-    let next = found.last().filter(|_| more).map(|doc| doc.id.clone());
-    Ok(ListDoc { items: found, next })
+    let next = found.last().filter(|_| more).map(|row| row.id);
+    Ok(Page { items: found, next })
 }
 
 /// Newest first, older than `before`; `next` is the `before` of the next page.
@@ -253,19 +225,23 @@ pub(super) fn runs(
     job: &JobRef,
     before: Option<u32>,
     limit: u32,
-) -> Result<Option<ListDoc<RunDoc>>, Fault> {
-    let Some(newest) = JobRow::find(conn, job)? else { return Ok(None) };
+) -> Result<Option<Page<RunRow, u32>>, Fault> {
+    let Some(newest) = StoredJob::find(conn, job)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     // One more row than asked for shows whether there is a next page.
     let mut items = runs::list(conn, &newest.head, before, limit.saturating_add(1))?;
     let more = items.len() > limit;
     items.truncate(limit);
-    let next = items.last().filter(|_| more).map(|last| last.run.to_string());
-    Ok(Some(ListDoc { items, next }))
+    let next = items.last().filter(|_| more).map(|last| last.run);
+    Ok(Some(Page { items, next }))
 }
 
-/// Every word, zeros included.
-fn counts(tallies: &[Tally]) -> Counts {
-    let of = |outcome| tallies.iter().map(|tally| u64::from(tally.count(outcome))).sum();
-    Outcome::ALL.into_iter().map(|outcome| (outcome.word().to_owned(), of(outcome))).collect()
+fn spend(budget: &mut Budget, row: &JobRow) {
+    budget.spend_bytes(ROW_BYTES);
+    budget.spend(&row.expected);
+    budget.spend(&row.spec.labels);
+    for (_, task) in row.spec.steps() {
+        budget.spend_bytes(STEP_BYTES);
+        budget.spend(&task.params);
+    }
 }

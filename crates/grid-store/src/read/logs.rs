@@ -4,7 +4,7 @@ use grid_types::{Attempt, JobEpoch, JobId, JobRef, JobStatus, LeaseKey, NodeOrd,
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::StoredOutput;
-use super::job::JobRow;
+use super::job::StoredJob;
 use super::roster::Roster;
 use crate::codec::key;
 use crate::error::Fault;
@@ -51,7 +51,7 @@ pub(super) fn page(
     after: Option<LogPlace>,
     most: usize,
 ) -> Result<Option<LogPage>, Fault> {
-    let Some(job) = JobRow::of_run(conn, job, filter.run)? else { return Ok(None) };
+    let Some(job) = StoredJob::of_run(conn, job, filter.run)? else { return Ok(None) };
     let steps = u32::try_from(job.spec.step_count()).unwrap_or(u32::MAX);
     let (mut step, mut name) = after.unwrap_or_default();
     if let Some(only) = filter.step {
@@ -81,7 +81,7 @@ pub(super) fn page(
 
 fn newest(
     conn: &Connection,
-    job: &JobRow,
+    job: &StoredJob,
     step: StepIndex,
     node: NodeOrd,
     name: &str,
@@ -108,7 +108,7 @@ pub(super) fn newest_result(conn: &Connection) -> Result<u64, Fault> {
 }
 
 pub(super) fn status(conn: &Connection, job: &JobRef, run: Option<u32>) -> Result<Option<JobStatus>, Fault> {
-    Ok(JobRow::of_run(conn, job, run)?.map(|job| job.head.status))
+    Ok(StoredJob::of_run(conn, job, run)?.map(|job| job.head.status))
 }
 
 /// Attempts of a job that ended behind the result with this number, in order; and the newest number.

@@ -1,11 +1,10 @@
-//! Node documents, and totals.
+//! Rows of nodes, and totals.
 //!
 //! A removed node is not listed: its row stays only to give old results its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use grid_core::{CellState, Node};
-use grid_types::api::{ListDoc, NodeDoc};
 use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, NodeId, NodeOrd};
 use rusqlite::{Connection, params};
@@ -15,7 +14,7 @@ use super::budget::Budget;
 use crate::cells::StoredCells;
 use crate::codec::blob;
 use crate::error::Fault;
-use crate::time::time_text;
+use crate::rows::{NodeRow, Page};
 
 const NODE_WORDS: [NodeStatus; 6] = [
     NodeStatus::Ready,
@@ -33,7 +32,7 @@ pub(super) fn page(
     limit: u32,
     after: Option<&NodeId>,
     among: Option<&BTreeSet<NodeOrd>>,
-) -> Result<ListDoc<NodeDoc>, Fault> {
+) -> Result<Page<NodeRow, NodeId>, Fault> {
     let after = after.map_or("", NodeId::as_str);
     let mut list =
         conn.prepare_cached("SELECT node, ord FROM nodes WHERE id > ?1 AND status <> 'removed' ORDER BY id")?;
@@ -49,33 +48,42 @@ pub(super) fn page(
             break;
         }
         let mut node: Node = blob(row, 0)?;
-        // They would be most of a list; the document of one node has them.
+        // They would be most of a list; the row of one node has them.
         node.facts.facts.clear();
         budget.spend(&node.facts);
         found.push(node);
     }
-    let next = found.last().filter(|_| more).map(|node| node.id.to_string());
-    Ok(ListDoc { items: documents(conn, found)?, next })
+    let next = found.last().filter(|_| more).map(|node| node.id.clone());
+    Ok(Page { items: with_leases(conn, found)?, next })
 }
 
-pub(super) fn node(conn: &Connection, id: &NodeId) -> Result<Option<NodeDoc>, Fault> {
+pub(super) fn node(conn: &Connection, id: &NodeId) -> Result<Option<NodeRow>, Fault> {
     let mut find = conn.prepare_cached("SELECT node FROM nodes WHERE id = ?1 AND status <> 'removed'")?;
     let mut rows = find.query([id.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let found: Node = blob(row, 0)?;
-    Ok(documents(conn, vec![found])?.pop())
+    Ok(with_leases(conn, vec![found])?.pop())
 }
 
-fn documents(conn: &Connection, nodes: Vec<Node>) -> Result<Vec<NodeDoc>, Fault> {
+fn with_leases(conn: &Connection, nodes: Vec<Node>) -> Result<Vec<NodeRow>, Fault> {
     let leases = leases_of(conn, &nodes)?;
-    let with_leases = |node: Node| {
-        let held = leases.get(&node.ord).copied().unwrap_or(0);
-        document(node, held)
+    let row = |node: Node| NodeRow {
+        leases: leases.get(&node.ord).copied().unwrap_or(0),
+        id: node.id,
+        ord: node.ord,
+        facts: *node.facts,
+        status: node.status,
+        session: node.session,
+        drained: node.drained,
+        agent: node.agent,
+        seen_wall_ms: node.changed_wall_ms,
+        registered_wall_ms: node.registered_wall_ms,
+        leader_epoch: node.leader_epoch,
     };
-    Ok(nodes.into_iter().map(with_leases).collect())
+    Ok(nodes.into_iter().map(row).collect())
 }
 
-/// What these nodes hold, from the cells of live jobs. A count in the node's own row would be a write per lease.
+/// The outstanding leases of these nodes, from the cells of live jobs. A count in the node's own row would be a write per lease.
 fn leases_of(conn: &Connection, nodes: &[Node]) -> Result<BTreeMap<NodeOrd, u32>, Fault> {
     let mut leases = BTreeMap::new();
     let mut live = conn.prepare_cached(
@@ -108,34 +116,6 @@ pub(super) fn expected_among(conn: &Connection, nodes: &BTreeSet<NodeOrd>) -> Re
         found.extend(nodes.iter().filter(|node| expected.binary_search(node).is_ok()).copied());
     }
     Ok(found)
-}
-
-fn document(node: Node, leases: u32) -> NodeDoc {
-    let facts = node.facts;
-    let backends = facts.backends.into_iter().map(|(name, actions)| (name, actions.into_iter().collect()));
-    NodeDoc {
-        id: node.id.into(),
-        hostname: facts.hostname,
-        address: facts.address,
-        groups: facts.groups.into_iter().map(String::from).collect(),
-        labels: facts.labels,
-        backends: backends.collect(),
-        os: facts.os,
-        arch: facts.arch,
-        capacity: facts.capacity,
-        version: facts.version,
-        facts: facts.facts,
-        status: node.status.word().to_owned(),
-        state: node.status.word().to_owned(),
-        ordinal: node.ord.0,
-        session: node.session.0,
-        drained: node.drained,
-        agent: node.agent,
-        leases,
-        last_seen: time_text(node.changed_wall_ms),
-        registered_at: time_text(node.registered_wall_ms),
-        leader_epoch: node.leader_epoch.wire(),
-    }
 }
 
 pub(super) fn totals(conn: &Connection) -> Result<Totals, Fault> {

@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
-use grid_types::api::OutputGroupDoc;
 use grid_types::{JobRef, NodeOrd, StepIndex};
 use rusqlite::{Connection, params};
 
-use super::job::JobRow;
+use super::job::StoredJob;
 use crate::codec::key;
 use crate::error::Fault;
 use crate::outputs::OutputHash;
+use crate::rows::OutputGroup;
 
 /// Bounds the answer to 16 MiB or so when no two nodes print the same; each node's own output stays readable.
 const MOST_GROUPS: usize = 1_000;
@@ -27,8 +27,8 @@ pub(super) fn groups(
     job: &JobRef,
     step: StepIndex,
     run: Option<u32>,
-) -> Result<Option<Vec<OutputGroupDoc>>, Fault> {
-    let Some(job) = JobRow::of_run(conn, job, run)? else { return Ok(None) };
+) -> Result<Option<Vec<OutputGroup>>, Fault> {
+    let Some(job) = StoredJob::of_run(conn, job, run)? else { return Ok(None) };
     let mut groups: HashMap<Content, (Option<i64>, Vec<NodeOrd>)> = HashMap::new();
     let mut hashes: HashMap<i64, OutputHash> = HashMap::new();
     let mut hash_of = conn.prepare_cached("SELECT hash FROM outputs WHERE id = ?1")?;
@@ -52,7 +52,7 @@ pub(super) fn groups(
         .map(Some)
 }
 
-fn newest_of_step(conn: &Connection, job: &JobRow, step: StepIndex) -> Result<Vec<(NodeOrd, Newest)>, Fault> {
+fn newest_of_step(conn: &Connection, job: &StoredJob, step: StepIndex) -> Result<Vec<(NodeOrd, Newest)>, Fault> {
     let mut all = conn.prepare_cached(
         "SELECT node, output, output_bytes, job_epoch FROM results WHERE job = ?1 AND step = ?2
          ORDER BY node, job_epoch, id",
@@ -74,7 +74,7 @@ fn newest_of_step(conn: &Connection, job: &JobRow, step: StepIndex) -> Result<Ve
     Ok(newest)
 }
 
-fn group(conn: &Connection, nodes: &[NodeOrd], total: u64, output: Option<i64>) -> Result<OutputGroupDoc, Fault> {
+fn group(conn: &Connection, nodes: &[NodeOrd], total: u64, output: Option<i64>) -> Result<OutputGroup, Fault> {
     let mut name_of = conn.prepare_cached("SELECT id FROM nodes WHERE ord = ?1")?;
     let names: Result<Vec<String>, _> = nodes.iter().map(|ord| name_of.query_row([ord.0], |row| row.get(0))).collect();
     let mut names = names?;
@@ -85,10 +85,5 @@ fn group(conn: &Connection, nodes: &[NodeOrd], total: u64, output: Option<i64>) 
             .prepare_cached("SELECT tail FROM outputs WHERE id = ?1")?
             .query_row([row], |row| row.get::<_, Vec<u8>>(0))?,
     };
-    Ok(OutputGroupDoc {
-        count: u64::try_from(names.len()).unwrap_or(u64::MAX),
-        nodes: names,
-        output: String::from_utf8_lossy(&tail).into_owned(),
-        total_bytes: total,
-    })
+    Ok(OutputGroup { nodes: names, tail, total_bytes: total })
 }

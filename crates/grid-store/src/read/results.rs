@@ -3,18 +3,20 @@
 //! Nothing but the page is read: nodes come in the order of their names from where the last page ended, and each row
 //! is looked up. A status that a step's counts do not have skips that step.
 
-use grid_types::api::{ListDoc, ResultRowDoc};
 use grid_types::{JobRef, NodeId, NodeOrd, Outcome};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::budget::Budget;
-use super::job::JobRow;
+use super::job::StoredJob;
 use super::roster::Roster;
 use super::view::View;
 use crate::error::Fault;
+use crate::rows::{Page, ResultPage, ResultRow};
 
 /// Names fetched at once while looking for rows of a status.
 const CHUNK: usize = 1_000;
+/// What a row takes of a page besides its error.
+const ROW_BYTES: usize = 200;
 
 /// Which rows; what is left out is any, of the newest run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,9 +33,9 @@ pub(super) fn page(
     limit: u32,
     after: Option<(u32, String)>,
     filter: ResultFilter,
-) -> Result<Option<ListDoc<ResultRowDoc>>, Fault> {
+) -> Result<Option<ResultPage>, Fault> {
     let ResultFilter { step, status, node, run } = filter;
-    let Some(job) = JobRow::of_run(conn, job, run)? else { return Ok(None) };
+    let Some(job) = StoredJob::of_run(conn, job, run)? else { return Ok(None) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let (from, mut name) = after.unwrap_or_default();
     // One more row than asked for shows whether there is a next page.
@@ -55,8 +57,8 @@ pub(super) fn page(
     if more {
         items.pop();
     }
-    let next = items.last().filter(|_| more).map(|row| format!("{}:{}", row.step, row.node));
-    Ok(Some(ListDoc { items, next }))
+    let next = items.last().filter(|_| more).map(|row| (row.step, row.node.clone()));
+    Ok(Some(Page { items, next }))
 }
 
 /// The node of a name, if it is expected.
@@ -67,10 +69,10 @@ fn find(conn: &Connection, node: &NodeId, expected: &[NodeOrd]) -> Result<Vec<No
 }
 
 struct Search<'a> {
-    job: &'a JobRow,
+    job: &'a StoredJob,
     status: Option<Outcome>,
     most: usize,
-    found: Vec<ResultRowDoc>,
+    found: Vec<ResultRow>,
     budget: Budget,
 }
 
@@ -96,9 +98,9 @@ impl Search<'_> {
                         // This row begins the next page.
                         self.most = self.found.len() + 1;
                     }
-                    let row = ResultRowDoc { step, node, result };
-                    self.budget.spend(&row);
-                    self.found.push(row);
+                    self.budget.spend_bytes(ROW_BYTES);
+                    self.budget.spend(&result.error);
+                    self.found.push(ResultRow { job: self.job.head.id, step, node, result });
                 }
             }
         }

@@ -8,7 +8,7 @@ use grid_types::job::{Condition, JobSpec};
 use grid_types::{JobRef, LeaderEpoch, NodeOrd, Outcome, Reason, StepIndex};
 use rusqlite::{Connection, params};
 
-use super::job::JobRow;
+use super::job::StoredJob;
 use super::roster::Roster;
 use crate::codec::{blob, key};
 use crate::error::Fault;
@@ -71,7 +71,7 @@ pub(super) fn of_job(
     failed_only: bool,
     generation: u32,
 ) -> Result<Option<Resumable>, Fault> {
-    let Some(job) = JobRow::find(conn, job)? else { return Ok(None) };
+    let Some(job) = StoredJob::find(conn, job)? else { return Ok(None) };
     let cleanup: Vec<bool> =
         (0u32..).zip(job.spec.steps()).map(|(step, _)| job.spec.is_cleanup(StepIndex(step))).collect();
     // A clean-up is neither done nor failed for good: it is wanted again when the next run fails.
@@ -94,14 +94,14 @@ pub(super) fn of_job(
     let doubtful = doubtful(conn, &job, &done, only.as_ref(), generation)?;
     let complete_journals = complete_journals(&job, generation).cloned();
     let unchanged = unchanged(conn, &job)?;
-    let JobRow { head, spec, expected, live, .. } = job;
+    let StoredJob { head, spec, expected, live, .. } = job;
     Ok(Some(Resumable { head, live, spec, expected, done, only, complete_journals, unchanged, doubtful }))
 }
 
 /// Every result with one of these outcomes, of any run, as step and position.
 fn each_result(
     conn: &Connection,
-    job: &JobRow,
+    job: &StoredJob,
     outcomes: &[Outcome],
     mut take: impl FnMut(StepIndex, usize),
 ) -> Result<(), Fault> {
@@ -118,7 +118,7 @@ fn each_result(
 }
 
 /// Where steps were skipped because nothing had changed. Only jobs that have such steps are looked at.
-fn unchanged(conn: &Connection, job: &JobRow) -> Result<BTreeMap<StepIndex, Bits>, Fault> {
+fn unchanged(conn: &Connection, job: &StoredJob) -> Result<BTreeMap<StepIndex, Bits>, Fault> {
     let mut found: BTreeMap<StepIndex, Bits> = BTreeMap::new();
     if !job.spec.steps().any(|(_, task)| task.condition == Condition::OnChanged) {
         return Ok(found);
@@ -143,7 +143,7 @@ fn flag(of_steps: &[bool], step: StepIndex) -> bool {
 }
 
 /// What was found in an earlier generation says nothing about the time after the last backup.
-fn complete_journals(job: &JobRow, generation: u32) -> Option<&Bits> {
+fn complete_journals(job: &StoredJob, generation: u32) -> Option<&Bits> {
     job.head.complete_journals.as_ref().filter(|_| job.head.leader_epoch.generation == generation)
 }
 
@@ -152,7 +152,7 @@ fn complete_journals(job: &JobRow, generation: u32) -> Option<&Bits> {
 /// excludes that it ran, or it is a clean-up: that one becomes unknown if it is reached.
 fn doubtful(
     conn: &Connection,
-    job: &JobRow,
+    job: &StoredJob,
     done: &BTreeMap<StepIndex, Bits>,
     only: Option<&Bits>,
     generation: u32,

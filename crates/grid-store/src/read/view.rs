@@ -10,21 +10,19 @@
 
 use std::ops::Range;
 
-use grid_core::{Cell, CellState, JobHead, Meta, Revoked};
-use grid_types::api::ResultDoc;
-use grid_types::span::seconds_text;
-use grid_types::{JobId, NodeOrd, Outcome, Reason};
+use grid_core::{Cell, CellState, JobHead, Meta};
+use grid_types::{NodeOrd, Outcome};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
-use super::job::JobRow;
+use super::job::StoredJob;
 use crate::cells::StoredCells;
 use crate::codec::{blob, key, optional_blob};
 use crate::error::Fault;
 use crate::noted::Noted;
-use crate::time::time_text;
+use crate::rows::{Note, StepResult};
 
 pub(super) struct View<'a> {
-    job: &'a JobRow,
+    job: &'a StoredJob,
     cells: StoredCells<'a>,
     result: CachedStatement<'a>,
     skip: CachedStatement<'a>,
@@ -36,7 +34,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub fn new(conn: &'a Connection, job: &'a JobRow) -> Result<Self, Fault> {
+    pub fn new(conn: &'a Connection, job: &'a StoredJob) -> Result<Self, Fault> {
         let phase = usize::try_from(job.head.phase).unwrap_or(usize::MAX);
         let tasks = job.spec.phases.get(phase).filter(|_| job.live).map_or(0, |phase| phase.tasks.len());
         let first = job.spec.first_step(phase).0;
@@ -72,41 +70,40 @@ impl<'a> View<'a> {
     }
 
     /// With the attempts of all runs up to the one that is shown (J8): leases count theirs from 1 in each.
-    pub fn of(&mut self, step: u32, node: NodeOrd) -> Result<ResultDoc, Fault> {
-        let mut doc = self.in_run(step, node)?;
-        if self.job.head.run > 1 && doc.status != Outcome::Skipped {
+    pub fn of(&mut self, step: u32, node: NodeOrd) -> Result<StepResult, Fault> {
+        let mut result = self.in_run(step, node)?;
+        if self.job.head.run > 1 && result.status != Outcome::Skipped {
             let earlier = params![key(self.job.head.id), step, node.0, self.job.head.run_epoch.0];
             let earlier: u32 = self.earlier.query_row(earlier, |row| row.get(0))?;
-            let here = if self.job.is_done(step, node) { 0 } else { doc.attempts };
-            doc.attempts = here.saturating_add(earlier);
+            let here = if self.job.is_done(step, node) { 0 } else { result.attempts };
+            result.attempts = here.saturating_add(earlier);
         }
-        Ok(doc)
+        Ok(result)
     }
 
-    fn in_run(&mut self, step: u32, node: NodeOrd) -> Result<ResultDoc, Fault> {
+    fn in_run(&mut self, step: u32, node: NodeOrd) -> Result<StepResult, Fault> {
         // What an earlier run has done still counts, whatever became of the step elsewhere, and though its node may still wait
         // for a place in the phase.
         let done = self.job.is_done(step, node);
         if !done
             && let Some(cell) = self.cell_at(step, node)?
-            && let Some(doc) = of_cell(&cell, &self.job.head, self.wall_offset_ms)
+            && let Some(open) = of_cell(&cell, &self.job.head, self.wall_offset_ms)
         {
-            return Ok(doc);
+            return Ok(open);
         }
         let job = key(self.job.head.id);
         let (first, last) = self.job.epochs(step, node);
-        let id = self.job.head.id;
         let mut rows = self.result.query(params![job, step, node.0, first, last])?;
         // Within a run a step has a result or is skipped. A row for all nodes is for those that have no other outcome, and
         // may be of a later epoch than a result that was known ahead of its barrier (E2).
         if let Some(row) = rows.next()? {
-            return settled(row, id);
+            return settled(row);
         }
         let mut rows = self.skip.query(params![job, node.0, step, first, last])?;
-        let skip: Option<Reason> = rows.next()?.map(|row| blob(row, 0)).transpose()?;
+        let skip = rows.next()?.map(|row| blob(row, 0)).transpose()?;
         Ok(match skip {
-            Some(reason) => bare(Outcome::Skipped, Some(reason.text(id))),
-            None => bare(Outcome::Pending, None),
+            Some(reason) => StepResult::bare(Outcome::Skipped, Some(Note::Reason(reason))),
+            None => StepResult::bare(Outcome::Pending, None),
         })
     }
 
@@ -121,55 +118,43 @@ impl<'a> View<'a> {
 }
 
 /// The state of a live cell; `None` if nothing is open there.
-pub(super) fn of_cell(cell: &Cell, head: &JobHead, wall_offset_ms: i64) -> Option<ResultDoc> {
+pub(super) fn of_cell(cell: &Cell, head: &JobHead, wall_offset_ms: i64) -> Option<StepResult> {
     let attempt = cell.attempt().0;
-    let waits = |reason: String| {
-        Some(ResultDoc { attempts: attempt.saturating_sub(1), ..bare(Outcome::Pending, Some(reason)) })
+    let waits = |note: Note| {
+        Some(StepResult { attempts: attempt.saturating_sub(1), ..StepResult::bare(Outcome::Pending, Some(note)) })
     };
     match cell.state {
         CellState::Idle => None,
-        CellState::Parked => waits("waiting for a place in the phase's window".to_owned()),
+        CellState::Parked => waits(Note::Parked),
         CellState::Unresolved => {
-            let reason = "its outcome is unknown; waiting for an operator to resolve it".to_owned();
-            Some(ResultDoc { attempts: attempt, ..bare(Outcome::Unknown, Some(reason)) })
+            Some(StepResult { attempts: attempt, ..StepResult::bare(Outcome::Unknown, Some(Note::Unresolved)) })
         }
-        CellState::Queued if head.held.is_some() => {
-            waits("held after a restore; waiting for an operator to confirm the job".to_owned())
-        }
-        CellState::Queued if attempt > 1 => waits(format!("attempt {attempt} waits for a free slot")),
-        CellState::Queued => waits("waiting for a free slot of the node, or for the node itself".to_owned()),
+        CellState::Queued if head.held.is_some() => waits(Note::Held),
+        CellState::Queued => waits(Note::Queued { attempt }),
         CellState::Backoff { until_ms } => {
-            let wall_ms = until_ms.saturating_add_signed(wall_offset_ms);
-            waits(format!("attempt {attempt} at {}", time_text(wall_ms)))
+            waits(Note::Backoff { attempt, until_wall_ms: until_ms.saturating_add_signed(wall_offset_ms) })
         }
-        CellState::Leased { since_wall_ms, revoked, .. } => Some(ResultDoc {
+        CellState::Leased { since_wall_ms, revoked, .. } => Some(StepResult {
             attempts: attempt,
-            started_at: Some(time_text(since_wall_ms)),
-            ..bare(Outcome::Running, revoked.map(|why| being_stopped(why).to_owned()))
+            started_wall_ms: Some(since_wall_ms),
+            ..StepResult::bare(Outcome::Running, revoked.map(Note::Stopping))
         }),
     }
 }
 
-fn being_stopped(why: Revoked) -> &'static str {
-    match why {
-        Revoked::Cancel => "job cancelled; waiting for the worker to confirm",
-        Revoked::JobTimeout => "job timeout; waiting for the worker to confirm",
-    }
-}
-
-fn settled(row: &Row<'_>, job: JobId) -> Result<ResultDoc, Fault> {
+fn settled(row: &Row<'_>) -> Result<StepResult, Fault> {
     let (attempt, started_ms): (u32, i64) = (row.get(1)?, row.get(3)?);
     let ran = attempt > 0 && started_ms > 0;
     let duration_ms = row.get::<_, i64>(2)?.cast_unsigned();
     let Noted { reason, detail } = optional_blob(row, 4)?.unwrap_or_default();
-    Ok(ResultDoc {
+    Ok(StepResult {
         status: outcome(row, 0)?,
-        duration: ran.then(|| seconds_text(duration_ms)),
         // One that was revoked before it started is not an attempt that ran.
         attempts: if ran { attempt } else { attempt.saturating_sub(1) },
+        duration_ms: ran.then_some(duration_ms),
+        started_wall_ms: ran.then_some(started_ms.cast_unsigned()),
         error: row.get(5)?,
-        reason: reason.map(|reason| reason.text(job)),
-        started_at: ran.then(|| time_text(started_ms.cast_unsigned())),
+        note: reason.map(Note::Reason),
         exit_code: detail.exit_code,
         signal: detail.signal,
         changed: detail.changed,
@@ -180,18 +165,4 @@ fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Outcome> {
     let number: i64 = row.get(column)?;
     let known = usize::try_from(number).ok().and_then(|at| Outcome::ALL.get(at)).copied();
     known.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
-}
-
-pub(super) fn bare(status: Outcome, reason: Option<String>) -> ResultDoc {
-    ResultDoc {
-        status,
-        duration: None,
-        attempts: 0,
-        error: None,
-        reason,
-        started_at: None,
-        exit_code: None,
-        signal: None,
-        changed: None,
-    }
 }

@@ -33,7 +33,7 @@ fn assert_same(world: &World, jobs: [JobId; 2], unpacked: &Path) {
     assert_eq!(stored.membership.as_deref(), Some(&b"new members"[..]));
     assert_eq!(State::from_parts(stored.parts).unwrap(), world.state);
     for job in jobs {
-        assert_eq!(store.reader().job(&named("default", job)).unwrap(), Some(world.doc(job)));
+        assert_eq!(store.reader().job(&named("default", job)).unwrap(), Some(world.job(job)));
     }
 }
 

@@ -37,7 +37,7 @@ fn i13_a_copy_is_the_store_in_one_file() {
     assert_eq!(stored.membership.as_deref(), Some(&b"members"[..]));
     assert_eq!(State::from_parts(stored.parts).unwrap().hash(), world.state.hash());
     for job in [ended, runs] {
-        assert_eq!(store.reader().job(&named("default", job)).unwrap(), Some(world.doc(job)));
+        assert_eq!(store.reader().job(&named("default", job)).unwrap(), Some(world.job(job)));
     }
 }
 
@@ -57,7 +57,7 @@ fn l5_a_copy_is_of_the_moment_when_it_was_taken_hold_of() {
     let (store, stored) = Store::open(&path).unwrap();
     assert_eq!(stored.applied, Some(then));
     assert_eq!(State::from_parts(stored.parts).unwrap().hash(), hash);
-    assert_ne!(store.reader().job(&named("default", runs)).unwrap(), Some(world.doc(runs)));
+    assert_ne!(store.reader().job(&named("default", runs)).unwrap(), Some(world.job(runs)));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn l6_a_store_is_not_replaced_before_a_copy_of_it_is_done() {
         pinned.write_copy(&other).unwrap();
         assert!(replaced.join().unwrap().unwrap().is_some());
     });
-    assert_eq!(world.doc(ended).status, JobStatus::Completed);
+    assert_eq!(world.job(ended).status, JobStatus::Completed);
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn l6_an_installed_copy_replaces_everything_and_readers_follow() {
     assert_eq!((stored.applied, stored.membership.as_deref()), (Some(source.position()), Some(&b"members"[..])));
     world.state = State::from_parts(stored.parts).unwrap();
     assert_eq!(world.state, source.state);
-    assert_eq!(reader.job(&named("default", ended)).unwrap(), Some(source.doc(ended)));
+    assert_eq!(reader.job(&named("default", ended)).unwrap(), Some(source.job(ended)));
     // 101 is the first job of both worlds.
-    assert_eq!(reader.job(&named("default", gone)).unwrap().unwrap().expected_names().len(), 3);
+    assert_eq!(reader.job(&named("default", gone)).unwrap().unwrap().expected.unwrap().len(), 3);
 
     // It goes on where the copy was.
     (world.index, world.unstored) = (source.index, Vec::new());
@@ -111,7 +111,7 @@ fn l6_an_installed_copy_replaces_everything_and_readers_follow() {
         world.report(lease, Outcome::Success);
     }
     world.store();
-    assert_eq!(world.doc(runs).counts["running"], 3, "the second step runs");
+    assert_eq!(world.job(runs).count(Outcome::Running), 3, "the second step runs");
     let (_folder, _store, stored) = world.as_killed();
     assert_eq!(State::from_parts(stored.parts).unwrap(), world.state);
 }
@@ -126,7 +126,7 @@ fn l6_a_damaged_or_foreign_copy_costs_nothing() {
         fs::write(&path, bad).unwrap();
         let error = world.store.replace_by(&path).unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. } | StoreError::Foreign { .. }), "{error:?}");
-        assert_eq!(world.doc(ended).status, JobStatus::Completed);
+        assert_eq!(world.job(ended).status, JobStatus::Completed);
     }
     fs::remove_file(&path).unwrap();
     assert!(world.store.replace_by(&path).is_err());

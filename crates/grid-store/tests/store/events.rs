@@ -1,11 +1,11 @@
 //! Events are read in order, by page and by filter, and keep their numbers.
 
+use grid_store::{EventFilter, EventRow};
 use grid_types::Outcome;
-use grid_types::api::{EventDoc, EventFilter};
 
 use crate::world::{World, leaf};
 
-fn all(world: &World, filter: &EventFilter, limit: usize) -> Vec<EventDoc> {
+fn all(world: &World, filter: &EventFilter, limit: usize) -> Vec<EventRow> {
     let (mut found, mut after) = (Vec::new(), 0);
     loop {
         let (page, reached) = world.reader().events_after(filter, after, limit).unwrap();
@@ -40,7 +40,7 @@ fn pages_in_both_directions_have_every_event_once() {
         let page = world.reader().events_before(&EventFilter::default(), before, 5).unwrap();
         back.extend(page.items);
         let Some(next) = page.next else { break };
-        before = Some(next.parse().unwrap());
+        before = Some(next);
     }
     back.reverse();
     assert_eq!(back, whole);
@@ -53,7 +53,8 @@ fn a_filter_finds_exactly_its_events() {
     let other = world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
     let kinds = |filter: &EventFilter| -> Vec<String> {
-        all(&world, filter, 3).into_iter().map(|event| format!("{} {}", event.kind, event.subject)).collect()
+        let of = |row: EventRow| format!("{} {}", row.event.kind(), row.event.subject(row.job, row.node.as_deref()));
+        all(&world, filter, 3).into_iter().map(of).collect()
     };
     let of_job = EventFilter { job: Some(job), ..EventFilter::default() };
     assert_eq!(kinds(&of_job), [format!("JobSubmitted {job}"), format!("JobStarted {job}")]);

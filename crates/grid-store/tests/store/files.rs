@@ -143,7 +143,7 @@ fn damage_is_named_and_the_way_out_with_it() {
     }
     world.store();
     let path = world.path();
-    assert!(world.doc(job).results.is_some());
+    assert!(world.job(job).results.is_some());
     let World { store, folder: _folder, .. } = world;
     drop(store);
     let whole = fs::read(&path).unwrap();

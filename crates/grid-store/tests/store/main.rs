@@ -2,7 +2,6 @@
 
 mod backups;
 mod copies;
-mod documents;
 mod events;
 mod files;
 mod outputs;
@@ -10,6 +9,7 @@ mod pages;
 mod pruning;
 mod random;
 mod round_trip;
+mod rows;
 mod runs;
 mod sealed;
 mod together;

@@ -37,12 +37,12 @@ fn outputs_of_a_step_are_grouped_largest_first() {
     }
     world.store();
     let groups = world.reader().outputs(&named("default", job), StepIndex(0)).unwrap().unwrap();
-    let shown: Vec<_> = groups.iter().map(|g| (g.output.as_str(), g.nodes.join(" "), g.count, g.total_bytes)).collect();
-    let expected = [
-        ("b", "node-1 node-3 node-5".to_owned(), 3, 1),
-        ("a\u{fffd}", "node-2 node-6".to_owned(), 2, 2),
-        ("", "node-4".to_owned(), 1, 0),
-        ("c", "node-7".to_owned(), 1, 1),
+    let shown: Vec<_> = groups.iter().map(|g| (g.tail.as_slice(), g.nodes.join(" "), g.total_bytes)).collect();
+    let expected: [(&[u8], String, u64); 4] = [
+        (b"b", "node-1 node-3 node-5".to_owned(), 1),
+        (b"a\xff", "node-2 node-6".to_owned(), 2),
+        (b"", "node-4".to_owned(), 0),
+        (b"c", "node-7".to_owned(), 1),
     ];
     assert_eq!(shown, expected);
     assert_eq!(world.reader().outputs(&named("default", job), StepIndex(1)).unwrap().unwrap(), []);
@@ -67,7 +67,7 @@ fn the_newest_attempts_output_counts() {
     let found = output(&world).unwrap();
     assert_eq!((found.tail.as_slice(), found.total_bytes, found.lease.attempt.0), (&b""[..], 0, 2));
     let groups = world.reader().outputs(&named("default", job), StepIndex(0)).unwrap().unwrap();
-    assert_eq!((groups.len(), groups[0].output.as_str()), (1, ""));
+    assert_eq!((groups.len(), groups[0].tail.as_slice()), (1, &b""[..]));
     assert_eq!(world.output(job, "nobody"), None);
     let first_again = LogFilter { attempt: Some(Attempt(1)), ..LogFilter::default() };
     let (rows, _) = world.reader().log_page(&named("default", job), &first_again, None, 10).unwrap().unwrap();

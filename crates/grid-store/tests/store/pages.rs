@@ -50,7 +50,7 @@ fn a_few_nodes_of_a_large_fleet_are_paged_like_many() {
     world.store();
     let rows: Vec<_> = world.all_rows(job, 1, None, None).into_iter().map(|row| (row.step, row.node)).collect();
     assert_eq!(rows, [(0, "node-7".to_owned()), (1, "node-7".to_owned())]);
-    assert_eq!(world.doc(job).expected_names(), ["node-7"]);
+    assert_eq!(world.job(job).expected.unwrap(), ["node-7"]);
 }
 
 #[test]
@@ -59,10 +59,11 @@ fn results_are_inline_up_to_a_thousand_rows() {
     let one = world.submit("all", vec![leaf("ping", "echo")]);
     let two = world.submit("all", vec![leaf("ping", "echo"), leaf("ping", "echo")]);
     world.store();
-    let inline = world.doc(one).results.unwrap();
-    assert_eq!(inline["0"].len(), 501);
-    let summary = world.doc(two);
-    assert_eq!((summary.results.as_ref(), summary.expected_names().len(), summary.counts["running"]), (None, 501, 501));
+    let inline = world.job(one).results.unwrap();
+    assert_eq!(inline.len(), 501);
+    let summary = world.job(two);
+    assert_eq!((summary.results.as_ref(), summary.count(Outcome::Running)), (None, 501));
+    assert_eq!(summary.expected.unwrap().len(), 501);
     assert_eq!(world.all_rows(two, 1_000, None, None).len(), 1_002);
 }
 
@@ -73,10 +74,10 @@ fn a_list_repeats_no_thousand_names_for_each_job() {
     let one = world.submit("node:node-7", vec![leaf("ping", "echo")]);
     world.store();
     let list = world.reader().jobs(&"default".parse().unwrap(), 10, &grid_store::JobFilter::default()).unwrap().items;
-    let names: Vec<_> = list.iter().map(|doc| (doc.id.clone(), doc.expected.clone(), doc.expected_count)).collect();
+    let names: Vec<_> = list.iter().map(|row| (row.id, row.expected.clone(), row.expected_count)).collect();
     let seven = Some(vec!["node-7".to_owned()]);
-    assert_eq!(names, [(one.to_string(), seven, 1), (all.to_string(), None, 1_001)]);
-    assert_eq!(world.doc(all).expected_names().len(), 1_001, "the document itself is whole");
+    assert_eq!(names, [(one, seven, 1), (all, None, 1_001)]);
+    assert_eq!(world.job(all).expected.unwrap().len(), 1_001, "the job itself has them");
 }
 
 #[test]
@@ -102,12 +103,12 @@ fn jobs_are_listed_newest_first_without_results() {
             let page = reader
                 .jobs(&"default".parse().unwrap(), limit, &grid_store::JobFilter { before, ..Default::default() })
                 .unwrap();
-            assert!(page.items.len() <= limit as usize && page.items.iter().all(|doc| doc.results.is_none()));
-            seen.extend(page.items.into_iter().map(|doc| doc.id));
+            assert!(page.items.len() <= limit as usize && page.items.iter().all(|row| row.results.is_none()));
+            seen.extend(page.items.into_iter().map(|row| row.id));
             let Some(next) = page.next else { break };
-            before = Some(next.parse().unwrap());
+            before = Some(next);
         }
-        assert_eq!(seen, ids.iter().map(ToString::to_string).collect::<Vec<_>>(), "limit {limit}");
+        assert_eq!(seen, ids, "limit {limit}");
     }
     let of = |status| {
         reader
@@ -116,18 +117,17 @@ fn jobs_are_listed_newest_first_without_results() {
     };
     assert_eq!(of(JobStatus::Running).items.len(), 1);
     let completed = of(JobStatus::Completed);
-    assert_eq!((completed.items.len(), completed.next), (3, Some(ids[3].to_string())));
+    assert_eq!((completed.items.len(), completed.next), (3, Some(ids[3])));
     assert_eq!(of(JobStatus::Failed).items, []);
     let among = |wanted: &[usize], limit| {
         let among = Some(wanted.iter().map(|n| ids[*n]).collect());
         let page = reader
             .jobs(&"default".parse().unwrap(), limit, &grid_store::JobFilter { among, ..Default::default() })
             .unwrap();
-        (page.items.into_iter().map(|doc| doc.id).collect::<Vec<_>>(), page.next)
+        (page.items.into_iter().map(|row| row.id).collect::<Vec<_>>(), page.next)
     };
-    let named = |n: usize| ids[n].to_string();
-    assert_eq!(among(&[4, 1], 9), (vec![named(1), named(4)], None), "newest first");
-    assert_eq!(among(&[4, 1], 1), (vec![named(1)], Some(named(1))));
+    assert_eq!(among(&[4, 1], 9), (vec![ids[1], ids[4]], None), "newest first");
+    assert_eq!(among(&[4, 1], 1), (vec![ids[1]], Some(ids[1])));
     assert_eq!(among(&[], 9), (Vec::new(), None));
 }
 
@@ -137,9 +137,9 @@ fn nodes_are_listed_by_name() {
     let (mut seen, mut after): (Vec<String>, Option<NodeId>) = (Vec::new(), None);
     loop {
         let page = world.reader().nodes(5, after.as_ref(), None).unwrap();
-        seen.extend(page.items.into_iter().map(|doc| doc.id));
+        seen.extend(page.items.into_iter().map(|row| row.id.to_string()));
         let Some(next) = page.next else { break };
-        after = Some(next.parse().unwrap());
+        after = Some(next);
     }
     let mut names: Vec<_> = (1..=12).map(|i| format!("node-{i}")).collect();
     names.sort();

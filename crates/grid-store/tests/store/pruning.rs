@@ -1,7 +1,7 @@
 //! L6: of a forgotten job nothing is found at once, and nothing is stored in the end.
 
 use grid_core::{Command, LeaveNode, PruneHistory, ReclaimNodes, RemoveNode, Reply, State};
-use grid_types::api::EventFilter;
+use grid_store::EventFilter;
 use grid_types::{JobId, NodeOrd, Outcome};
 use rusqlite::Connection;
 
@@ -41,14 +41,14 @@ fn ended_job(world: &mut World) -> JobId {
 fn nothing_is_left_of_a_forgotten_job_and_the_others_stay_whole() {
     let mut world = World::with_nodes(3);
     let (old, young) = (ended_job(&mut world), ended_job(&mut world));
-    let before = world.doc(young);
+    let before = world.job(young);
     prune(&mut world, vec![old]);
     let reader = world.reader();
     assert_eq!(reader.job(&named("default", old)).unwrap(), None);
     assert_eq!(reader.resumable(&named("default", old), false, 0).unwrap(), None);
     assert_eq!(reader.jobs(&"default".parse().unwrap(), 10, &grid_store::JobFilter::default()).unwrap().items.len(), 1);
     assert_eq!(reader.totals().unwrap().jobs["failed"], 1);
-    assert_eq!(world.doc(young), before);
+    assert_eq!(world.job(young), before);
     let output = world.output(young, "node-2").unwrap();
     assert_eq!(output.tail, b"out\n", "equal to one that is gone, and not gone with it");
     let (_folder, _store, stored) = world.as_killed();
@@ -121,7 +121,7 @@ fn issue13_19_events_of_nodes_and_terms_are_pruned_by_leader_time() {
     world.store();
     let loose = |world: &World| -> Vec<String> {
         let (events, _) = world.reader().events_after(&EventFilter::default(), 0, 1_000).unwrap();
-        events.into_iter().filter(|event| event.job.is_none()).map(|event| event.kind).collect()
+        events.into_iter().filter(|event| event.job.is_none()).map(|event| event.event.kind().to_owned()).collect()
     };
     assert!(loose(&world).len() > 2 && world.reader().has_loose_events_before(between_ms).unwrap());
     let old = PruneHistory { ended_before_ms: 0, jobs: Vec::new(), events_before_ms: between_ms };
@@ -130,7 +130,7 @@ fn issue13_19_events_of_nodes_and_terms_are_pruned_by_leader_time() {
     assert_eq!(loose(&world), ["NodeLeft"]);
     assert!(!world.reader().has_loose_events_before(between_ms).unwrap());
     let (events, _) = world.reader().events_after(&EventFilter::default(), 0, 1_000).unwrap();
-    assert!(events.iter().any(|event| event.job == Some(job.to_string())), "those of jobs go with their job");
+    assert!(events.iter().any(|event| event.job == Some(job)), "those of jobs go with their job");
 }
 
 #[test]

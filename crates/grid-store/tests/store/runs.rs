@@ -1,11 +1,11 @@
 //! Runs of a job: each stays on record, and views show the newest or the one that is asked for (J8).
 
 use grid_core::{Command, ConfirmJob, JournalOfJob, RanEnd, RegisterNode, ReportJournal, RestoredFrom, ResumeJob};
-use grid_store::{LogFilter, ResultFilter};
+use grid_store::{JobRow, LogFilter, ResultFilter, RunRow};
 use grid_types::job::{Condition, Phase, Strategy};
-use grid_types::{JobId, JobStatus, NodeOrd, Outcome, RunKind, StepIndex};
+use grid_types::{JobId, JobStatus, NodeOrd, Outcome, Reason, RunKind, StepIndex};
 
-use crate::world::{World, leaf, named, retrying};
+use crate::world::{World, leaf, named, result, retrying};
 
 fn cleanup() -> Phase {
     Phase { condition: Condition::OnFailure, ..leaf("ping", "echo") }
@@ -47,7 +47,7 @@ fn retried() -> (World, JobId) {
         world.report_with(lease, Outcome::Success, b"cleaned up\n");
     }
     world.store();
-    assert_eq!(world.doc(job).status, JobStatus::Completed, "one of two may fail");
+    assert_eq!(world.job(job).status, JobStatus::Completed, "one of two may fail");
     world.advance_ms(1_000);
     rerun(&mut world, job, true);
     world.report_with(world.offered()[0], Outcome::Success, b"second on node-2\n");
@@ -57,7 +57,8 @@ fn retried() -> (World, JobId) {
 
 fn outputs(world: &World, job: JobId, step: u32, run: Option<u32>) -> Vec<(Vec<String>, String)> {
     let groups = world.reader().outputs_in(&named("default", job), StepIndex(step), run).unwrap().unwrap();
-    let mut groups: Vec<_> = groups.into_iter().map(|group| (group.nodes, group.output)).collect();
+    let mut groups: Vec<_> =
+        groups.into_iter().map(|group| (group.nodes, String::from_utf8(group.tail).unwrap())).collect();
     groups.sort();
     groups
 }
@@ -71,26 +72,31 @@ fn log_rows(world: &World, job: JobId, run: Option<u32>) -> Vec<(u32, String)> {
 #[test]
 fn j8_each_run_stays_on_record_and_the_newest_is_shown() {
     let (world, job) = retried();
-    let newest = world.doc(job);
+    let newest = world.job(job);
     assert_eq!((newest.run, newest.status), (2, JobStatus::Completed));
     let runs = newest.runs.as_ref().unwrap();
-    let kinds: Vec<_> = runs.iter().map(|run| (run.run, run.kind, run.counts["failed"])).collect();
+    let failed = |run: &RunRow| run.counts.iter().find(|(outcome, _)| *outcome == Outcome::Failed).unwrap().1;
+    let kinds: Vec<_> = runs.iter().map(|run| (run.run, run.kind, failed(run))).collect();
     assert_eq!(kinds, [(2, RunKind::Retry, 0), (1, RunKind::Submit, 1)]);
-    assert_eq!(runs[1].reason.as_deref(), Some("failed on 1 of 2 nodes"));
-    assert!(runs.iter().all(|run| run.started_at.is_some() && run.started_at <= run.ended_at), "{runs:?}");
+    let text = |reason: &Option<Reason>| reason.as_ref().map(|reason| reason.text(job));
+    assert_eq!(text(&runs[1].reason).as_deref(), Some("failed on 1 of 2 nodes"));
+    assert!(
+        runs.iter().all(|run| run.started_wall_ms.is_some() && run.started_wall_ms <= run.ended_wall_ms),
+        "{runs:?}"
+    );
 
     let first = world.reader().job_in(&named("default", job), Some(1)).unwrap().unwrap();
-    assert_eq!((first.run, first.reason.as_deref()), (1, Some("failed on 1 of 2 nodes")));
+    assert_eq!((first.run, text(&first.reason).as_deref()), (1, Some("failed on 1 of 2 nodes")));
     assert_eq!(first.runs, newest.runs, "every view names all of them");
-    let of = |doc: &grid_types::api::JobDoc, step: &str, node: &str| {
-        let row = &doc.results.as_ref().unwrap()[step][node];
-        (row.status, row.attempts)
+    let of = |job: &JobRow, step: u32, node: &str| {
+        let result = result(job, step, node);
+        (result.status, result.attempts)
     };
-    assert_eq!(of(&first, "0", "node-2"), (Outcome::Failed, 1));
-    assert_eq!(of(&newest, "0", "node-2"), (Outcome::Success, 2), "the attempts of both runs");
-    assert_eq!(of(&newest, "0", "node-1"), (Outcome::Success, 1), "done in run 1");
-    assert_eq!(of(&first, "1", "node-2").0, Outcome::Success);
-    assert_eq!(of(&newest, "1", "node-2"), (Outcome::Skipped, 0));
+    assert_eq!(of(&first, 0, "node-2"), (Outcome::Failed, 1));
+    assert_eq!(of(&newest, 0, "node-2"), (Outcome::Success, 2), "the attempts of both runs");
+    assert_eq!(of(&newest, 0, "node-1"), (Outcome::Success, 1), "done in run 1");
+    assert_eq!(of(&first, 1, "node-2").0, Outcome::Success);
+    assert_eq!(of(&newest, 1, "node-2"), (Outcome::Skipped, 0));
     let filter = ResultFilter { status: Some(Outcome::Failed), run: Some(1), ..ResultFilter::default() };
     let page = world.reader().results(&named("default", job), 10, None, filter).unwrap().unwrap();
     assert_eq!(page.items.len(), 1);
@@ -100,7 +106,7 @@ fn j8_each_run_stays_on_record_and_the_newest_is_shown() {
         (page.items.into_iter().map(|row| format!("{} {}", row.step, row.node)).collect::<Vec<_>>(), page.next)
     };
     assert_eq!(of_node("node-2", 10), (vec!["0 node-2".to_owned(), "1 node-2".to_owned()], None));
-    assert_eq!(of_node("node-2", 1), (vec!["0 node-2".to_owned()], Some("0:node-2".to_owned())));
+    assert_eq!(of_node("node-2", 1), (vec!["0 node-2".to_owned()], Some((0, "node-2".to_owned()))));
     assert_eq!(of_node("nobody", 10), (Vec::new(), None));
     assert_eq!(world.reader().job_in(&named("default", job), Some(3)).unwrap(), None);
 }
@@ -117,9 +123,9 @@ fn j8_no_view_shows_a_step_as_skipped_and_its_output() {
     assert_eq!(log_rows(&world, job, None), [(0, "node-1".to_owned()), (0, "node-2".to_owned())]);
     assert!(log_rows(&world, job, Some(1)).contains(&(1, "node-2".to_owned())));
     for run in [None, Some(1), Some(2)] {
-        let doc = world.reader().job_in(&named("default", job), run).unwrap().unwrap();
+        let row = world.reader().job_in(&named("default", job), run).unwrap().unwrap();
         for (step, node) in log_rows(&world, job, run) {
-            assert_ne!(doc.results.as_ref().unwrap()[&step.to_string()][&node].status, Outcome::Skipped, "{run:?}");
+            assert_ne!(result(&row, step, &node).status, Outcome::Skipped, "{run:?}");
         }
     }
 }
@@ -138,10 +144,9 @@ fn j8_a_run_that_is_cancelled_spans_two_epochs() {
     world.report(world.offered()[0], Outcome::Success);
     world.store();
     let first = world.reader().job_in(&named("default", job), Some(1)).unwrap().unwrap();
-    let statuses =
-        |doc: &grid_types::api::JobDoc| ["0", "1"].map(|step| doc.results.as_ref().unwrap()[step]["node-1"].status);
+    let statuses = |job: &JobRow| [0, 1].map(|step| result(job, step, "node-1").status);
     assert_eq!((first.status, statuses(&first)), (JobStatus::Cancelled, [Outcome::Success, Outcome::Cancelled]));
-    let newest = world.doc(job);
+    let newest = world.job(job);
     assert_eq!((newest.status, statuses(&newest)), (JobStatus::Completed, [Outcome::Success; 2]));
 }
 
@@ -161,10 +166,10 @@ fn j8_runs_are_kept_however_entries_are_batched_and_go_with_the_job() {
             world.report(world.offered()[0], Outcome::Failed);
             world.store();
         }
-        let runs = world.doc(job).runs.unwrap();
+        let runs = world.job(job).runs.unwrap();
         assert_eq!((runs.len(), runs[0].run, runs[19].run), (20, 26, 7), "the newest 20");
         let page = world.reader().runs(&named("default", job), Some(7), 4).unwrap().unwrap();
-        assert_eq!((page.items.len(), page.items[0].run, page.next.as_deref()), (4, 6, Some("3")));
+        assert_eq!((page.items.len(), page.items[0].run, page.next), (4, 6, Some(3)));
         let last = world.reader().runs(&named("default", job), Some(3), 4).unwrap().unwrap();
         assert_eq!((last.items.len(), last.next), (2, None));
         world.now_ms += 10_000;
@@ -193,7 +198,7 @@ fn j8_a_run_that_begins_and_ends_in_one_batch_with_the_next_one_is_on_record() {
         world.report(world.offered()[0], Outcome::Failed);
     }
     world.store();
-    let runs: Vec<u32> = world.doc(job).runs.unwrap().iter().map(|run| run.run).collect();
+    let runs: Vec<u32> = world.job(job).runs.unwrap().iter().map(|run| run.run).collect();
     assert_eq!(runs, [4, 3, 2, 1]);
 }
 
@@ -235,7 +240,7 @@ fn restored_and_failed(on_first: Option<Outcome>) -> (World, JobId) {
     let confirm = ConfirmJob { namespace, job, phase: None, held: None, rerun_once: false };
     world.one(Command::ConfirmJob(confirm)).unwrap();
     world.store();
-    assert_eq!(world.doc(job).status, JobStatus::Failed, "step 0 is unknown on node-2");
+    assert_eq!(world.job(job).status, JobStatus::Failed, "step 0 is unknown on node-2");
     (world, job)
 }
 

@@ -9,8 +9,9 @@ use grid_core::{
     MarkNode, Quotas, RecordResult, RegisterNode, Rejection, Reply, RequestHash, RestoredFrom, State, SubmitJob, apply,
     pending_effects,
 };
-use grid_store::{LogFilter, Position, Reader, ResultFilter, Store, Stored, StoredOutput};
-use grid_types::api::{JobDoc, ResultDoc, ResultRowDoc};
+use grid_store::{
+    JobRow, LogFilter, Note, Position, Reader, ResultFilter, ResultRow, StepResult, Store, Stored, StoredOutput,
+};
 use grid_types::decl::builtin;
 use grid_types::job::{Condition, JobSpec, Phase, Strategy, Task};
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
@@ -150,11 +151,11 @@ impl World {
     pub fn store(&mut self) {
         let changes = std::mem::take(&mut self.unstored);
         self.store.persist(&self.state, &changes, self.position(), self.membership.as_deref()).unwrap();
-        self.fresh_documents_are_the_stored_ones();
+        self.fresh_rows_are_the_stored_ones();
     }
 
     /// What is answered to a submit from memory is what a reader finds.
-    fn fresh_documents_are_the_stored_ones(&self) {
+    fn fresh_rows_are_the_stored_ones(&self) {
         for id in self.state.jobs.keys() {
             if let Some(fresh) = grid_store::fresh_job(&self.state, &named(self.namespace, *id)) {
                 assert_eq!(self.reader().job(&named(self.namespace, *id)).unwrap(), Some(fresh));
@@ -323,18 +324,32 @@ impl World {
         self.reader().stored_output(&row.lease, row.node).unwrap()
     }
 
-    pub fn doc(&self, job: JobId) -> JobDoc {
+    pub fn job(&self, job: JobId) -> JobRow {
         self.reader().job(&named(self.namespace, job)).unwrap().unwrap()
     }
 
     /// One row of a stored job.
-    pub fn row(&self, job: JobId, step: u32, node: &str) -> ResultDoc {
-        self.doc(job).results.unwrap()[&step.to_string()][node].clone()
+    pub fn row(&self, job: JobId, step: u32, node: &str) -> StepResult {
+        result(&self.job(job), step, node).clone()
     }
 
     /// Every row of a job, page by page.
-    pub fn all_rows(&self, job: JobId, limit: u32, step: Option<u32>, status: Option<Outcome>) -> Vec<ResultRowDoc> {
+    pub fn all_rows(&self, job: JobId, limit: u32, step: Option<u32>, status: Option<Outcome>) -> Vec<ResultRow> {
         all_rows(&self.reader(), &named(self.namespace, job), limit, step, status)
+    }
+}
+
+/// One of the results that a row of a job contains.
+pub fn result<'a>(job: &'a JobRow, step: u32, node: &str) -> &'a StepResult {
+    let mut rows = job.results.as_ref().unwrap().iter();
+    &rows.find(|row| row.step == step && row.node == node).unwrap().result
+}
+
+/// The reason that is recorded with a result, as text.
+pub fn reason(result: &StepResult) -> Option<String> {
+    match result.note.as_ref()? {
+        Note::Reason(reason) => Some(reason.text(JobId(1))),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -349,7 +364,7 @@ pub fn all_rows(
     limit: u32,
     step: Option<u32>,
     status: Option<Outcome>,
-) -> Vec<ResultRowDoc> {
+) -> Vec<ResultRow> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
         let page = reader
@@ -359,9 +374,10 @@ pub fn all_rows(
         assert!(page.items.len() <= limit as usize);
         assert!(page.next.is_none() || page.items.len() == limit as usize, "a page before the last is full");
         rows.extend(page.items);
-        let Some(next) = page.next else { return rows };
-        let (step, node) = next.split_once(':').unwrap();
-        after = Some((step.parse().unwrap(), node.to_owned()));
+        if page.next.is_none() {
+            return rows;
+        }
+        after = page.next;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events as the API shows them, and the filters for reading them.
+//! Events as the API shows them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Role;
 use crate::event::Event;
-use crate::ids::JobId;
 
 /// All kinds of events.
 pub const EVENT_KINDS: &[&str] = Event::KINDS;
@@ -50,39 +49,9 @@ pub struct EventDoc {
     pub role: Option<Role>,
 }
 
-/// Selects events; an empty field matches any.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EventFilter {
-    /// Events of these kinds; empty: any.
-    pub kinds: Vec<String>,
-    /// Events about this job.
-    pub job: Option<JobId>,
-    /// Events about this node.
-    pub node: Option<String>,
-    /// Events of this namespace.
-    pub namespace: Option<String>,
-}
-
-impl EventFilter {
-    /// Whether the node is one of several that the event names.
-    fn names(&self, event: &EventDoc) -> bool {
-        self.node.as_ref().zip(event.nodes.as_ref()).is_some_and(|(node, nodes)| nodes.contains(node))
-    }
-
-    /// Whether an event passes the filter.
-    #[must_use]
-    pub fn matches(&self, event: &EventDoc) -> bool {
-        let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        (self.kinds.is_empty() || self.kinds.contains(&event.kind))
-            && self.job.is_none_or(|job| event.job.as_deref() == Some(job.to_string().as_str()))
-            && (same(&self.node, &event.node) || self.names(event))
-            && same(&self.namespace, &event.namespace)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{EVENT_KINDS, EventDoc, EventFilter};
+    use super::EVENT_KINDS;
 
     const DOCS: &str = include_str!("../../../../docs/http.md");
     const HELP: &str = include_str!("../../../gridc/src/cli/events.rs");
@@ -94,27 +63,5 @@ mod tests {
             let mut words = HELP.split_whitespace();
             assert!(words.any(|word| word == *kind), "the help of gridc events does not name {kind}");
         }
-    }
-
-    #[test]
-    fn issue13_26_a_node_finds_events_that_name_it_among_others() {
-        let event = EventDoc {
-            id: 1,
-            at: String::new(),
-            kind: "StepFailed".to_owned(),
-            subject: String::new(),
-            text: String::new(),
-            job: None,
-            node: None,
-            nodes: Some(vec!["web-01".to_owned(), "web-02".to_owned()]),
-            namespace: None,
-            name: None,
-            labels: None,
-            leader_epoch: 1,
-            role: None,
-        };
-        let of = |node: &str| EventFilter { node: Some(node.to_owned()), ..EventFilter::default() };
-        assert!(of("web-02").matches(&event) && !of("web-03").matches(&event));
-        assert!(EventFilter::default().matches(&event));
     }
 }

@@ -19,7 +19,8 @@ fn folder(level: u32) -> PathBuf {
 
 fn served(controller: &Controller) -> String {
     let told = acknowledged(controller);
-    serde_json::to_string_pretty(&told.jobs).unwrap()
+    let documents: Vec<_> = told.jobs.iter().cloned().map(crate::documents::job).collect();
+    serde_json::to_string_pretty(&documents).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

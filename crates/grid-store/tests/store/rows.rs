@@ -1,15 +1,15 @@
-//! What the documents say of jobs, steps and nodes.
+//! What rows say of jobs, steps and nodes.
 
 use grid_core::{Command, RecordResult};
-use grid_store::ResultFilter;
+use grid_store::{Note, ResultFilter};
 use grid_types::job::Strategy;
 use grid_types::node::NodeStatus;
-use grid_types::{Detail, JobStatus, NodeId, NodeOrd, Outcome};
+use grid_types::{Detail, JobStatus, Name, NodeId, NodeOrd, Outcome, Revoked};
 
-use crate::world::{World, leaf, named, pipeline, retrying, task};
+use crate::world::{WALL_MS, World, leaf, named, pipeline, reason, result, retrying, task};
 
 #[test]
-fn a_job_document_has_what_the_contract_names() {
+fn a_job_has_its_counts_its_nodes_and_its_results() {
     let mut world = World::with_nodes(2);
     let job = world.submit(
         "group:web",
@@ -19,27 +19,20 @@ fn a_job_document_has_what_the_contract_names() {
         world.report(lease, Outcome::Success);
     }
     world.store();
-    let doc = world.doc(job);
-    assert_eq!(doc.id, job.to_string());
-    assert_eq!((doc.namespace.as_str(), doc.status, doc.reason.as_deref()), ("default", JobStatus::Running, None));
-    assert_eq!((doc.target.scope.as_str(), doc.target.value.as_deref()), ("group", Some("web")));
-    assert_eq!(doc.tasks.as_array().unwrap().len(), 2);
-    assert_eq!((doc.strategy.as_str(), doc.owner.as_deref()), ("fail-fast", Some("c5")));
-    assert_eq!((doc.step, doc.job_epoch, doc.leader_epoch), (1, 1, 1));
-    assert_eq!(doc.expected_names(), ["node-1", "node-2"]);
-    assert_eq!(doc.counts.len(), Outcome::ALL.len());
-    assert_eq!((doc.counts["success"], doc.counts["running"], doc.counts["pending"]), (2, 2, 2));
-    let steps: Vec<_> = doc.steps.iter().map(|s| (s.step, s.phase, s.action.as_str())).collect();
-    assert_eq!(steps, [(0, 0, "echo"), (1, 1, "hostname"), (2, 1, "echo")]);
-    assert_eq!(doc.steps[0].counts["success"], 2);
-    assert_eq!(
-        (doc.created_at.as_str(), doc.created_at.as_str()),
-        ("2026-09-21T14:13:20.000Z", doc.updated_at.as_str())
-    );
-    let row = &doc.results.unwrap()["0"]["node-1"];
-    assert_eq!((row.status, row.attempts, row.duration.as_deref()), (Outcome::Success, 1, Some("2.3s")));
-    assert_eq!(row.started_at.as_deref(), Some("2026-09-21T14:13:20.000Z"));
-    assert_eq!((&row.error, &row.reason), (&None, &None));
+    let row = world.job(job);
+    assert_eq!((row.id, row.namespace.as_str()), (job, "default"));
+    assert_eq!((row.status, row.reason.as_ref()), (JobStatus::Running, None));
+    assert_eq!(row.spec.target.to_string(), "group:web");
+    assert_eq!((row.spec.phases.len(), row.owner.as_deref()), (2, Some("c5")));
+    assert_eq!((row.phase, row.epoch.0, row.leader_epoch.wire()), (1, 1, 1));
+    assert_eq!(row.expected.as_deref().unwrap(), ["node-1", "node-2"]);
+    let counts = [Outcome::Success, Outcome::Running, Outcome::Pending].map(|outcome| row.count(outcome));
+    assert_eq!((counts, row.tallies.len()), ([2, 2, 2], 3));
+    assert_eq!(row.tallies[0].count(Outcome::Success), 2);
+    assert_eq!((row.created_wall_ms, row.updated_wall_ms), (WALL_MS, WALL_MS));
+    let first = result(&row, 0, "node-1");
+    assert_eq!((first.status, first.attempts, first.duration_ms), (Outcome::Success, 1, Some(2_345)));
+    assert_eq!((first.started_wall_ms, &first.error, &first.note), (Some(WALL_MS), &None, &None));
 }
 
 #[test]
@@ -58,7 +51,7 @@ fn a_result_says_how_its_program_ended_beside_its_reason() {
     world.store();
     let told = |node: &str| {
         let row = world.row(job, 0, node);
-        (row.exit_code, row.signal, row.changed, row.reason.is_some())
+        (row.exit_code, row.signal, row.changed, row.note.is_some())
     };
     assert_eq!(told("node-1"), (Some(3), None, Some(false), true));
     assert_eq!(told("node-2"), (None, Some(9), None, false));
@@ -73,10 +66,9 @@ fn a_job_that_has_not_started_has_zero_counts_and_no_nodes() {
     world.add_nodes(2);
     let job = world.submit("all", vec![leaf("ping", "echo")]);
     world.store();
-    let doc = world.doc(job);
-    assert_eq!((doc.status, doc.expected_names().len(), doc.counts.values().sum::<u64>()), (JobStatus::Pending, 0, 0));
-    assert_eq!(doc.results.unwrap().len(), 0);
-    assert_eq!(doc.steps[0].counts.len(), Outcome::ALL.len());
+    let row = world.job(job);
+    assert_eq!((row.status, row.tallies.len()), (JobStatus::Pending, 0));
+    assert_eq!((row.expected.unwrap().len(), row.results.unwrap().len()), (0, 0));
     assert_eq!(world.all_rows(job, 10, None, None), []);
 }
 
@@ -103,13 +95,13 @@ fn a_retry_that_waits_is_pending_and_one_that_runs_is_running() {
     world.store();
     let waits = world.row(job, 0, "node-1");
     assert_eq!((waits.status, waits.attempts, waits.error), (Outcome::Pending, 1, None));
-    let reason = waits.reason.unwrap();
-    assert!(reason.starts_with("attempt 2 at 2026-09-21T14:13:2"), "{reason}");
+    let Some(Note::Backoff { attempt: 2, until_wall_ms }) = waits.note else { panic!("{:?}", waits.note) };
+    assert!((WALL_MS..WALL_MS + 10_000).contains(&until_wall_ms), "{until_wall_ms}");
     world.advance_ms(5_000);
     world.store();
     let runs = world.row(job, 0, "node-1");
-    assert_eq!((runs.status, runs.attempts, runs.duration), (Outcome::Running, 2, None));
-    assert_eq!(runs.started_at.as_deref(), Some("2026-09-21T14:13:25.000Z"));
+    assert_eq!((runs.status, runs.attempts, runs.duration_ms), (Outcome::Running, 2, None));
+    assert_eq!(runs.started_wall_ms, Some(WALL_MS + 5_000));
     let second = world.offered()[0];
     world.report(second, Outcome::Failed);
     world.store();
@@ -127,7 +119,7 @@ fn a_lease_that_waits_for_a_slot_says_so() {
     world.store();
     let row = world.row(waits, 0, "node-1");
     assert_eq!((row.status, row.attempts), (Outcome::Pending, 0));
-    assert_eq!(row.reason.as_deref(), Some("waiting for a free slot of the node, or for the node itself"));
+    assert_eq!(row.note, Some(Note::Queued { attempt: 1 }));
 }
 
 #[test]
@@ -140,12 +132,12 @@ fn skipped_steps_say_why_one_by_one_and_all_at_once() {
     world.report(only, Outcome::Failed);
     world.store();
     let offline = world.row(job, 0, "node-1");
-    assert_eq!((offline.status, offline.attempts, offline.started_at), (Outcome::Skipped, 0, None));
-    assert!(offline.reason.unwrap().contains("offline"));
+    assert_eq!((offline.status, offline.attempts, offline.started_wall_ms), (Outcome::Skipped, 0, None));
+    assert!(reason(&offline).unwrap().contains("offline"));
     for node in ["node-1", "node-2"] {
         let later = world.row(job, 1, node);
         assert_eq!(later.status, Outcome::Skipped);
-        assert!(later.reason.unwrap().contains("fail-fast"), "a row for all nodes");
+        assert!(reason(&later).unwrap().contains("fail-fast"), "a row for all nodes");
     }
     assert_eq!(world.row(job, 0, "node-2").status, Outcome::Failed);
 }
@@ -158,22 +150,22 @@ fn w9_a_cancelled_step_runs_until_its_worker_confirms() {
     world.report(leases[0], Outcome::Success);
     world.cancel(job).unwrap();
     world.store();
-    let doc = world.doc(job);
-    assert_eq!((doc.status, doc.job_epoch, doc.counts["running"]), (JobStatus::Cancelled, 2, 2));
+    let row = world.job(job);
+    assert_eq!((row.status, row.epoch.0, row.count(Outcome::Running)), (JobStatus::Cancelled, 2, 2));
     let stopping = world.row(job, 0, "node-2");
     assert_eq!(stopping.status, Outcome::Running);
-    assert!(stopping.reason.unwrap().contains("confirm"));
+    assert_eq!(stopping.note, Some(Note::Stopping(Revoked::Cancel)));
     let ran = world.confirm_command(leases[1], Some(Outcome::Cancelled));
     let never_ran = world.confirm_command(leases[2], None);
     world.apply(vec![ran, never_ran]);
     world.store();
     assert!(world.state.jobs.is_empty());
     let ran = world.row(job, 0, "node-2");
-    assert_eq!((ran.status, ran.attempts, ran.duration.as_deref()), (Outcome::Cancelled, 1, Some("0.010s")));
+    assert_eq!((ran.status, ran.attempts, ran.duration_ms), (Outcome::Cancelled, 1, Some(10)));
     let never_ran = world.row(job, 0, "node-3");
-    assert_eq!((never_ran.status, never_ran.attempts, never_ran.duration), (Outcome::Cancelled, 0, None));
+    assert_eq!((never_ran.status, never_ran.attempts, never_ran.duration_ms), (Outcome::Cancelled, 0, None));
     assert_eq!(world.row(job, 0, "node-1").status, Outcome::Success, "of the epoch before, and still true");
-    assert_eq!(world.row(job, 1, "node-1").reason.as_deref(), Some("job cancelled"));
+    assert_eq!(reason(&world.row(job, 1, "node-1")).as_deref(), Some("job cancelled"));
 }
 
 #[test]
@@ -186,11 +178,11 @@ fn w8_an_unknown_that_the_journal_settles_shows_the_later_row() {
     world.store();
     let unknown = world.row(job, 0, "node-1");
     assert_eq!((unknown.status, unknown.attempts), (Outcome::Unknown, 1));
-    assert_eq!(unknown.reason.as_deref(), Some("no result within its timeout"));
+    assert_eq!(reason(&unknown).as_deref(), Some("no result within its timeout"));
     world.report(lease, Outcome::Success);
     world.store();
     let settled = world.row(job, 0, "node-1");
-    assert_eq!((settled.status, settled.attempts, settled.reason), (Outcome::Success, 1, None));
+    assert_eq!((settled.status, settled.attempts, settled.note), (Outcome::Success, 1, None));
 }
 
 #[test]
@@ -201,12 +193,12 @@ fn a_task_that_the_node_does_not_run_failed_without_an_attempt() {
     let job = world.submit("all", vec![leaf("test", "fail")]);
     world.store();
     let row = world.row(job, 0, "bare");
-    assert_eq!((row.status, row.attempts, row.duration, row.started_at), (Outcome::Failed, 0, None, None));
-    assert!(row.reason.unwrap().contains("does not run"));
+    assert_eq!((row.status, row.attempts, row.duration_ms, row.started_wall_ms), (Outcome::Failed, 0, None, None));
+    assert!(reason(&row).unwrap().contains("does not run"));
 }
 
 #[test]
-fn node_documents_and_totals() {
+fn rows_of_nodes_and_totals() {
     let mut world = World::with_nodes(2);
     world.submit("all", vec![leaf("ping", "echo")]);
     world.submit("node:node-1", vec![pipeline(vec![task("ping", "echo"), task("ping", "echo")])]);
@@ -217,16 +209,14 @@ fn node_documents_and_totals() {
     let reader = world.reader();
     let node = |id: &str| reader.node(&id.parse::<NodeId>().unwrap()).unwrap();
     let first = node("node-1").unwrap();
-    assert_eq!((first.hostname.as_str(), first.ordinal, first.session, first.leases), ("node-1.example", 1, 1, 2));
-    assert_eq!((first.status.as_str(), first.state.as_str(), first.leader_epoch), ("ready", "ready", 1));
-    assert_eq!((first.groups, first.labels["rack"].as_str()), (vec!["web".to_owned()], "r1"));
-    assert!(first.backends["ping"].contains(&"echo".to_owned()));
+    assert_eq!((first.ord.0, first.session.0, first.leases), (1, 1, 2));
+    assert_eq!((first.status, first.leader_epoch.wire()), (NodeStatus::Ready, 1));
+    assert_eq!((first.facts.hostname.as_str(), first.facts.labels["rack"].as_str()), ("node-1.example", "r1"));
+    assert_eq!(first.facts.groups.iter().map(Name::as_str).collect::<Vec<_>>(), ["web"]);
+    assert!(first.facts.backends["ping"].contains("echo"));
     let second = node("node-2").unwrap();
-    assert_eq!((second.state.as_str(), second.leases), ("unhealthy", 1));
-    assert_eq!(
-        (second.last_seen.as_str(), second.registered_at.as_str()),
-        ("2026-09-21T14:13:27.000Z", "2026-09-21T14:13:20.000Z")
-    );
+    assert_eq!((second.status, second.leases), (NodeStatus::Unhealthy, 1));
+    assert_eq!((second.seen_wall_ms, second.registered_wall_ms), (WALL_MS + 7_000, WALL_MS));
     assert_eq!(node("node-3"), None);
     for lease in world.offered() {
         world.report(lease, Outcome::Success);
