@@ -7,7 +7,7 @@
 //!   lease     slots, results, retries, revokes           unknown   outcomes that nobody knew
 //!   skip      steps that will not run                    ending    verdicts, and what is left of a job
 //!   pause     gates, waits, admission                    failed_steps   events about failed steps
-//!   first     canaries: nodes that run a phase first
+//!   first     canaries: nodes that run a phase first     trip      failures, and what they stop
 //! ```
 //!
 //! They work on a [`Turn`](crate::turn::Turn). `why` and `plan` only read the state.
@@ -26,6 +26,7 @@ mod plan;
 mod recall;
 mod report;
 mod skip;
+mod trip;
 mod unknown;
 mod walk;
 mod why;
