@@ -10,6 +10,7 @@ mod job;
 mod logs;
 mod look;
 mod node;
+mod submit;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,10 +23,11 @@ use crate::paint::ColorWhen;
 
 pub use command::{CommandArgs, OutputsArgs};
 pub use events::EventsArgs;
-pub use job::{JobVerb, PlanArgs, RerunArgs, RunArgs, Verdict};
+pub use job::{JobVerb, RerunArgs, Verdict};
 pub use logs::LogsArgs;
 pub use look::{ListArgs, StatusArgs, StatusWord, WaitArgs};
 pub use node::{DrainArgs, NodeVerb};
+pub use submit::{PlanArgs, RunArgs};
 
 #[derive(Debug, Parser)]
 #[command(

@@ -4,7 +4,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use grid_types::{JobStatus, NodeId, Outcome, Span};
 
-use super::job::label;
+use super::submit::label;
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
