@@ -1,6 +1,6 @@
-//! The fields of a job as it is written: what each takes, its default, what it means.
+//! Lists the fields of a job file: the values of each, its default and its meaning.
 //!
-//! The one list of them: the reader refuses what is not in it, and `docs/jobs.md` is made from it.
+//! There is no other list: the parser refuses fields that are not in it, and `docs/jobs.md` is generated from it.
 //! Not here: how a value is checked (`parse`).
 
 /// One field.
@@ -8,11 +8,11 @@
 pub struct Field {
     /// The name in job files.
     pub name: &'static str,
-    /// What it takes, for a person.
+    /// The values that it accepts, as documentation.
     pub accepts: &'static str,
-    /// Empty: there is none.
+    /// Empty: no default.
     pub default: &'static str,
-    /// What it means.
+    /// The meaning, as documentation.
     pub help: &'static str,
 }
 
@@ -22,98 +22,104 @@ const fn field(name: &'static str, accepts: &'static str, default: &'static str,
 
 /// The fields of a job.
 pub const JOB: &[Field; 13] = &[
-    field("target", "a target", "required", "the nodes it runs on, frozen when it starts"),
-    field("exclude", "a target, but not `any`", "", "nodes of the target that it does not run on"),
+    field("target", "a target", "required", "the nodes that the job runs on, resolved when it starts"),
+    field("exclude", "a target other than `any`", "", "nodes of the target that the job does not run on"),
     field(
         "limit",
-        "a number of nodes, a share like `\"20%\"`, or a target, but not `any`",
+        "a number of nodes, a share like `\"20%\"`, or a target other than `any`",
         "",
-        "it runs only on this part of the nodes that are left: the first of them by id, or those that also match",
+        "runs the job on a part of the remaining nodes: the first ones by id, or those that also match the target",
     ),
     field(
         "tasks",
         "a list of phases",
         "required",
-        "phases, in order; each is decided everywhere before the next begins",
+        "the phases, in order; a phase starts when the previous one is decided on every node",
     ),
     field(
         "strategy",
         "`fail-fast`, `continue`",
         "`fail-fast`",
-        "`fail-fast`: when more nodes failed than `failure_tolerate` allows, no new step starts, running steps finish, pipelines stop \
-         where they are (see `atomic`), later phases are skipped but for `on_failure`, the job is `failed`. `continue`: failed nodes are left out of later phases",
+        "`fail-fast`: when more nodes have failed than `failure_tolerate` allows, no new step starts, running steps finish, pipelines stop \
+         after their current step (see `atomic`), later phases are skipped except `on_failure` phases, and the job is `failed`. `continue`: failed \
+         nodes take no part in later phases",
     ),
     field(
         "timeout",
         "a duration",
         "`24h`",
-        "of the whole job: what runs is ended, `on_failure` phases still run, the job is `failed`. Waiting for a person does \
-         not count",
+        "how long the whole job may take. After that, running steps are stopped, `on_failure` phases still run, and the job is `failed`. Time \
+         spent waiting for an operator does not count",
     ),
     field(
         "failure_tolerate",
         "a number of nodes, or a share like `\"10%\"`, `\"0.1\"`",
         "`0`; with `continue` `\"100%\"`",
-        "how many nodes may fail before the job does: counted exactly, after every single result",
+        "how many nodes may fail before the job fails; checked after every result",
     ),
     field(
         "offline",
         "`skip`, `wait`, `fail`",
         "`skip`",
-        "a node that is offline (unhealthy, dead, draining or left; `warning` is not) when its turn comes: `skip`: it is skipped by name, and the job's `reason`, \
-         `skipped_offline` and last line say so. `wait`: the job waits for it. `fail`: the step has failed there, without a retry, and \
-         counts against `failure_tolerate`. `on_failure` phases always skip such nodes",
+        "what happens to a node that is offline when it should run a step. Offline are `unhealthy`, `dead`, `draining` and `left`, but not `warning`. `skip`: the \
+         step is skipped on the node; the job's `reason` and `skipped_offline` and the last line of `gridc` report it. `wait`: the job waits for the node. `fail`: the step \
+         fails on the node, is not retried, and counts against `failure_tolerate`. `on_failure` phases always skip offline nodes",
     ),
     field(
         "on_unknown",
         "`fail`, `wait`",
         "`fail`",
-        "`fail`: a step whose outcome nobody knows counts as failed. `wait`: a person says how it ended (`gridc job resolve`)",
+        "`fail`: a step with an unknown outcome counts as failed. `wait`: the job waits until an operator resolves the step (`gridc job resolve`)",
     ),
     field(
         "concurrency",
         "a number of nodes, from 1, or a share like `\"20%\"`",
         "all",
-        "the `concurrency` of every phase that has none of its own",
+        "the default `concurrency` of phases",
     ),
     field(
         "first",
         "a number of nodes, from 1, or a share like `\"10%\"`",
         "none",
-        "the `first` of every phase that has none of its own, but for `on_failure` phases",
+        "the default `first` of phases, except `on_failure` phases",
     ),
-    field("name", "a text of at most 128 characters", "", "for people: shown in lists and events, need not be unique"),
+    field(
+        "name",
+        "a text of at most 128 characters",
+        "",
+        "a name for display in lists and events; not necessarily unique",
+    ),
     field(
         "labels",
         "an object of at most 32 names",
         "`{}`",
-        "keys and values by the rule for names: shown with the job and its events, and filtered by (`gridc job list --label`)",
+        "keys and values follow the rule for names. Labels are shown with the job and its events, and lists can be filtered by them (`gridc job list --label`)",
     ),
 ];
 
-/// What makes a phase one task.
+/// The fields of a task.
 pub const LEAF: &[Field; 6] = &[
-    field("backend", "the name of a backend", "required", "who does it"),
-    field("action", "the name of an action", "required", "what is done"),
-    field("params", "an object", "`{}`", "the parameters of the action, as it declares them"),
+    field("backend", "the name of a backend", "required", "the backend that runs the task"),
+    field("action", "the name of an action", "required", "the action of the backend"),
+    field("params", "an object", "`{}`", "the parameters of the action"),
     field(
         "timeout",
         "a duration",
         "the action's, or `5m`",
-        "counted on the worker, from the start of the process; then the whole process group is ended",
+        "measured on the worker, from the start of the process; after that, the whole process group is killed",
     ),
     field(
         "max_retries",
         "a number from 0 to 100",
         "`0`",
-        "further attempts on a node where it failed, after 1, 2, 4 … 30 s; a `once` step only after a definite failure",
+        "how often a failed task is retried on a node, after 1, 2, 4 … 30 s; a `once` task is retried only if it definitely failed",
     ),
     field(
         "effect",
         "`pure`, `idempotent`, `once`",
         "the action's",
-        "only where the action lets the caller choose (`command run`, `script run`): what running it a second time means. `once` is never \
-         repeated automatically when nobody knows how it ended; the others are",
+        "whether the task may run a second time; only for actions that leave this to the caller (`command run`, `script run`). After an unknown \
+         outcome, `once` tasks are never repeated automatically; the others are",
     ),
 ];
 
@@ -123,70 +129,70 @@ pub const PHASE: &[Field; 7] = &[
         "tasks",
         "a list of tasks",
         "",
-        "instead of backend and action: a pipeline that each node walks alone, without waiting for the others. Not nested further",
+        "a pipeline, instead of `backend` and `action`: each node runs the tasks in order, without waiting for other nodes. Pipelines cannot be nested",
     ),
     field(
         "condition",
         "`always`, `on_success`, `on_failure`",
         "`always`",
-        "looks at the job: whether anything has failed in an earlier phase. After fail-fast or the job's timeout only `on_failure` \
-         phases run; `nodes` says where",
+        "when the phase runs, depending on whether a step failed in an earlier phase of the job. After fail-fast or the job's timeout only \
+         `on_failure` phases run; `nodes` selects their nodes",
     ),
     field(
         "nodes",
         "`failed`, `healthy`, `all`",
-        "after fail-fast or the job's timeout `all`; when the failures were tolerated `failed`; if nothing failed, but a phase reached \
-         no node, `all`",
-        "only with `condition: on_failure`: the nodes it runs on, chosen when the phase begins. `failed`: a step failed there in this \
-         run. `healthy`: no step failed there. Nodes that are offline then are skipped, whatever `offline` says, and a clean-up that \
-         reaches no node does not fail the job",
+        "`all` after fail-fast or the job's timeout; `failed` if the failures were tolerated; `all` if nothing failed but a phase reached no \
+         node",
+        "only with `condition: on_failure`: the nodes of the phase, selected when it starts. `failed`: nodes on which a step failed in this \
+         run. `healthy`: nodes on which no step failed. Offline nodes are skipped, regardless of `offline`. A clean-up phase that reaches no node does \
+         not fail the job",
     ),
     field(
         "concurrency",
         "a number of nodes, from 1, or a share like `\"20%\"`",
         "the job's, or all",
-        "how many nodes may be in the phase at once: a rolling window; a share is rounded down, and at least 1. A node keeps its place until the phase ends there, retries \
-         included; one that is away takes none before it has begun",
+        "how many nodes may run the phase at once, as a rolling window. A share is rounded down to at least 1. A node leaves the window when it has finished the phase, \
+         including retries; an offline node takes no place before it has started",
     ),
-    field("confirm", "`true`, `false`", "`false`", "the phase begins only after `gridc job confirm`"),
+    field("confirm", "`true`, `false`", "`false`", "the phase starts only after `gridc job confirm`"),
     field(
         "first",
         "a number of nodes, from 1, or a share like `\"10%\"`",
         "the job's, or none",
-        "a canary: so many nodes run the phase, the others only after `gridc job confirm`. They are the first by id of the nodes that have \
-         something to do and are online when the phase begins; offline ones only if there are no others. A share is of the job's nodes, rounded \
-         down, and at least 1. The job waits when they are through, whether they failed or not, unless that failed the job or no other node has anything \
-         to do. Every run of the job begins with them. Not on `on_failure` phases",
+        "a canary: this many nodes run the phase first, the others after `gridc job confirm`. Grid selects the first nodes by id that have work in the \
+         phase and are online when it starts; offline nodes only if no others exist. A share refers to the job's nodes and is rounded down to at least \
+         1. When these nodes have finished, successfully or not, the job waits, unless the job has failed or no other node has work in the phase. Every run of \
+         the job starts with the canary. Not allowed in `on_failure` phases",
     ),
     field(
         "atomic",
         "`true`, `false`",
         "`false`",
-        "only on a pipeline: a node that has begun it is walked to its end although fail-fast tripped elsewhere; its retries and waits \
-         go on, its failures count, and `on_failure` phases wait for it. Nodes that have not begun it are skipped. Cancel and the job's \
-         timeout still end it. Without it running steps finish and pipelines stop, so a node may be left half-way",
+        "only for pipelines: a node that has started the pipeline completes it even after fail-fast. Its retries and waits continue, its failures \
+         count, and `on_failure` phases wait for it. Nodes that have not started the pipeline are skipped. A cancel and the job's timeout \
+         still stop it. Without `atomic`, a node finishes its current step only, so it may be left half-way through the pipeline",
     ),
 ];
 
-/// What a task inside a pipeline has besides those of [`LEAF`].
+/// The fields of a task in a pipeline, in addition to [`LEAF`].
 pub const IN_PIPELINE: &[Field; 1] = &[field(
     "condition",
     "`always`, `on_success`, `on_failure`, `on_changed`",
     "`always`",
-    "looks at that node: whether an earlier task of the pipeline failed there. After a failure only `on_failure` tasks run there, also if that \
-     failure tripped fail-fast; on the other nodes the pipeline then stops where it is, and its `on_failure` tasks are skipped. `on_changed`: only if an \
-     earlier task of the pipeline changed something there. A result says so where its action knows it (`changed`, as `file put` does); otherwise a task \
-     that is not `pure` counts as a change, and so does one that an earlier run of the job completed: a restart too many is better than a missed one",
+    "when the task runs, depending on whether an earlier task of the pipeline failed on the same node. After a failure only `on_failure` tasks run on the \
+     node, even if that failure triggered fail-fast; on the other nodes the pipeline then stops after its current task, and its `on_failure` tasks are skipped. \
+     `on_changed`: only if an earlier task of the pipeline changed something on the node. Some actions report whether they did (`changed`, such as `file put`); for \
+     the others, a task that is not `pure` counts as a change, and so does one that an earlier run of the job completed: an unnecessary restart is better than a missing one",
 )];
 
 /// The fields of a target.
 pub const TARGET: &[Field; 2] = &[
-    field("scope", "`all`, `any`, `node`, `group`, `labels`, `facts`, `where`", "required", "which kind of target"),
+    field("scope", "`all`, `any`, `node`, `group`, `labels`, `facts`, `where`", "required", "the kind of target"),
     field(
         "value",
-        "what follows the colon in the text; of `where` an expression",
+        "the part after the colon in the text form; for `where` an expression",
         "",
-        "of `node` ids, of `group` names, of `labels` what a node must carry, of `facts` comparisons; `all` and `any` have none",
+        "for `node` ids, for `group` names, for `labels` the labels that a node must have, for `facts` comparisons; none for `all` and `any`",
     ),
 ];
 
