@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use grid_core::{History, ResultRow};
 use grid_types::{LeaseKey, NodeOrd, Outcome};
-use grid_worker::journal::Status;
+use grid_worker::engine::record::Status;
 
 /// One start of a lease on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +106,7 @@ fn lease_of(row: &ResultRow) -> LeaseKey {
 #[cfg(test)]
 mod tests {
     use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
-    use grid_worker::journal::Status;
+    use grid_worker::engine::record::Status;
 
     use super::{Check, Run};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use grid_types::node::{Capacity, NodeFacts};
 use grid_types::{LeaseKey, SessionId};
-use grid_worker::book::{Book, Now};
+use grid_worker::engine::book::{Book, Now};
+use grid_worker::engine::record::Record;
 use grid_worker::engine::{Engine, Identity};
-use grid_worker::journal::Record;
 
 const SLOTS: u32 = 3;
 

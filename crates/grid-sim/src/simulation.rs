@@ -9,9 +9,9 @@ use grid_fabric::Credential;
 use grid_proto::v1;
 use grid_testkit::Dice;
 use grid_types::{JobId, JobStatus, LeaseKey, Outcome, SessionId, StepIndex};
-use grid_worker::book::Work;
 use grid_worker::engine::Input;
-use grid_worker::journal::Status;
+use grid_worker::engine::book::Work;
+use grid_worker::engine::record::Status;
 
 use crate::check::Check;
 use crate::controller::{Controller, Then};

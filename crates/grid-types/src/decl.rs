@@ -2,7 +2,7 @@
 //! twice would mean. Submit-time validation, help and the worker's own checks all read it.
 //!
 //! Every built-in declaration is known to the server; which backends a worker runs is the worker's choice.
-//! Not here: checking values against a declaration (`check`), running anything (`grid-worker::backends`).
+//! Not here: checking values against a declaration (`check`), running anything (`grid-worker::run::backends`).
 
 mod apt;
 mod check;

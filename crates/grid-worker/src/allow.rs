@@ -1,7 +1,7 @@
 //! What the operator of this node lets callers do with the backends that run programs: lists, empty until somebody fills them.
 //!
 //! A list holds what the operator wrote. `*` allows everything; it is only a word of these lists and no pattern.
-//! Not here: which backends are on (`backends`), how a program, a path or a host is matched (the modules below).
+//! Not here: which backends are on (`run::backends`), how a program, a path or a host is matched (the modules below).
 
 mod hosts;
 mod paths;
@@ -9,7 +9,6 @@ mod programs;
 
 use std::collections::BTreeMap;
 
-use crate::environment::check_name;
 pub use hosts::{Hosts, check_host};
 pub use paths::{Access, Paths, Place, check_path, kind};
 pub use programs::Programs;
@@ -18,6 +17,8 @@ pub use programs::Programs;
 const ALL: &str = "*";
 /// Entries of one list.
 const MAX_ENTRIES: usize = 1_000;
+/// The variables that say which lease a process belongs to.
+const RESERVED: &str = "GRID_";
 
 /// The lists as they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,6 +71,23 @@ pub fn check_variable(entry: &str) -> Result<(), String> {
         Some(prefix) => check_name(prefix),
         None => check_name(entry),
     }
+}
+
+/// Whether a variable of this name may be passed on.
+///
+/// # Errors
+/// Why not.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_name = name.len() <= 128
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name {
+        return Err("the name of a variable: letters, digits and _".to_owned());
+    }
+    if name.starts_with(RESERVED) {
+        return Err(format!("{RESERVED}* variables are Grid's own and are not passed on"));
+    }
+    Ok(())
 }
 
 /// Which variables a caller may set.

@@ -1,16 +1,12 @@
 //! The configuration of a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use grid_tasks::Failed;
 use grid_types::limits::DEFAULT_SLOTS;
 use grid_types::{Name, NodeId, SessionId, Span};
 
 use crate::allow::Allow;
-use crate::journal::JournalError;
 
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
@@ -65,27 +61,4 @@ impl WorkerConfig {
 pub struct Ready {
     pub node_id: NodeId,
     pub session: SessionId,
-}
-
-/// Why a worker ended without being asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    #[error("{0}")]
-    Config(String),
-    #[error("data folder {}: {problem}", path.display())]
-    Folder { path: PathBuf, problem: String },
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    #[error(
-        "journal: cannot be synced: {0}; nothing can be promised any more: see to the disk, then start the worker again"
-    )]
-    Sync(Arc<io::Error>),
-    /// A part of the worker is gone; the rest of it would do half of its work.
-    #[error("{0}")]
-    Task(Failed),
-    /// The leader's own words.
-    #[error("the controller refuses this worker: {0}")]
-    Refused(String),
-    #[error("this node was removed from the cluster; a worker that is started again registers as a new node")]
-    Removed,
 }

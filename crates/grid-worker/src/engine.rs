@@ -15,10 +15,12 @@
 //! No clock, randomness, file, socket, lock or task is in here: time comes with each input, the seed of the pauses and the reader of
 //! outputs with [`Engine::new`]. The same inputs give the same outputs.
 //! Leases go on running, ending and being journalled whether or not there is a session.
-//! Not here: what becomes of one lease (`book`); finding the leader's address (`connect`); running programs (`exec`).
+//! Not here: what becomes of one lease (`book`); finding the leader's address (`session::connect`); running programs (`run`).
 
+pub mod book;
 mod connecting;
 mod ending;
+pub mod record;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -26,10 +28,10 @@ mod values;
 
 use grid_types::LeaseKey;
 
-use crate::book::{Book, Effects, Now};
-use crate::journal::Record;
+use book::{Book, Effects, Now};
 use connecting::{Connecting, Random};
 pub use ending::Stop;
+use record::Record;
 use session::Open;
 pub use values::{Ending, Identity, Input, Output, Registration};
 

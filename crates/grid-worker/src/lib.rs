@@ -1,36 +1,32 @@
 //! The worker: registers with the leader, runs the leases it is offered, and never runs a `once` lease twice.
 //!
-//! [`run`] wires the real machine; [`run_with`] takes the seams (clock, processes, network) from a simulator or a test.
+//! ```text
+//!   engine   decides: a value without I/O          seams    traits for clock, randomness, processes, disk, network
+//!   worker   moves its inputs and outputs          machine  the real ones
+//!      |
+//!      +-- data_dir  journal, outputs, identity    allow    what callers may do here
+//!      +-- run       leases, backends              config, start, shutdown, error
+//!      `-- session   the way to the leader
+//! ```
+//!
+//! [`run`](fn@run) wires the real machine; [`run_with`] takes the seams from a simulator or a test.
 //! Not here: anything of the controller. What travels between them is `grid_fabric`'s and `grid_proto`'s.
 
 pub mod allow;
-pub mod backends;
-pub mod book;
 mod config;
-mod connect;
-mod directory;
+pub mod data_dir;
 pub mod engine;
-mod environment;
-pub mod exec;
-mod facts;
-mod folder;
-mod inbox;
-pub mod journal;
-pub mod lease;
-mod left_over;
-mod logs;
-pub mod output;
-pub mod process;
-mod programs;
+mod error;
+pub mod machine;
+pub mod run;
+pub mod seams;
+mod session;
 mod shutdown;
-mod space;
 mod start;
-mod wires;
 mod worker;
 
-pub use config::{Ready, WorkerConfig, WorkerError};
-pub use directory::{Directory, Found, HttpDirectory};
-pub use environment::check_name as check_variable_name;
-pub use left_over::{LeftOver, end_left_over};
+pub use allow::check_name as check_variable_name;
+pub use config::{Ready, WorkerConfig};
+pub use error::WorkerError;
 pub use shutdown::{Shutdown, ShutdownHandle};
-pub use start::{Seams, run, run_with};
+pub use start::{LeftOver, end_left_over, run, run_with};

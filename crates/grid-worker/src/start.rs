@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod fixtures;
+mod left_over;
 #[cfg(test)]
 mod tests;
 
@@ -15,28 +16,31 @@ use std::time::Duration;
 
 use grid_fabric::{Dialer, GrpcDialer};
 use grid_tasks::Tasks;
-use grid_types::clock::{Clock, SystemClock};
 use tokio::sync::{mpsc, watch};
 
-use crate::backends::Backends;
-use crate::book::Book;
-use crate::config::{Ready, WorkerConfig, WorkerError};
-use crate::connect::Connector;
-use crate::directory::{Directory, HttpDirectory};
+use crate::config::{Ready, WorkerConfig};
+use crate::data_dir::WorkFolders;
+use crate::data_dir::folder::Folder;
+use crate::data_dir::journal::{Journal, JournalError};
+use crate::data_dir::output::Outputs;
+use crate::engine::book::Book;
+use crate::engine::record::Record;
 use crate::engine::{Engine, Identity};
-use crate::environment::Environment;
-use crate::exec::Executor;
-use crate::facts;
-use crate::folder::{Folder, random_bytes};
-use crate::inbox::Inbox;
-use crate::journal::{FileDisk, Journal, JournalError, Record};
-use crate::lease::{Surroundings, WorkFolders, blocking_places, read_mark};
-use crate::logs::LogAnswers;
-use crate::output::Outputs;
-use crate::process::{Processes, SystemProcesses, machine_boot};
+use crate::error::WorkerError;
+use crate::machine::{HttpDirectory, host};
+use crate::run::backends::Backends;
+use crate::run::environment::Environment;
+use crate::run::executor::Executor;
+use crate::run::lease::{Surroundings, blocking_places, read_mark};
+use crate::seams::{Directory, Host, Processes, Seams};
+use crate::session::connect::Connector;
+use crate::session::facts;
+use crate::session::logs::LogAnswers;
+use crate::session::wires::Wires;
 use crate::shutdown::Shutdown;
-use crate::wires::Wires;
 use crate::worker::Worker;
+use crate::worker::inbox::Inbox;
+pub use left_over::{LeftOver, end_left_over};
 
 /// Events of leases that wait for the loop.
 const EVENTS: usize = 1024;
@@ -46,26 +50,13 @@ const LEFT_OVER_LIMIT: Duration = Duration::from_secs(10);
 const REMOVAL_LIMIT: Duration = Duration::from_secs(1);
 const LEFT_OVER_PAUSE: Duration = Duration::from_millis(5);
 
-/// What a worker reaches the world through.
-pub struct Seams<D, R> {
-    pub clock: Arc<dyn Clock>,
-    pub processes: Arc<dyn Processes>,
-    pub dialer: D,
-    pub directory: R,
-}
-
 /// Runs a worker on this machine until it is asked to stop. `ready` is called once, when it is registered.
 pub async fn run(
     config: WorkerConfig,
     shutdown: Shutdown,
     ready: impl FnOnce(Ready) + Send + 'static,
 ) -> Result<(), WorkerError> {
-    let seams = Seams {
-        clock: Arc::new(SystemClock::new()),
-        processes: Arc::new(SystemProcesses::new()),
-        dialer: GrpcDialer,
-        directory: HttpDirectory,
-    };
+    let seams = Seams { host: host(), dialer: GrpcDialer, directory: HttpDirectory };
     run_with(config, seams, shutdown, ready).await
 }
 
@@ -76,6 +67,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
     shutdown: Shutdown,
     ready: impl FnOnce(Ready) + Send + 'static,
 ) -> Result<(), WorkerError> {
+    let Seams { host, dialer, directory } = seams;
     let environment = Environment::new(&config.pass_env).map_err(WorkerError::Config)?;
     let (enable, disable) = (&config.enable_backends, &config.disable_backends);
     let backends = Backends::new(enable, disable, &config.data_dir, &environment, &config.allow);
@@ -83,15 +75,18 @@ pub async fn run_with<D: Dialer, R: Directory>(
     if config.servers.is_empty() {
         return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
     }
-    let nonce = random_bytes().map_err(WorkerError::Config)?;
-    let mut folder = Folder::open(&config.data_dir, config.node_id.as_ref(), config.reset_journal)?;
+    let unlucky = |error: io::Error| WorkerError::Config(error.to_string());
+    let nonce = host.random.id().map_err(unlucky)?;
+    let seed = host.random.number().map_err(unlucky)?;
+    let (given, reset) = (config.node_id.as_ref(), config.reset_journal);
+    let mut folder = Folder::open(&config.data_dir, given, reset, &*host.random)?;
     let facts = facts::gather(&config, backends.facts());
     let mut book = Book::new(facts.capacity.slots);
     let tasks = Tasks::default();
     let (sender, synced) = watch::channel(Ok(0));
     let sender = Arc::new(sender);
     let reported = move |done: io::Result<u64>| drop(sender.send_replace(done.map_err(Arc::new)));
-    let journal = open_journal(&mut folder, &mut book, &seams.processes, reported).await?;
+    let journal = open_journal(&mut folder, &mut book, &host, reported).await?;
     book.recover();
 
     let work = WorkFolders::new(&config.data_dir);
@@ -108,9 +103,9 @@ pub async fn run_with<D: Dialer, R: Directory>(
         folder_mark: folder.journal_id().to_owned(),
         environment,
         work,
-        processes: seams.processes,
+        processes: host.processes,
         outputs: Arc::clone(&outputs),
-        clock: Arc::clone(&seams.clock),
+        clock: Arc::clone(&host.clock),
         blocking_calls: blocking_places(),
     });
     let (events_in, events) = mpsc::channel(EVENTS);
@@ -124,13 +119,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
         heartbeat: config.heartbeat,
     };
     let tails = Arc::clone(&outputs);
-    let seed = getrandom::u64().map_err(|error| WorkerError::Config(format!("no randomness: {error}")))?;
-    let connector = Connector {
-        dialer: seams.dialer,
-        directory: seams.directory,
-        servers: config.servers,
-        learned: std::sync::Mutex::default(),
-    };
+    let connector = Connector { dialer, directory, servers: config.servers, learned: std::sync::Mutex::default() };
     let worker = Worker {
         engine: Engine::new(identity, book, seed, Box::new(move |lease| tails.tail(lease))),
         wires: Wires::new(connector, folder.node_id().to_string()),
@@ -140,7 +129,7 @@ pub async fn run_with<D: Dialer, R: Directory>(
         inbox: Inbox { events, synced, shutdown },
         logs: LogAnswers::new(Arc::clone(&outputs), tasks.clone()),
         outputs,
-        clock: seams.clock,
+        clock: host.clock,
         ready: Some(Box::new(ready)),
         tasks: tasks.clone(),
     };
@@ -154,37 +143,40 @@ pub async fn run_with<D: Dialer, R: Directory>(
 pub(crate) async fn open_journal(
     folder: &mut Folder,
     book: &mut Book,
-    processes: &Arc<dyn Processes>,
+    host: &Host,
     synced: impl Fn(io::Result<u64>) + Clone + Send + 'static,
-) -> Result<Journal<FileDisk>, WorkerError> {
-    give_up_replaced(folder, processes).await?;
-    let open = |folder: &Folder| Journal::open(FileDisk::new(folder.journal_path()), machine_boot(), synced.clone());
+) -> Result<Journal, WorkerError> {
+    give_up_replaced(folder, host).await?;
+    let open = |folder: &Folder| {
+        let disk = (host.disk)(folder.journal_path());
+        Journal::open(disk, Arc::clone(&host.random), host.processes.machine_boot(), synced.clone())
+    };
     let (journal, records) = match open(folder) {
         Err(JournalError::Damaged(damage)) => {
             tracing::warn!(
                 "the journal is damaged ({damage}) and given up: outstanding once-only steps of this node count as \
                  unknown; what is left of it is in journal.old"
             );
-            folder.replace_journal_id()?;
-            give_up_replaced(folder, processes).await?;
+            folder.replace_journal_id(&*host.random)?;
+            give_up_replaced(folder, host).await?;
             open(folder)?
         }
         opened => opened?,
     };
     replay(book, records);
-    end_left_over(processes, folder.journal_id(), book).await?;
+    end_processes(&host.processes, folder.journal_id(), book).await?;
     Ok(journal)
 }
 
 /// The new id is on disk already; now the old journal has to go, and before it what it knows to be running.
-async fn give_up_replaced(folder: &mut Folder, processes: &Arc<dyn Processes>) -> Result<(), WorkerError> {
+async fn give_up_replaced(folder: &mut Folder, host: &Host) -> Result<(), WorkerError> {
     let Some(previous) = folder.replaced_journal_id() else { return Ok(()) };
-    let mut disk = FileDisk::new(folder.journal_path());
+    let mut disk = (host.disk)(folder.journal_path());
     let mut given_up = Book::new(1);
-    replay(&mut given_up, Journal::salvage(&mut disk));
-    end_left_over(processes, previous, &given_up).await?;
+    replay(&mut given_up, Journal::salvage(&mut *disk));
+    end_processes(&host.processes, previous, &given_up).await?;
     disk.set_aside().map_err(JournalError::Io)?;
-    folder.journal_is_replaced()
+    Ok(folder.journal_is_replaced()?)
 }
 
 fn replay(book: &mut Book, records: Vec<Record>) {
@@ -196,7 +188,7 @@ fn replay(book: &mut Book, records: Vec<Record>) {
 /// W1: ends every process that carries this folder's mark, but for what a lease that has ended left behind on purpose.
 /// Those of leases that the journal does not know are ended, too: the folder may have been put back to a time before
 /// they began.
-async fn end_left_over(processes: &Arc<dyn Processes>, journal_id: &str, book: &Book) -> Result<(), WorkerError> {
+async fn end_processes(processes: &Arc<dyn Processes>, journal_id: &str, book: &Book) -> Result<(), WorkerError> {
     let groups: Vec<_> = book.interrupted().into_iter().flat_map(|lease| lease.groups).collect();
     let is_left_over = |mark: &str| {
         read_mark(journal_id, mark).is_some_and(|lease| !lease.is_some_and(|lease| book.has_ended(&lease)))

@@ -2,7 +2,9 @@
 //!
 //! One task instead of locks: the order in which records, starts and answers happen is the order of this loop. What was asked for is
 //! done before the next input is taken.
-//! Not here: any decision (`engine`), the way to the leader (`wires`).
+//! Not here: any decision (`engine`), the way to the leader (`session::wires`).
+
+pub(crate) mod inbox;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,17 +13,19 @@ use grid_fabric::Dialer;
 use grid_tasks::Tasks;
 use grid_types::clock::Clock;
 
-use crate::book::Now;
-use crate::config::{Ready, WorkerError};
-use crate::directory::Directory;
+use crate::config::Ready;
+use crate::data_dir::folder::Folder;
+use crate::data_dir::journal::Journal;
+use crate::data_dir::output::Outputs;
+use crate::engine::book::Now;
+use crate::engine::record::Record;
 use crate::engine::{Ending, Engine, Input, Output};
-use crate::exec::Executor;
-use crate::folder::Folder;
-use crate::inbox::{Inbox, Inner};
-use crate::journal::{FileDisk, Journal, Record};
-use crate::logs::LogAnswers;
-use crate::output::Outputs;
-use crate::wires::Wires;
+use crate::error::WorkerError;
+use crate::run::executor::Executor;
+use crate::seams::Directory;
+use crate::session::logs::LogAnswers;
+use crate::session::wires::Wires;
+use inbox::{Inbox, Inner};
 
 /// Events taken together, so that they share a write and an fsync.
 const BATCH: usize = 256;
@@ -32,7 +36,7 @@ pub(crate) struct Worker<D: Dialer, R: Directory> {
     pub(crate) engine: Engine,
     pub(crate) wires: Wires<D, R>,
     pub(crate) folder: Folder,
-    pub(crate) journal: Journal<FileDisk>,
+    pub(crate) journal: Journal,
     pub(crate) executor: Executor,
     pub(crate) inbox: Inbox,
     pub(crate) outputs: Arc<Outputs>,

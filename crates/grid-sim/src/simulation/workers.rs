@@ -2,9 +2,9 @@
 
 use grid_proto::v1;
 use grid_types::LeaseKey;
-use grid_worker::book::{LeaseEvent, Work};
+use grid_worker::engine::book::{LeaseEvent, Work};
+use grid_worker::engine::record::{Ended, Group, Status};
 use grid_worker::engine::{Input, Output};
-use grid_worker::journal::{Ended, Group, Status};
 
 use super::{Call, Event, Simulation};
 use crate::check::{FAILED, Run};

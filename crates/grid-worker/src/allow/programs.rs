@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::ALL;
-use crate::programs::locate;
+use crate::machine::locate;
 
 /// A list of programs.
 #[derive(Debug, Clone)]

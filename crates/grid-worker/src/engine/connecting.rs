@@ -10,7 +10,7 @@ use grid_proto::v1;
 use grid_types::Code;
 
 use super::{Connection, Ending, Engine, Output, Registration};
-use crate::book::Now;
+use crate::engine::book::Now;
 
 const FIRST_PAUSE_MS: u64 = 100;
 const LONGEST_PAUSE_MS: u64 = 3_000;

@@ -7,7 +7,7 @@
 use grid_types::SessionId;
 
 use super::{Connection, Ending, Engine, Output};
-use crate::book::Now;
+use crate::engine::book::Now;
 
 /// How long a worker that was asked to stop waits for answers to its reports, and if it was asked twice.
 const ANSWER_PATIENCE_MS: u64 = 30_000;

@@ -8,7 +8,7 @@ use grid_types::{LeaderEpoch, SessionId};
 
 use super::ending::Drain;
 use super::{Connection, Ending, Engine, Output};
-use crate::book::{Beat, Heard, Now};
+use crate::engine::book::{Beat, Heard, Now};
 
 const DEFAULT_HEARTBEAT_MS: u64 = 5_000;
 const SHORTEST_HEARTBEAT_MS: u64 = 50;

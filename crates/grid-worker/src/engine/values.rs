@@ -6,8 +6,8 @@ use grid_types::node::NodeFacts;
 use grid_types::{LeaseKey, NodeId, SessionId, Span};
 
 use super::Stop;
-use crate::book::{LeaseEvent, Work};
-use crate::journal::Record;
+use crate::engine::book::{LeaseEvent, Work};
+use crate::engine::record::Record;
 
 /// Who this worker is, as it registers (W1).
 #[derive(Debug, Clone)]

@@ -5,16 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeId, StepIndex};
 
 use super::open_journal;
-use crate::book::{Book, Now};
-use crate::folder::Folder;
-use crate::journal::{Ended, Group, Record, Status};
-use crate::process::{Processes, SystemProcesses};
+use crate::data_dir::folder::Folder;
+use crate::engine::book::{Book, Now};
+use crate::engine::record::{Ended, Group, Record, Status};
+use crate::machine::{SystemRandom, host};
 
 const FILES: [&str; 3] = ["identity", "journal", "journal.len"];
 /// Those of which there is a fixture.
@@ -51,17 +50,17 @@ async fn w3_the_journals_of_every_version_still_answer() {
         assert_eq!(held, [1, 3, 5]);
         // Job 6 was forgotten, and these versions dropped its leases.
         book.ask_about(&[6]);
-        let journal = book.outgoing(Now::default(), crate::book::Beat::Without, |_| Vec::new()).journal.unwrap();
+        let journal =
+            book.outgoing(Now::default(), crate::engine::book::Beat::Without, |_| Vec::new()).journal.unwrap();
         assert_eq!((journal.jobs[0].forgotten_epoch, journal.jobs[0].leases.len()), (1, 0));
     }
 }
 
 async fn opened(dir: &Path) -> (Folder, Book) {
     let node: NodeId = "n1".parse().unwrap();
-    let mut folder = Folder::open(dir, Some(&node), false).unwrap();
-    let processes: Arc<dyn Processes> = Arc::new(SystemProcesses::new());
+    let mut folder = Folder::open(dir, Some(&node), false, &SystemRandom).unwrap();
     let mut book = Book::new(8);
-    open_journal(&mut folder, &mut book, &processes, |_| {}).await.unwrap();
+    open_journal(&mut folder, &mut book, &host(), |_| {}).await.unwrap();
     book.recover();
     (folder, book)
 }
@@ -73,10 +72,9 @@ async fn write(folder: &Path) {
     }
     let home = tempfile::tempdir().unwrap();
     let node: NodeId = "n1".parse().unwrap();
-    let mut made = Folder::open(home.path(), Some(&node), false).unwrap();
+    let mut made = Folder::open(home.path(), Some(&node), false, &SystemRandom).unwrap();
     made.set_cluster_id("fixture").unwrap();
-    let processes: Arc<dyn Processes> = Arc::new(SystemProcesses::new());
-    let mut journal = open_journal(&mut made, &mut Book::new(8), &processes, |_| {}).await.unwrap();
+    let mut journal = open_journal(&mut made, &mut Book::new(8), &host(), |_| {}).await.unwrap();
     let started = |job, effect| Record::Started { lease: lease(job), effect, at_ms: 1_790_000_000_000 };
     let failed = || Ended::without_run(Status::Failed, "exit code 3", 7);
     let ended = |job| Record::Ended { lease: lease(job), ended: failed(), output: Vec::new() };

@@ -2,33 +2,31 @@
 //! been, or the journal has another id.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeId, StepIndex};
 
-use super::{WorkerError, open_journal};
-use crate::book::Book;
-use crate::folder::Folder;
-use crate::journal::{FileDisk, Journal, Record};
-use crate::left_over::LeftOver;
-use crate::process::{Processes, SystemProcesses};
+use super::{LeftOver, WorkerError, open_journal};
+use crate::data_dir::folder::Folder;
+use crate::data_dir::journal::Journal;
+use crate::engine::book::Book;
+use crate::engine::record::Record;
+use crate::machine::{SystemRandom, host};
 
 const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
 const FILES: [&str; 3] = ["identity", "journal", "journal.len"];
 
 struct Start {
     folder: Folder,
-    journal: Journal<FileDisk>,
+    journal: Journal,
     knows_the_lease: bool,
 }
 
 async fn start(dir: &Path, reset: bool) -> Result<Start, WorkerError> {
     let node: NodeId = "web-01".parse().unwrap();
-    let mut folder = Folder::open(dir, Some(&node), reset)?;
-    let processes: Arc<dyn Processes> = Arc::new(SystemProcesses::new());
+    let mut folder = Folder::open(dir, Some(&node), reset, &SystemRandom)?;
     let mut book = Book::new(8);
-    let journal = open_journal(&mut folder, &mut book, &processes, |_| {}).await?;
+    let journal = open_journal(&mut folder, &mut book, &host(), |_| {}).await?;
     book.recover();
     Ok(Start { folder, journal, knows_the_lease: book.holds(&LEASE) })
 }
@@ -118,7 +116,7 @@ async fn w1_a_crash_after_the_new_id_does_not_replay_the_old_journal_under_it() 
         put(dir.path(), &files);
         let node: NodeId = "web-01".parse().unwrap();
         // All that happens before the crash.
-        let crashed = Folder::open(dir.path(), Some(&node), true).unwrap();
+        let crashed = Folder::open(dir.path(), Some(&node), true, &SystemRandom).unwrap();
         assert!(crashed.journal_id() != id && crashed.replaced_journal_id() == Some(&id));
         drop(crashed);
         let after = start(dir.path(), reset_again).await.unwrap();
@@ -148,7 +146,7 @@ async fn a_damaged_identity_is_refused_unless_the_node_starts_over_under_a_given
     put(dir.path(), &files);
     for (given, reset) in [(None, true), (None, false), (Some("web-01"), false)] {
         let given: Option<NodeId> = given.map(|id| id.parse().unwrap());
-        let refused = Folder::open(dir.path(), given.as_ref(), reset).unwrap_err().to_string();
+        let refused = Folder::open(dir.path(), given.as_ref(), reset, &SystemRandom).unwrap_err().to_string();
         assert!(refused.contains("--reset-journal and --node-id"), "{refused}");
     }
     let over = start(dir.path(), true).await.unwrap();

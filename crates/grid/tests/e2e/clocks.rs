@@ -15,8 +15,9 @@ use grid_testkit::spec::{fail, job, record_slowly, sleep, with};
 use grid_testkit::{Api, Cluster, LIMIT, Record, ensure, wait_until};
 use grid_types::clock::{Clock, SystemClock};
 use grid_types::{Code, JobId, JobRef};
-use grid_worker::process::SystemProcesses;
-use grid_worker::{HttpDirectory, Seams, Shutdown, WorkerConfig};
+use grid_worker::machine::{self, HttpDirectory};
+use grid_worker::seams::{Host, Seams};
+use grid_worker::{Shutdown, WorkerConfig};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -84,8 +85,8 @@ async fn start(dir: &Path) -> (Controller, String) {
     let mut config = WorkerConfig::new(vec![url.clone()], dir.join("web-01"));
     config.node_id = Some("web-01".parse().expect("a name"));
     config.enable_backends = vec!["test".to_owned()];
-    let processes = Arc::new(SystemProcesses::new());
-    let seams = Seams { clock: wild(), processes, dialer: GrpcDialer, directory: HttpDirectory };
+    let host = Host { clock: wild(), ..machine::host() };
+    let seams = Seams { host, dialer: GrpcDialer, directory: HttpDirectory };
     let (registered, ready) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
         // Kept for as long as the worker runs: when it is dropped, the worker ends.

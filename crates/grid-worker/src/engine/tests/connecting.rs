@@ -6,7 +6,7 @@ use grid_types::decl::EffectClass::{Idempotent, Once};
 use grid_types::{Code, SessionId};
 
 use super::{Ending, Input, Output, Rig, lease};
-use crate::journal::{Record, Status};
+use crate::engine::record::{Record, Status};
 
 #[test]
 fn w1_the_first_message_of_a_session_has_its_secret_and_what_is_outstanding() {

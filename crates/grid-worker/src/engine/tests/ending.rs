@@ -6,7 +6,7 @@ use grid_types::decl::EffectClass::{Idempotent, Once};
 
 use super::super::Stop;
 use super::{Ending, Input, Output, Rig, lease};
-use crate::journal::Status;
+use crate::engine::record::Status;
 
 fn drained(rig: &mut Rig) {
     assert!(rig.asked.contains(&Output::Drain));

@@ -4,8 +4,8 @@ use grid_proto::v1;
 use grid_types::decl::EffectClass::{Idempotent, Once};
 
 use super::{Input, Output, Rig, lease};
-use crate::book::{LeaseEvent, Work};
-use crate::journal::{Group, Record, Status};
+use crate::engine::book::{LeaseEvent, Work};
+use crate::engine::record::{Group, Record, Status};
 
 #[test]
 fn w3_a_once_lease_is_on_disk_and_granted_before_it_starts_and_on_disk_before_it_is_reported() {

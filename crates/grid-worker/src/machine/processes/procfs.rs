@@ -1,0 +1,71 @@
+//! What `/proc` tells of other processes.
+
+use std::fs;
+
+use rustix::process::Pid;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) pid: u32,
+    pub(super) pgid: u32,
+    pub(super) start_ticks: u64,
+    /// A zombie runs nothing; whether somebody reaps it is up to its parent.
+    pub(super) zombie: bool,
+}
+
+impl Stat {
+    pub(super) fn raw_pid(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.pid).ok()?)
+    }
+}
+
+pub(super) fn stat(pid: u32) -> Option<Stat> {
+    parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Every living process.
+pub(super) fn living() -> Vec<Stat> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(stat).filter(|stat| !stat.zombie).collect()
+}
+
+/// The value of a variable in the environment a process was started with.
+pub(super) fn env_value(pid: u32, name: &str) -> Option<String> {
+    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environ.split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
+/// A number that is another one after each boot of the machine.
+pub(super) fn machine_boot() -> u64 {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
+/// `pid (command) state ppid pgrp …`, start time is field 22; a command may contain anything, `)` too.
+fn parse(pid: u32, text: &str) -> Option<Stat> {
+    let (_, tail) = text.rsplit_once(") ")?;
+    let fields: Vec<&str> = tail.split_whitespace().collect();
+    Some(Stat {
+        pid,
+        pgid: fields.get(2)?.parse().ok()?,
+        start_ticks: fields.get(19)?.parse().ok()?,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, stat};
+
+    #[test]
+    fn a_command_with_parentheses_does_not_shift_the_fields() {
+        let text = "12 (a) b) Z 7 34 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
+        let parsed = parse(12, text).unwrap();
+        assert_eq!((parsed.pgid, parsed.start_ticks, parsed.zombie), (34, 4242, true));
+        assert!(!stat(std::process::id()).unwrap().zombie);
+    }
+}

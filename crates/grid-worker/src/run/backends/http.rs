@@ -1,0 +1,334 @@
+//! `http`: one GET, and a look at the answer.
+//!
+//! Just enough HTTP for that, as `machine::directory` has it: HTTP/1.0, so that an answer is never chunked, without TLS. An answer is read up to a limit, a
+//! redirect is followed only as often as the caller asked, and only to hosts that the operator allowed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use grid_types::decl::{ParamValue, Params};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{Backend, Run, params};
+use crate::allow::Hosts;
+use crate::run::lease::LeaseContext;
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+const HEAD_BYTES: usize = 64 * 1024;
+const BODY_BYTES: usize = 1024 * 1024;
+/// Of the body, in the output.
+const SHOWN_BYTES: usize = 4 * 1024;
+/// What Grid says itself, or what would change where the answer ends.
+const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "transfer-encoding", "upgrade"];
+
+pub(super) struct Http {
+    hosts: Arc<Hosts>,
+}
+
+impl Http {
+    pub(super) fn new(hosts: Hosts) -> Self {
+        Self { hosts: Arc::new(hosts) }
+    }
+}
+
+impl Backend for Http {
+    fn run(&self, context: Arc<LeaseContext>, action: String, given: Params) -> Run {
+        let hosts = Arc::clone(&self.hosts);
+        Box::pin(async move {
+            if action != "check" {
+                return Err(format!("http has no action {action}"));
+            }
+            check(&context, &hosts, &given).await
+        })
+    }
+}
+
+async fn check(context: &LeaseContext, hosts: &Hosts, given: &Params) -> Result<(), String> {
+    let mut url = Url::parse(params::required_text(given, "url")?)?;
+    let headers = headers(given)?;
+    let mut redirects = params::integer(given, "redirects").unwrap_or(0);
+    let answer = loop {
+        hosts.check(&url.host, url.port)?;
+        let answer = ask(&url, &headers).await.map_err(|error| format!("{url}: {error}"))?;
+        match answer.location.as_deref().filter(|_| answer.is_redirect() && redirects > 0) {
+            Some(location) => url = url.join(location)?,
+            None => break answer,
+        }
+        redirects -= 1;
+    };
+    context.write(format!("{url}: {}\n", answer.status).as_bytes());
+    context.write(&answer.body[..answer.body.len().min(SHOWN_BYTES)]);
+    let wanted = match given.get("statuses") {
+        Some(ParamValue::Integers(statuses)) => statuses.as_slice(),
+        _ => &[200],
+    };
+    if !wanted.contains(&answer.status.into()) {
+        let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+        return Err(format!("{url} answered {}, and {} is expected", answer.status, wanted.join(" or ")));
+    }
+    match params::text(given, "contains") {
+        Some(text) if !contains(&answer.body, text.as_bytes()) => {
+            Err(format!("{url} answered {}, but its body does not contain {text:?}", answer.status))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn contains(body: &[u8], text: &[u8]) -> bool {
+    text.is_empty() || body.windows(text.len()).any(|window| window == text)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Url {
+    host: String,
+    port: u16,
+    /// With the query.
+    path: String,
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.path)
+    }
+}
+
+impl Url {
+    /// Only what means one thing: no user, no fragment, nothing that is not printable ASCII.
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a URL like http://HOST:PORT/PATH");
+        let rest = text.strip_prefix("http://").ok_or_else(wrong)?;
+        if !rest.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains(['\\', '#', '@']) {
+            return Err(wrong());
+        }
+        let (authority, path) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+                (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or_else(wrong)?) })
+            }
+            None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+        };
+        if host.is_empty() || (host.contains(':') && !authority.starts_with('[')) {
+            return Err(wrong());
+        }
+        let port = port.map_or(Ok(80), |port| port.parse().map_err(|_| wrong()))?;
+        Ok(Self { host: host.to_owned(), port, path })
+    }
+
+    fn join(&self, location: &str) -> Result<Self, String> {
+        if location.starts_with("http://") {
+            return Self::parse(location);
+        }
+        if location.starts_with('/') && !location.starts_with("//") {
+            return Self::parse(&format!("http://{}{location}", self.authority()));
+        }
+        let shown: String = location.chars().take(200).collect();
+        Err(format!("{self} redirects to {shown:?}, which is not followed: only http:// and paths are"))
+    }
+
+    fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+/// Without a line break nothing in a header can begin another one.
+fn headers(given: &Params) -> Result<BTreeMap<String, String>, String> {
+    let Some(ParamValue::TextMap(headers)) = given.get("headers") else { return Ok(BTreeMap::new()) };
+    for (name, value) in headers {
+        if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(format!("the header {name} is not the caller's to set"));
+        }
+        if value.contains(char::is_control) {
+            return Err(format!("the header {name} must not contain control characters"));
+        }
+    }
+    Ok(headers.clone())
+}
+
+fn request(url: &Url, headers: &BTreeMap<String, String>) -> String {
+    let mut text = format!("GET {} HTTP/1.0\r\n", url.path);
+    let has = |name: &str| headers.keys().any(|given| given.eq_ignore_ascii_case(name));
+    for (name, value) in [("Host", url.authority()), ("Accept", "*/*".to_owned()), ("User-Agent", "grid".to_owned())] {
+        if !has(name) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    text.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
+    text.push_str("Connection: close\r\n\r\n");
+    text
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    status: u16,
+    location: Option<String>,
+    length: Option<usize>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn is_redirect(&self) -> bool {
+        matches!(self.status, 301 | 302 | 303 | 307 | 308)
+    }
+
+    /// The end of the body, if the head says it.
+    fn is_whole(&self) -> bool {
+        self.length.is_some_and(|length| self.body.len() >= length)
+    }
+}
+
+async fn ask(url: &Url, headers: &BTreeMap<String, String>) -> Result<Answer, String> {
+    let io = |error: std::io::Error| error.to_string();
+    let connecting = TcpStream::connect((url.host.as_str(), url.port));
+    let connected = tokio::time::timeout(CONNECT_LIMIT, connecting).await;
+    let mut stream =
+        connected.map_err(|_| format!("no connection within {} s", CONNECT_LIMIT.as_secs()))?.map_err(io)?;
+    stream.write_all(request(url, headers).as_bytes()).await.map_err(io)?;
+    let (mut bytes, mut answer) = (Vec::new(), None::<Answer>);
+    loop {
+        let got = stream.read_buf(&mut bytes).await.map_err(io)?;
+        if answer.is_none()
+            && let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n")
+        {
+            answer = Some(head(&bytes[..end])?);
+            bytes.drain(..end + 4);
+        }
+        let Some(answer) = &mut answer else {
+            if got == 0 || bytes.len() > HEAD_BYTES {
+                return Err("the answer is no HTTP".to_owned());
+            }
+            continue;
+        };
+        answer.body.append(&mut bytes);
+        if got == 0 || answer.is_whole() || answer.body.len() >= BODY_BYTES {
+            answer.body.truncate(answer.length.unwrap_or(BODY_BYTES).min(BODY_BYTES));
+            break;
+        }
+    }
+    answer.ok_or_else(|| "the answer is no HTTP".to_owned())
+}
+
+fn head(bytes: &[u8]) -> Result<Answer, String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let status =
+        first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).and_then(|word| word.parse().ok());
+    let status = status.filter(|status| (100..600).contains(status)).ok_or("the answer is no HTTP")?;
+    let value = |name: &str| {
+        let pair = |line: &str| {
+            let (found, value) = line.split_once(':')?;
+            found.trim().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        };
+        text.lines().skip(1).find_map(pair)
+    };
+    let length = value("content-length").and_then(|digits| digits.parse().ok());
+    Ok(Answer { status, location: value("location"), length, body: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use grid_types::decl::{ParamValue, Params};
+
+    use super::{Url, ask, headers, request};
+
+    #[test]
+    fn only_plain_urls_are_read() {
+        let url = |text: &str| Url::parse(text).map(|url| url.to_string());
+        assert_eq!(url("http://a").as_deref(), Ok("http://a/"));
+        assert_eq!(url("http://a:80/x?y=1").as_deref(), Ok("http://a/x?y=1"));
+        assert_eq!(url("http://[::1]:8080?q").as_deref(), Ok("http://[::1]:8080/?q"));
+        for bad in [
+            "https://a",
+            "file:///etc/passwd",
+            "ftp://a",
+            "//a",
+            "a",
+            "http://",
+            "http://:80",
+            "http://a:x",
+            "http://a:99999",
+            "http://u@a",
+            "http://a\\@b",
+            "http://a/ b",
+            "http://a/\r\nX: y",
+            "http://ä",
+            "http://a#b",
+            "http://::1",
+            "HTTP://a",
+        ] {
+            assert!(url(bad).is_err(), "{bad}");
+        }
+        let here = Url::parse("http://a:1/x").unwrap();
+        assert_eq!(here.join("/y").unwrap().to_string(), "http://a:1/y");
+        assert_eq!(here.join("http://b/").unwrap().to_string(), "http://b/");
+        for bad in ["//b/", "file:///etc", "https://b/", "y", "/a b"] {
+            assert!(here.join(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_header_begins_another_line() {
+        let given = |name: &str, value: &str| -> Params {
+            [("headers".to_owned(), ParamValue::TextMap([(name.to_owned(), value.to_owned())].into()))].into()
+        };
+        for (name, value) in [
+            ("X", "a\r\nY: b"),
+            ("X", "a\nb"),
+            ("Content-Length", "1"),
+            ("transfer-encoding", "chunked"),
+            ("Connection", "keep-alive"),
+        ] {
+            assert!(headers(&given(name, value)).is_err(), "{name}: {value:?}");
+        }
+        let own = headers(&given("host", "other")).unwrap();
+        let text = request(&Url::parse("http://a:8080/x").unwrap(), &own);
+        assert_eq!(
+            text,
+            "GET /x HTTP/1.0\r\nAccept: */*\r\nUser-Agent: grid\r\nhost: other\r\nConnection: close\r\n\r\n"
+        );
+    }
+
+    /// Answers one connection with these bytes, again and again if it is `endless`.
+    async fn served(answer: &'static [u8], endless: bool) -> Url {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await;
+            while stream.write_all(answer).await.is_ok() && endless {}
+            if answer.windows(14).any(|window| window.eq_ignore_ascii_case(b"content-length")) {
+                // A server that keeps its connections.
+                let _ = stream.read(&mut [0; 1]).await;
+            }
+        });
+        Url { host: "127.0.0.1".to_owned(), port, path: "/".to_owned() }
+    }
+
+    #[tokio::test]
+    async fn answers_are_read_to_their_end_and_never_beyond_the_limit() {
+        let none = BTreeMap::new();
+        let url = served(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", false).await;
+        assert_eq!(ask(&url, &none).await.map(|answer| (answer.status, answer.body)), Ok((204, Vec::new())));
+        let url = served(b"HTTP/1.0 200 OK\r\n\r\nhello", false).await;
+        assert_eq!(ask(&url, &none).await.map(|answer| answer.body), Ok(b"hello".to_vec()));
+        let url = served(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello, more", false).await;
+        assert_eq!(ask(&url, &none).await.map(|answer| answer.body), Ok(b"hello".to_vec()));
+        let url =
+            served(b"HTTP/1.1 200 OK\r\n\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", true).await;
+        assert_eq!(ask(&url, &none).await.map(|answer| answer.body.len()), Ok(super::BODY_BYTES));
+        for bad in [&b"SSH-2.0-OpenSSH\r\n\r\n"[..], b"", b"HTTP/1.1 2000 x\r\n\r\n", b"HTTP/1.1 200 OK\r\n"] {
+            let url = served(bad, false).await;
+            assert!(ask(&url, &none).await.is_err(), "{bad:?}");
+        }
+        let url = served(b"junkjunkjunkjunkjunkjunkjunkjunk", true).await;
+        assert!(ask(&url, &none).await.is_err(), "a head without an end");
+    }
+}

@@ -1,0 +1,118 @@
+//! One attempt to register: find the leader, dial it, register.
+//!
+//! E3: a controller of another cluster is refused here, in words of this worker.
+//! Not here: when to try again, and when to give up (`engine`).
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use grid_fabric::{Dialer, FabricRefusal, Link, LinkError};
+use grid_proto::v1;
+use grid_types::Code;
+
+use super::facts;
+use crate::engine::Registration;
+use crate::seams::{Directory, fabric_address};
+
+/// More controllers than any cluster has.
+const MOST_LEARNED: usize = 16;
+/// A registered session, its stream not open yet.
+pub(crate) struct Connected<L> {
+    pub(crate) link: L,
+    pub(crate) reply: v1::RegisterNodeReply,
+    pub(crate) leader: String,
+}
+
+/// How to reach controllers.
+pub(crate) struct Connector<D, R> {
+    pub(crate) dialer: D,
+    pub(crate) directory: R,
+    pub(crate) servers: Vec<String>,
+    /// What controllers said of each other: the ones this worker was given may all be gone one day.
+    pub(crate) learned: Mutex<Vec<String>>,
+}
+
+impl<D: Dialer, R: Directory> Connector<D, R> {
+    /// Asks one server after the other for the leader, and registers with the first that one of them names.
+    pub(crate) async fn register(&self, registration: &Registration) -> Result<Connected<D::Link>, LinkError> {
+        let mut trouble = LinkError::Unreachable("no server is configured".to_owned());
+        let learned = self.learned();
+        let mut asked_already = BTreeSet::new();
+        for server in registration.ask_first.iter().chain(&self.servers).chain(&learned) {
+            if !asked_already.insert(server) {
+                continue;
+            }
+            let found = match self.directory.role(server).await {
+                Ok(found) => {
+                    self.learn(&found.role.controllers);
+                    found
+                }
+                Err(problem) => {
+                    trouble = LinkError::Unreachable(format!("{server}: {problem}"));
+                    continue;
+                }
+            };
+            let Some(address) = fabric_address(&found.role) else {
+                trouble = LinkError::Unreachable(format!("{server} knows no leader yet"));
+                continue;
+            };
+            let mut request = registration.request.clone();
+            request.facts = with_machine(request.facts.take(), found.local_ip).await;
+            match self.register_at(&address, request).await {
+                Ok((link, reply)) => return Ok(Connected { link, reply, leader: address }),
+                Err(error) => trouble = error,
+            }
+            if matches!(trouble, LinkError::Refused(_)) {
+                return Err(trouble);
+            }
+        }
+        Err(trouble)
+    }
+
+    fn learned(&self) -> Vec<String> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn learn(&self, controllers: &[String]) {
+        let told = &controllers[..controllers.len().min(MOST_LEARNED)];
+        let mut known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if !told.is_empty() && *known != told {
+            tracing::info!(controllers = told.join(","), "knows these controllers");
+            *known = told.to_vec();
+        }
+    }
+
+    async fn register_at(
+        &self,
+        address: &str,
+        request: v1::RegisterNodeRequest,
+    ) -> Result<(D::Link, v1::RegisterNodeReply), LinkError> {
+        let link = self.dialer.dial(address).await?;
+        let cluster_id = request.cluster_id.clone();
+        let reply = link.register(request).await?;
+        if !cluster_id.is_empty() && cluster_id != reply.cluster_id {
+            let message = format!(
+                "{address} belongs to cluster {}, this worker to {cluster_id}: name its own controllers, or move it with \
+                 --reset-journal",
+                reply.cluster_id
+            );
+            return Err(LinkError::Refused(FabricRefusal::new(Code::Invalid, message)));
+        }
+        Ok((link, reply))
+    }
+}
+
+/// The facts with what the machine says now, and the address it is reached from. Files are read off the runtime's threads.
+async fn with_machine(facts: Option<v1::NodeFacts>, local_ip: Option<IpAddr>) -> Option<v1::NodeFacts> {
+    let mut facts = facts?;
+    if let Some(ip) = local_ip.filter(|_| facts.address.is_empty()) {
+        facts.address = ip.to_string();
+    }
+    let before = facts.clone();
+    let refreshed = tokio::task::spawn_blocking(move || {
+        facts::refresh(&mut facts);
+        facts
+    });
+    Some(refreshed.await.unwrap_or(before))
+}
