@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use grid_client::{Client, Options, ServerUrl};
 use grid_fabric::{Dialer, Downlink, GrpcDialer, Link, LinkError, Uplink};
-use grid_proto::{held_digest, v1};
+use grid_proto::{outstanding_digest, v1};
 use grid_types::LeaseKey;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -26,7 +26,7 @@ const SLOTS: u32 = 1_024;
 /// Pause between two tries to find a leader.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Heartbeats until a message without an answer is repeated, as a worker does.
-const PATIENT_BEATS: u32 = 6;
+const PATIENT_HEARTBEATS: u32 = 6;
 const OUTPUT: &[u8] = b"pong";
 
 /// How a session finds its controller.
@@ -62,9 +62,9 @@ pub struct Peer {
     /// Run, and not forgotten yet.
     ran: BTreeSet<LeaseKey>,
     /// Of these, those without a final answer.
-    held: BTreeSet<LeaseKey>,
-    /// As of [`PATIENT_BEATS`] before.
-    held_before: Vec<LeaseKey>,
+    outstanding: BTreeSet<LeaseKey>,
+    /// As of [`PATIENT_HEARTBEATS`] before.
+    outstanding_before: Vec<LeaseKey>,
     /// To be reported.
     due: Vec<LeaseKey>,
     /// To be reported again with the next heartbeat.
@@ -90,8 +90,8 @@ impl Peer {
             directory,
             turns,
             ran: BTreeSet::new(),
-            held: BTreeSet::new(),
-            held_before: Vec::new(),
+            outstanding: BTreeSet::new(),
+            outstanding_before: Vec::new(),
             due: Vec::new(),
             refused: Vec::new(),
             asking: BTreeSet::new(),
@@ -129,7 +129,7 @@ impl Peer {
         let leader = self.directory.leader().await?;
         let link = GrpcDialer.dial(&leader).await?;
         let session = link.register(self.registration()).await?;
-        self.due = self.held.difference(&self.asking).copied().collect();
+        self.due = self.outstanding.difference(&self.asking).copied().collect();
         self.begins = self.asking.iter().copied().collect();
         let first = v1::FromWorker { secret: session.secret.clone(), ..self.message(&session, true, true) };
         let (uplink, downlink) = link.open(first).await?;
@@ -156,7 +156,7 @@ impl Peer {
             boot: 1,
             nonce: self.identity.to_vec(),
             cluster_id: String::new(),
-            held: self.held.iter().copied().map(v1::Lease::from).collect(),
+            outstanding: self.outstanding.iter().copied().map(v1::Lease::from).collect(),
             leader_epoch: 0,
             unstarted: Vec::new(),
         }
@@ -167,47 +167,48 @@ impl Peer {
         // Spread over one interval, like the workers of a fleet.
         let own = u32::from_be_bytes([self.identity[4], self.identity[5], self.identity[6], self.identity[7]]);
         let offset = every.mul_f64(f64::from(own) / f64::from(u32::MAX));
-        let mut beats = interval_at(Instant::now() + offset, every);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut beat_due, mut asked, mut beat_number, mut last_beat) = (false, false, 0u32, Instant::now());
+        let mut heartbeats = interval_at(Instant::now() + offset, every);
+        heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut heartbeat_due, mut asked, mut heartbeat_number, mut last_heartbeat) =
+            (false, false, 0u32, Instant::now());
         loop {
             tokio::select! {
                 heard = downlink.next() => match heard {
                     Some(Ok(message)) if message.closing.is_none() => {
-                        asked |= message.ask_held;
+                        asked |= message.ask_outstanding;
                         self.hear(&message);
                     }
                     ended => return self.told_why(&ended),
                 },
-                slot = uplink.reserve(), if beat_due || asked || !self.due.is_empty() || !self.begins.is_empty() => {
+                slot = uplink.reserve(), if heartbeat_due || asked || !self.due.is_empty() || !self.begins.is_empty() => {
                     let Some(slot) = slot else { return };
                     // As a worker does: a message that is sent anyway counts as the next heartbeat.
-                    let beat = beat_due || last_beat.elapsed() >= every / 2;
-                    slot.send(self.message(session, beat, asked));
-                    if beat {
-                        (beat_due, last_beat) = (false, Instant::now());
-                        beats.reset();
+                    let heartbeat = heartbeat_due || last_heartbeat.elapsed() >= every / 2;
+                    slot.send(self.message(session, heartbeat, asked));
+                    if heartbeat {
+                        (heartbeat_due, last_heartbeat) = (false, Instant::now());
+                        heartbeats.reset();
                         self.due.append(&mut self.refused);
                         self.begins.append(&mut self.ask_later);
-                        beat_number = beat_number.wrapping_add(1);
-                        if beat_number.is_multiple_of(PATIENT_BEATS) {
+                        heartbeat_number = heartbeat_number.wrapping_add(1);
+                        if heartbeat_number.is_multiple_of(PATIENT_HEARTBEATS) {
                             self.say_again();
                         }
                     }
                     asked = false;
                 }
-                _ = beats.tick() => beat_due = true,
+                _ = heartbeats.tick() => heartbeat_due = true,
             }
         }
     }
 
     /// Not answered for a long time.
     fn say_again(&mut self) {
-        let again = self.held_before.iter().filter(|lease| self.held.contains(lease)).copied();
+        let again = self.outstanding_before.iter().filter(|lease| self.outstanding.contains(lease)).copied();
         let (asked, due): (Vec<_>, Vec<_>) = again.partition(|lease| self.asking.contains(lease));
         self.begins.extend(asked);
         self.due.extend(due);
-        self.held_before = self.held.iter().copied().collect();
+        self.outstanding_before = self.outstanding.iter().copied().collect();
     }
 
     fn told_why(&self, ended: &Option<Result<v1::ToWorker, LinkError>>) {
@@ -219,7 +220,7 @@ impl Peer {
     fn hear(&mut self, message: &v1::ToWorker) {
         for forget in &message.forgets {
             self.ran.retain(|lease| lease.job.0 != forget.job_id);
-            self.held.retain(|lease| lease.job.0 != forget.job_id);
+            self.outstanding.retain(|lease| lease.job.0 != forget.job_id);
         }
         for answer in &message.answers {
             let Some(lease) = answer.lease.map(LeaseKey::from) else { continue };
@@ -233,7 +234,7 @@ impl Peer {
                 | v1::AnswerKind::SupersededAttempt
                 | v1::AnswerKind::SupersededSettled => self.counters.superseded.fetch_add(1, Ordering::Relaxed),
             };
-            self.held.remove(&lease);
+            self.outstanding.remove(&lease);
         }
         for answer in &message.begun {
             let Some(lease) = answer.lease.map(LeaseKey::from).filter(|lease| self.asking.contains(lease)) else {
@@ -246,7 +247,7 @@ impl Peer {
                 }
                 v1::BeginKind::Refused | v1::BeginKind::Withdrawn => {
                     self.asking.remove(&lease);
-                    self.held.remove(&lease);
+                    self.outstanding.remove(&lease);
                 }
                 v1::BeginKind::AskAgain | v1::BeginKind::Unspecified => self.ask_later.push(lease),
             }
@@ -256,7 +257,7 @@ impl Peer {
             if offer.effect() != v1::EffectClass::Once || self.ran.contains(&lease) {
                 self.run(lease);
             } else if self.asking.insert(lease) {
-                self.held.insert(lease);
+                self.outstanding.insert(lease);
                 self.begins.push(lease);
             }
         }
@@ -266,24 +267,24 @@ impl Peer {
         let first = self.ran.insert(lease);
         let counter = if first { &self.counters.runs } else { &self.counters.offered_again };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.held.insert(lease);
+        self.outstanding.insert(lease);
         self.due.push(lease);
     }
 
-    fn message(&mut self, session: &v1::RegisterNodeReply, beat: bool, list: bool) -> v1::FromWorker {
-        let beat = beat.then(|| v1::Beat {
-            held_digest: held_digest(&self.held),
-            held_count: u32::try_from(self.held.len()).unwrap_or(u32::MAX),
+    fn message(&mut self, session: &v1::RegisterNodeReply, heartbeat: bool, list: bool) -> v1::FromWorker {
+        let heartbeat = heartbeat.then(|| v1::Heartbeat {
+            outstanding_digest: outstanding_digest(&self.outstanding),
+            outstanding_count: u32::try_from(self.outstanding.len()).unwrap_or(u32::MAX),
         });
-        let held = list.then(|| v1::HeldList {
-            leases: self.held.iter().copied().map(v1::Lease::from).collect(),
+        let outstanding = list.then(|| v1::OutstandingList {
+            leases: self.outstanding.iter().copied().map(v1::Lease::from).collect(),
             settled_jobs: self.ran.iter().map(|lease| lease.job.0).collect::<BTreeSet<_>>().into_iter().collect(),
         });
         let results = self.due.drain(..).map(result_of).collect();
         let begin = |lease: LeaseKey| v1::Begin { lease: Some(lease.into()), asked_ms: 0 };
         let begins = self.begins.drain(..).map(begin).collect();
         let (session, leader_epoch) = (session.session, session.leader_epoch);
-        v1::FromWorker { session, leader_epoch, beat, results, held, begins, ..v1::FromWorker::default() }
+        v1::FromWorker { session, leader_epoch, heartbeat, results, outstanding, begins, ..v1::FromWorker::default() }
     }
 }
 

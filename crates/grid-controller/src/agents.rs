@@ -31,7 +31,7 @@ use crate::leader::AgentAsks;
 use crate::shared::OpenPoll;
 
 /// How often, at least, an open question counts as a heartbeat and looks at what only time brings.
-const BEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// An agent as the log knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Controller {
     ) -> Result<LeasesDoc, Refusal> {
         let _place = self.shared.leading.polls.place()?;
         let (asked_mono_ms, until) = (self.shared.clock.mono_ms(), Instant::now() + poll.wait);
-        let beat = BEAT.min(Duration::from_millis(self.shared.settings.heartbeat_ms));
+        let heartbeat = HEARTBEAT.min(Duration::from_millis(self.shared.settings.heartbeat_ms));
         let mut term = self.shared.tenure.term.clone();
         let mut stop = std::pin::pin!(stop);
         let mut stopped = false;
@@ -82,7 +82,7 @@ impl Controller {
                 () = rung => {}
                 // An ended channel is a controller that ends; so does the role.
                 _ = term.changed() => {}
-                () = tokio::time::sleep_until(until.min(Instant::now() + beat)) => {}
+                () = tokio::time::sleep_until(until.min(Instant::now() + heartbeat)) => {}
                 _ = &mut stop, if !stopped => stopped = true,
             }
         }

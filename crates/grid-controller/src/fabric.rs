@@ -116,10 +116,19 @@ impl Hub for FabricHub {
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 
-    async fn leave(&self, node: String, credential: Credential, holds_nothing: bool) -> Result<(), FabricRefusal> {
+    async fn leave(
+        &self,
+        node: String,
+        credential: Credential,
+        nothing_outstanding: bool,
+    ) -> Result<(), FabricRefusal> {
         let (node, session) = (self.proven_node(&node, &credential)?, credential.session);
-        let reply =
-            self.shared.log.proposer.propose(&Command::LeaveNode(LeaveNode { node, session, holds_nothing })).await;
+        let reply = self
+            .shared
+            .log
+            .proposer
+            .propose(&Command::LeaveNode(LeaveNode { node, session, nothing_outstanding }))
+            .await;
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 

@@ -127,7 +127,7 @@ pub fn register(node: &str) -> Command {
         nonce: vec![1],
         known_session_lives: false,
         agent: false,
-        held: Vec::new(),
+        outstanding: Vec::new(),
         unstarted: Vec::new(),
         secret: None,
     })

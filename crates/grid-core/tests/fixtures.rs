@@ -144,7 +144,7 @@ impl Log {
             nonce,
             known_session_lives: false,
             agent,
-            held: Vec::new(),
+            outstanding: Vec::new(),
             unstarted: Vec::new(),
             secret: None,
         }));
@@ -262,7 +262,7 @@ impl Log {
         self.put(&Command::MarkNode(MarkNode { node: NodeOrd(2), session, from, to, cause }));
         self.put(&Command::OrderDrain(OrderDrain { node: NodeOrd(2), drain: true }));
         self.put(&Command::DrainNode(DrainNode { node: NodeOrd(2), session }));
-        self.put(&Command::LeaveNode(LeaveNode { node: NodeOrd(2), session, holds_nothing: false }));
+        self.put(&Command::LeaveNode(LeaveNode { node: NodeOrd(2), session, nothing_outstanding: false }));
         self.put(&Command::RemoveNode(RemoveNode { node: NodeOrd(2), force: true, lapsed: false }));
         let tombstone = (NodeOrd(2), self.state.nodes[&NodeOrd(2)].session);
         self.put(&Command::ReclaimNodes(ReclaimNodes { nodes: vec![tombstone] }));

@@ -20,12 +20,12 @@ pub trait Hub: Send + Sync + 'static {
 
     fn drain(&self, node: String, credential: Credential) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
-    /// `holds_nothing`: the leases that are outstanding at this node never reached it.
+    /// `nothing_outstanding`: the leases that are outstanding at this node never reached it.
     fn leave(
         &self,
         node: String,
         credential: Credential,
-        holds_nothing: bool,
+        nothing_outstanding: bool,
     ) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
     /// A session's stream is open; what the leader says goes into `outbox`. Refused: the stream answers `Closing` and ends.

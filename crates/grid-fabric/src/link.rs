@@ -45,7 +45,7 @@ pub trait Link: Clone + Send + Sync + 'static {
         &self,
         node: String,
         credential: Credential,
-        holds_nothing: bool,
+        nothing_outstanding: bool,
     ) -> impl Future<Output = Result<(), LinkError>> + Send;
 
     /// Ends when the chunks end, or earlier when nobody listens any more.

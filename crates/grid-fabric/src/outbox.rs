@@ -189,7 +189,7 @@ fn merge(last: &mut v1::ToWorker, next: v1::ToWorker) {
     last.answers.extend(next.answers);
     last.forgets.extend(next.forgets);
     last.begun.extend(next.begun);
-    last.ask_held |= next.ask_held;
+    last.ask_outstanding |= next.ask_outstanding;
     last.ask_journal.extend(next.ask_journal);
     last.log_request = last.log_request.take().or(next.log_request);
     if !next.controllers.is_empty() {
@@ -226,10 +226,10 @@ mod tests {
         let outbox = Outbox::new();
         outbox.send(answer(1, 1)).unwrap();
         outbox.send(answer(1, 2)).unwrap();
-        outbox.send(v1::ToWorker { leader_epoch: 1, ask_held: true, ..Default::default() }).unwrap();
+        outbox.send(v1::ToWorker { leader_epoch: 1, ask_outstanding: true, ..Default::default() }).unwrap();
         outbox.send(answer(2, 3)).unwrap();
         let Poll::Ready(Some(first)) = take(&outbox) else { panic!("nothing queued") };
-        assert_eq!((first.leader_epoch, first.answers.len(), first.ask_held), (1, 2, true));
+        assert_eq!((first.leader_epoch, first.answers.len(), first.ask_outstanding), (1, 2, true));
         let Poll::Ready(Some(second)) = take(&outbox) else { panic!("one is missing") };
         assert_eq!((second.leader_epoch, second.answers.len()), (2, 1));
         assert!(take(&outbox).is_pending());

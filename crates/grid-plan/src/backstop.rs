@@ -295,7 +295,7 @@ mod tests {
             nonce: b"n".to_vec(),
             known_session_lives: false,
             agent: false,
-            held: Vec::new(),
+            outstanding: Vec::new(),
             unstarted: Vec::new(),
             secret: None,
         };

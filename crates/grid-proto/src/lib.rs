@@ -14,7 +14,7 @@ mod secret;
 
 pub use causes::causes;
 pub use convert::BadMessage;
-pub use digest::held_digest;
+pub use digest::outstanding_digest;
 pub use foreign::{Foreign, MAX_CHARS};
 
 /// Messages and services as generated from `proto/grid.worker.v1.proto`.

@@ -178,7 +178,7 @@ impl Controller {
             nonce: request.nonce,
             known_session_lives,
             agent: false,
-            held: known(request.held),
+            outstanding: known(request.outstanding),
             unstarted: known(request.unstarted),
             secret: Some(SecretHash::of(secret)),
         };

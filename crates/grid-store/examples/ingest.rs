@@ -192,7 +192,7 @@ fn register(i: u32, slots: u32) -> Command {
         nonce: vec![1],
         known_session_lives: false,
         agent: false,
-        held: Vec::new(),
+        outstanding: Vec::new(),
         unstarted: Vec::new(),
         secret: None,
     })

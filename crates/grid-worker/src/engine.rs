@@ -143,7 +143,7 @@ impl Engine {
             Connection::Registering | Connection::Opening(_) | Connection::Open(_) | Connection::Ended => None,
         };
         let session = match &self.connection {
-            Connection::Open(open) => [Some(open.beat_at_ms()), self.book.next_due_mono_ms()],
+            Connection::Open(open) => [Some(open.heartbeat_at_ms()), self.book.next_due_mono_ms()],
             _ => [None, None],
         };
         // A time that passed unseen (the worker wrote to its disk, or was stopped) is made up for at once: nothing else would wake
@@ -157,7 +157,7 @@ impl Engine {
     #[must_use]
     pub fn wants_to_speak(&self, now: Now) -> bool {
         match &self.connection {
-            Connection::Open(open) => open.speaks() && (open.is_beat_due(now) || self.book.has_outgoing(now)),
+            Connection::Open(open) => open.speaks() && (open.is_heartbeat_due(now) || self.book.has_outgoing(now)),
             _ => false,
         }
     }

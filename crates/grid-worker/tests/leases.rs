@@ -150,7 +150,7 @@ async fn w2_a_lease_offered_many_times_runs_once() {
     leader.offer(&record);
     leader.until("the result again", |seen| (seen.results.len() >= 2).then_some(())).await;
     leader.answer(record.lease, v1::AnswerKind::Committed);
-    leader.beats(2).await;
+    leader.heartbeats(2).await;
     leader.offer(&record);
     leader.until("the result of the settled lease", |seen| (seen.results.len() >= 3).then_some(())).await;
     assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);
@@ -167,13 +167,13 @@ async fn w4_retry_reports_again_and_committed_ends_it() {
     leader.until("three reports", |seen| (seen.results.len() >= 3).then_some(())).await;
     leader.seen().answer = Some(v1::AnswerKind::Committed);
     leader
-        .until("nothing held", |seen| {
+        .until("nothing outstanding", |seen| {
             let last = seen.messages.last()?;
-            last.beat.is_some_and(|beat| beat.held_count == 0).then_some(())
+            last.heartbeat.is_some_and(|heartbeat| heartbeat.outstanding_count == 0).then_some(())
         })
         .await;
     let reports = leader.results_of(echo.lease);
-    leader.beats(5).await;
+    leader.heartbeats(5).await;
     assert_eq!(leader.results_of(echo.lease), reports, "final is final");
 }
 
@@ -182,13 +182,14 @@ async fn w5_the_list_comes_first_and_when_it_is_asked_for() {
     let leader = TestLeader::start().await;
     let dir = tempfile::tempdir().unwrap();
     let _worker = TestWorker::start(&leader, dir.path()).await;
-    assert_eq!(leader.seen().firsts[0].held.as_ref().unwrap().leases, []);
+    assert_eq!(leader.seen().firsts[0].outstanding.as_ref().unwrap().leases, []);
     let sleep = Task::new(1, "ping/sleep").duration("duration", 60_000);
     leader.offer(&sleep);
     leader.until("acceptance", |seen| seen.accepted.contains(&sleep.lease).then_some(())).await;
-    leader.say(v1::ToWorker { ask_held: true, ..Default::default() });
-    let held = |seen: &mut support::Seen| seen.messages.iter().rev().find_map(|m| m.held.clone());
-    let listed = leader.until("the list", |seen| held(seen).filter(|held| !held.leases.is_empty())).await;
+    leader.say(v1::ToWorker { ask_outstanding: true, ..Default::default() });
+    let outstanding = |seen: &mut support::Seen| seen.messages.iter().rev().find_map(|m| m.outstanding.clone());
+    let listed =
+        leader.until("the list", |seen| outstanding(seen).filter(|outstanding| !outstanding.leases.is_empty())).await;
     assert!(of(listed.leases.first().copied(), sleep.lease));
 }
 

@@ -20,7 +20,7 @@ async fn w3_a_once_step_cut_off_is_unknown_and_never_runs_again() {
     let result = leader.result(record.lease).await;
     assert_eq!((result.status(), result.error.as_str()), (v1::LeaseStatus::Unknown, "worker restarted while it ran"));
     leader.offer(&record);
-    leader.beats(3).await;
+    leader.heartbeats(3).await;
     assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);
     let registrations = leader.seen().registrations.clone();
     assert_eq!((registrations[0].boot, registrations[1].boot), (1, 2));
@@ -43,8 +43,8 @@ async fn w3_a_result_nobody_answered_is_reported_after_the_restart() {
     let _worker = TestWorker::start(&leader, dir.path()).await;
     let result = leader.result(echo.lease).await;
     assert_eq!((result.status(), result.output_tail.as_slice()), (v1::LeaseStatus::Success, &b"kept\n"[..]));
-    let held = leader.seen().firsts[1].held.clone().unwrap();
-    assert!(of(held.leases.first().copied(), echo.lease));
+    let outstanding = leader.seen().firsts[1].outstanding.clone().unwrap();
+    assert!(of(outstanding.leases.first().copied(), echo.lease));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +64,11 @@ async fn w3_an_idempotent_step_cut_off_runs_again_and_its_old_processes_are_gone
     assert!(sleeping() >= 2, "they lost their parent and live on");
     let worker = TestWorker::start(&leader, dir.path()).await;
     assert_eq!(sleeping(), 0, "gone before the worker is back");
-    assert_eq!(leader.seen().firsts[1].held.as_ref().unwrap().leases, [], "not held: the leader offers it again");
+    assert_eq!(
+        leader.seen().firsts[1].outstanding.as_ref().unwrap().leases,
+        [],
+        "not outstanding: the leader offers it again"
+    );
     leader.offer(&tree);
     leader.until("the tree again", |_| (sleeping() >= 2).then_some(())).await;
     leader.revoke(tree.lease);
@@ -87,7 +91,7 @@ async fn w2_a_revoke_survives_a_kill() {
     let _worker = TestWorker::start(&leader, dir.path()).await;
     leader.revoke_done(echo.lease).await;
     leader.offer(&echo);
-    leader.beats(3).await;
+    leader.heartbeats(3).await;
     assert_eq!(leader.results_of(echo.lease), 0);
 }
 
@@ -153,7 +157,7 @@ async fn w1_a_reset_journal_gets_a_new_id_and_forgets_everything() {
     let _worker = TestWorker::start_with(&leader, reset).await;
     let seen = leader.seen();
     assert_ne!(seen.registrations[0].journal_id, seen.registrations[1].journal_id);
-    assert_eq!(seen.firsts[1].held.as_ref().unwrap().leases, []);
+    assert_eq!(seen.firsts[1].outstanding.as_ref().unwrap().leases, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,7 +192,7 @@ async fn w1_a_damaged_journal_gets_a_new_id_and_what_it_started_is_ended() {
         let seen = leader.seen();
         assert_ne!(seen.registrations[0].journal_id, seen.registrations[1].journal_id, "{damage}");
         assert_eq!(seen.registrations[1].boot, 2, "{damage}");
-        assert_eq!(seen.firsts[1].held.as_ref().unwrap().leases, [], "{damage}");
+        assert_eq!(seen.firsts[1].outstanding.as_ref().unwrap().leases, [], "{damage}");
         if damage.contains("cut") || damage.contains("near") {
             assert_eq!(sleepers(&seconds), [] as [u32; 0], "{damage}: what can be read serves to end what it started");
         }

@@ -25,7 +25,7 @@ async fn w5_a_broken_stream_is_opened_again_and_leases_go_on() {
     leader.seen().outbox.take().unwrap().close(closing);
     let again = leader.until("the second session", |seen| seen.firsts.get(1).cloned()).await;
     assert_eq!((again.session, again.leader_epoch), (2, 2));
-    assert_eq!(again.held.unwrap().leases.len(), 2, "the running one and the unanswered one");
+    assert_eq!(again.outstanding.unwrap().leases.len(), 2, "the running one and the unanswered one");
     assert!(of(leader.result(done.lease).await.lease, done.lease), "reported again");
     let registrations = leader.seen().registrations.clone();
     assert_eq!(registrations[0].nonce, registrations[1].nonce);
@@ -39,7 +39,7 @@ async fn w2_an_offer_of_the_session_before_is_not_run() {
     let _worker = TestWorker::start(&leader, dir.path()).await;
     let echo = Task::new(1, "ping/echo");
     leader.say(v1::ToWorker { offers: vec![echo.offer(99)], ..Default::default() });
-    leader.beats(3).await;
+    leader.heartbeats(3).await;
     assert_eq!((leader.results_of(echo.lease), leader.seen().accepted.len()), (0, 0));
 }
 

@@ -58,7 +58,7 @@ async fn w9_a_revoked_lease_is_confirmed_once_and_has_no_result_of_its_own() {
     let done = leader.revoke_done(sleep.lease).await;
     assert_eq!(done.ended(), v1::LeaseStatus::Cancelled);
     assert_eq!(processes_of(dir.path()), [] as [u32; 0]);
-    leader.beats(2).await;
+    leader.heartbeats(2).await;
     assert_eq!(leader.results_of(sleep.lease), 0);
     assert_eq!(leader.seen().revokes_done.len(), 1);
 }
@@ -105,10 +105,10 @@ async fn a_drained_worker_finishes_what_it_holds_and_leaves() {
     until_processes(dir.path(), 1).await;
     worker.handle.signal();
     leader.until("the drain", |seen| (seen.drained == 1).then_some(())).await;
-    leader.beats(1).await;
+    leader.heartbeats(1).await;
     let late = Task::new(2, "ping/echo");
     leader.offer(&late);
-    leader.beats(2).await;
+    leader.heartbeats(2).await;
     assert!(worker.is_running(), "it still holds a lease");
     for pid in processes_of(dir.path()) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -131,7 +131,7 @@ async fn a_drained_worker_waits_until_its_results_are_answered() {
     leader.result(echo.lease).await;
     worker.handle.signal();
     leader.until("the drain", |seen| (seen.drained == 1).then_some(())).await;
-    leader.beats(3).await;
+    leader.heartbeats(3).await;
     assert!(worker.is_running() && leader.seen().left == 0);
     leader.answer(echo.lease, v1::AnswerKind::Committed);
     worker.end().await.unwrap();

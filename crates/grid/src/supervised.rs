@@ -69,8 +69,8 @@ async fn report_orders(controller: Controller, mut orders: mpsc::Receiver<Order>
                         controller.pause_dispatch(problem);
                         report.is_paused = true;
                     }
-                    Instruction::WorkerGone { node, holds_nothing } => {
-                        controller.local_worker_gone(LocalWorker { node, holds_nothing });
+                    Instruction::WorkerGone { node, nothing_outstanding } => {
+                        controller.local_worker_gone(LocalWorker { node, nothing_outstanding });
                         report.is_paused = false;
                     }
                 }

@@ -48,7 +48,7 @@ impl Controller {
                 nonce,
                 known_session_lives,
                 agent: true,
-                held: Vec::new(),
+                outstanding: Vec::new(),
                 unstarted: Vec::new(),
                 secret: None,
             }

@@ -81,7 +81,7 @@ fn registration() -> v1::RegisterNodeRequest {
         journal_id: vec![1; 16],
         boot: 1,
         nonce: vec![2; 16],
-        held: vec![lease(1, 1), lease(2, 1)],
+        outstanding: vec![lease(1, 1), lease(2, 1)],
         unstarted: vec![lease(2, 1)],
         leader_epoch: 1,
         ..Default::default()
@@ -104,10 +104,10 @@ fn from_worker(reply: &v1::RegisterNodeReply) -> v1::FromWorker {
     v1::FromWorker {
         session: reply.session,
         leader_epoch: reply.leader_epoch,
-        beat: Some(v1::Beat { held_digest: 7, held_count: 2 }),
+        heartbeat: Some(v1::Heartbeat { outstanding_digest: 7, outstanding_count: 2 }),
         results: vec![report],
         revokes_done: vec![done],
-        held: Some(v1::HeldList { leases: vec![lease(1, 1), lease(3, 9)], settled_jobs: vec![1, 9] }),
+        outstanding: Some(v1::OutstandingList { leases: vec![lease(1, 1), lease(3, 9)], settled_jobs: vec![1, 9] }),
         accepted: vec![lease(1, 1), lease(1, 2)],
         begins: vec![v1::Begin { lease: Some(lease(2, 1)), asked_ms: 5 }],
         journal: Some(v1::JournalReport { dropped_to: 1, newest: 2, jobs, is_last: true }),
@@ -145,7 +145,7 @@ async fn round(hub: &FabricHub, dice: &mut Dice) {
                         Credential { session: SessionId(request.session), secret: request.secret.unwrap_or_default() };
                     let _ = hub.drain(request.node_id.clone(), credential.clone()).await;
                     if credential.session.0 != reply.session {
-                        let _ = hub.leave(request.node_id, credential, request.holds_nothing).await;
+                        let _ = hub.leave(request.node_id, credential, request.nothing_outstanding).await;
                     }
                 }
             }

@@ -45,7 +45,7 @@ impl FabricHub {
         drop(state);
         let lives = |node| self.shared.look(|leader, now| leader.lives(now, node)).unwrap_or_default();
         let known_session_lives = node.is_some_and(lives);
-        let (held, unstarted) = self.known_leases(node, request.held, request.unstarted);
+        let (outstanding, unstarted) = self.known_leases(node, request.outstanding, request.unstarted);
         let (journal_id, boot, nonce) = (request.journal_id, request.boot, request.nonce);
         Ok(RegisterNode {
             id,
@@ -55,7 +55,7 @@ impl FabricHub {
             nonce,
             known_session_lives,
             agent: false,
-            held,
+            outstanding,
             unstarted,
             secret: None,
         })
@@ -66,7 +66,7 @@ impl FabricHub {
     fn known_leases(
         &self,
         node: Option<NodeOrd>,
-        held: Vec<v1::Lease>,
+        outstanding: Vec<v1::Lease>,
         unstarted: Vec<v1::Lease>,
     ) -> (Vec<LeaseKey>, Vec<LeaseKey>) {
         let state = self.shared.state();
@@ -80,7 +80,7 @@ impl FabricHub {
             let leases: BTreeSet<LeaseKey> = listed.into_iter().map(LeaseKey::from).filter(is_known).collect();
             leases.into_iter().collect()
         };
-        (known(held), known(unstarted))
+        (known(outstanding), known(unstarted))
     }
 
     /// E2: a worker of this cluster that has obeyed an epoch of a later restore proves that this one was superseded.

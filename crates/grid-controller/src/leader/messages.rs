@@ -14,8 +14,8 @@ use super::wire::forget;
 use super::{Backlog, Leader, Mandate, Now, Origin, Out, Proposal, journals};
 use crate::reply::Replied;
 
-/// Leases of one held list. A worker has at most its slots, as many again that wait, and what it still reports.
-const MAX_HELD: usize = 20_000;
+/// Leases of one outstanding list. A worker has at most its slots, as many again that wait, and what it still reports.
+const MAX_OUTSTANDING: usize = 20_000;
 /// Jobs of which a journal still has settled leases; it keeps at most so many leases (W2).
 const MAX_SETTLED_JOBS: usize = 50_000;
 
@@ -84,14 +84,14 @@ impl Leader {
         if !message.begins.is_empty() {
             self.begin(now, (node, session), message.begins, outs);
         }
-        if let Some(held) = message.held {
-            self.forget_ended(now, session, &held.settled_jobs, outs);
-            // What is beyond the bound counts as not held: it is offered again, and the worker answers from its journal.
-            let leases = held.leases.into_iter().take(MAX_HELD).map(LeaseKey::from).collect();
+        if let Some(outstanding) = message.outstanding {
+            self.forget_ended(now, session, &outstanding.settled_jobs, outs);
+            // What is beyond the bound counts as not outstanding: it is offered again, and the worker answers from its journal.
+            let leases = outstanding.leases.into_iter().take(MAX_OUTSTANDING).map(LeaseKey::from).collect();
             self.compare(now, (node, session), &leases, outs);
-        } else if let Some(beat) = message.beat.filter(|_| backlog == Backlog::Empty) {
+        } else if let Some(heartbeat) = message.heartbeat.filter(|_| backlog == Backlog::Empty) {
             // Otherwise what waits may well be the reason why its list would differ; the next heartbeat shows it.
-            let differs = |known| !agrees(now.state, known, beat.held_digest);
+            let differs = |known| !agrees(now.state, known, heartbeat.outstanding_digest);
             if now.state.nodes.get(&node).is_some_and(differs)
                 && let Some(known) = self.sessions.get_mut(session)
             {
@@ -104,12 +104,12 @@ impl Leader {
         &mut self,
         now: &Now<'_>,
         (node, session): (NodeOrd, SessionId),
-        held: &BTreeSet<LeaseKey>,
+        outstanding: &BTreeSet<LeaseKey>,
         outs: &mut Vec<Out>,
     ) {
         let Some(known) = now.state.nodes.get(&node) else { return };
         let Some(in_session) = self.sessions.get_mut(session) else { return };
-        let (message, accepted) = reconcile(now, known, in_session, held);
+        let (message, accepted) = reconcile(now, known, in_session, outstanding);
         if message != v1::ToWorker::default() {
             outs.extend(in_session.send(session, message));
         }

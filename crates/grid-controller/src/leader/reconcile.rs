@@ -12,14 +12,14 @@ use super::Now;
 use super::sessions::Session;
 use super::wire::offer_message;
 
-/// What is expected and not held is offered again after this long.
+/// What is expected and not outstanding is offered again after this long.
 const OFFER_AGAIN_MS: u64 = 3_000;
 /// Offered in one go, about: more would overflow the session's queue, and what is left is due at the next heartbeat.
 const MOST_BYTES: usize = 2 * 1024 * 1024;
 
 /// Whether a node holds what it should, by the digest of its heartbeat. Never as long as a Revoke is out: it may have been
-/// lost, whether its lease is held or not, and is said again until its end is confirmed (W9).
-pub fn agrees(state: &State, node: &Node, held_digest: u64) -> bool {
+/// lost, whether its lease is outstanding or not, and is said again until its end is confirmed (W9).
+pub fn agrees(state: &State, node: &Node, outstanding_digest: u64) -> bool {
     let mut leases = Vec::new();
     for effect in node_effects(state, node) {
         match effect {
@@ -28,19 +28,19 @@ pub fn agrees(state: &State, node: &Node, held_digest: u64) -> bool {
             Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => {}
         }
     }
-    grid_proto::held_digest(&leases) == held_digest
+    grid_proto::outstanding_digest(&leases) == outstanding_digest
 }
 
-/// What to send to a worker that has the leases `held`. Leases it accepted are in the second part, with their timeouts. While dispatch is
+/// What to send to a worker whose leases are `outstanding`. Leases it accepted are in the second part, with their timeouts. While dispatch is
 /// paused (E8), nothing is offered.
 ///
 /// The list may be old: under load it is seconds on its way. What was offered after it was asked for may have arrived
-/// meanwhile, and what was reported or answered since is not held any more; neither needs a word.
+/// meanwhile, and what was reported or answered since is not outstanding any more; neither needs a message.
 pub fn reconcile(
     now: &Now<'_>,
     node: &Node,
     session: &mut Session,
-    held: &BTreeSet<LeaseKey>,
+    outstanding: &BTreeSet<LeaseKey>,
 ) -> (v1::ToWorker, Vec<(LeaseKey, u64)>) {
     let (state, now_mono_ms) = (now.state, now.mono_ms);
     let asked = session.asked.take().unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn reconcile(
         match effect {
             Effect::Offer(offer) => {
                 known.insert(offer.lease);
-                if held.contains(&offer.lease) {
+                if outstanding.contains(&offer.lease) {
                     accepted.push((offer.lease, offer.timeout_ms()));
                 } else if now.mandate.offers()
                     && size < MOST_BYTES
@@ -71,7 +71,7 @@ pub fn reconcile(
             Effect::Begun { .. } | Effect::Forget { .. } | Effect::Deposed => {}
         }
     }
-    for lease in held.difference(&known).filter(|lease| !is_wanted(state, node, lease)) {
+    for lease in outstanding.difference(&known).filter(|lease| !is_wanted(state, node, lease)) {
         if !session.reported.has(lease) && !asked.answered.contains(lease) {
             message.revokes.push((*lease).into());
         }
@@ -146,7 +146,7 @@ mod tests {
                     nonce: b"n".to_vec(),
                     known_session_lives: false,
                     agent: false,
-                    held: Vec::new(),
+                    outstanding: Vec::new(),
                     unstarted: Vec::new(),
                     secret: None,
                 }));
@@ -173,21 +173,21 @@ mod tests {
             assert!(applied.replies[0].is_ok(), "{:?}", applied.replies);
         }
 
-        fn compare(&mut self, held: &[LeaseKey], now_mono_ms: u64) -> v1::ToWorker {
-            self.compare_old(held, now_mono_ms, now_mono_ms)
+        fn compare(&mut self, outstanding: &[LeaseKey], now_mono_ms: u64) -> v1::ToWorker {
+            self.compare_old(outstanding, now_mono_ms, now_mono_ms)
         }
 
         /// With a list that was asked for at `asked_mono_ms`.
-        fn compare_old(&mut self, held: &[LeaseKey], asked_mono_ms: u64, now_mono_ms: u64) -> v1::ToWorker {
-            let held = held.iter().copied().collect();
+        fn compare_old(&mut self, outstanding: &[LeaseKey], asked_mono_ms: u64, now_mono_ms: u64) -> v1::ToWorker {
+            let outstanding = outstanding.iter().copied().collect();
             let node = &self.state.nodes[&NodeOrd(1)];
             self.session.asked.get_or_insert_default().at_mono_ms = asked_mono_ms;
             let now = Now { state: &self.state, mono_ms: now_mono_ms, wall_ms: 0, mandate: self.mandate };
-            reconcile(&now, node, &mut self.session, &held).0
+            reconcile(&now, node, &mut self.session, &outstanding).0
         }
 
-        fn agrees(&self, held: &[LeaseKey]) -> bool {
-            agrees(&self.state, &self.state.nodes[&NodeOrd(1)], grid_proto::held_digest(held))
+        fn agrees(&self, outstanding: &[LeaseKey]) -> bool {
+            agrees(&self.state, &self.state.nodes[&NodeOrd(1)], grid_proto::outstanding_digest(outstanding))
         }
 
         fn lease(&self) -> LeaseKey {
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn w5_what_is_expected_and_not_held_is_offered_again_after_3_s() {
+    fn w5_what_is_expected_and_not_outstanding_is_offered_again_after_3_s() {
         let mut world = World::new();
         assert_eq!(world.compare(&[], 10_000).offers.len(), 1);
         assert!(world.compare(&[], 10_000 + OFFER_AGAIN_MS - 1).offers.is_empty(), "it may be on its way");
         assert_eq!(world.compare(&[], 10_000 + OFFER_AGAIN_MS).offers.len(), 1);
-        let held = [world.lease()];
-        assert_eq!(world.compare(&held, 99_000), v1::ToWorker::default());
-        assert!(world.agrees(&held) && !world.agrees(&[]));
+        let outstanding = [world.lease()];
+        assert_eq!(world.compare(&outstanding, 99_000), v1::ToWorker::default());
+        assert!(world.agrees(&outstanding) && !world.agrees(&[]));
     }
 
     #[test]
@@ -269,18 +269,18 @@ mod tests {
     }
 
     #[test]
-    fn e8_a_held_leader_offers_nothing_and_still_revokes_and_accepts() {
+    fn e8_a_paused_leader_offers_nothing_and_still_revokes_and_accepts() {
         let mut world = World::new();
         world.mandate = Mandate::Paused;
         let (known, stranger) = (world.lease(), LeaseKey { job: JobId(99), ..world.lease() });
         assert_eq!(world.compare(&[], 10_000), v1::ToWorker::default());
         assert_eq!(world.compare(&[known, stranger], 10_000).revokes, [v1::Lease::from(stranger)]);
         world.mandate = Mandate::Full;
-        assert_eq!(world.compare(&[], 10_000).offers.len(), 1, "what was held back counts as never offered");
+        assert_eq!(world.compare(&[], 10_000).offers.len(), 1, "what was withheld counts as never offered");
     }
 
     #[test]
-    fn w5_what_is_held_and_not_known_is_revoked() {
+    fn w5_what_is_outstanding_and_not_known_is_revoked() {
         let mut world = World::new();
         let stranger = LeaseKey { job: JobId(99), ..world.lease() };
         let known = world.lease();
@@ -304,10 +304,10 @@ mod tests {
         let mut world = World::new();
         let lease = world.lease();
         world.apply(Command::CancelJob(CancelJob { namespace: "default".parse().unwrap(), job: JobId(7) }));
-        for held in [&[lease][..], &[]] {
-            let message = world.compare(held, 0);
+        for outstanding in [&[lease][..], &[]] {
+            let message = world.compare(outstanding, 0);
             assert_eq!((message.revokes, message.offers.len()), (vec![v1::Lease::from(lease)], 0));
-            assert!(!world.agrees(held), "the next heartbeat says it again");
+            assert!(!world.agrees(outstanding), "the next heartbeat says it again");
         }
     }
 

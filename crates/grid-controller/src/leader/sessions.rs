@@ -156,7 +156,7 @@ impl Session {
     }
 
     pub fn ask_outstanding(&mut self, id: SessionId, now_mono_ms: u64) -> Option<Out> {
-        let question = v1::ToWorker { ask_held: true, ..v1::ToWorker::default() };
+        let question = v1::ToWorker { ask_outstanding: true, ..v1::ToWorker::default() };
         let sent = self.asked.is_none().then(|| self.send(id, question)).flatten()?;
         self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });
         Some(sent)

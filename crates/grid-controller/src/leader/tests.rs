@@ -71,8 +71,8 @@ fn e5_e7_e8_what_a_leader_may_send_depends_on_its_mandate() {
         let outs = world.lead(Leader::on_resumed);
         // The stream began with a question that is not answered yet.
         assert!(outs.is_empty());
-        world.say("w1", |message| message.held = Some(v1::HeldList::default()));
-        assert_eq!(world.running("w1"), 1, "{mandate:?}: what was held back is offered");
+        world.say("w1", |message| message.outstanding = Some(v1::OutstandingList::default()));
+        assert_eq!(world.running("w1"), 1, "{mandate:?}: what was withheld is offered");
     }
 }
 
@@ -87,7 +87,7 @@ fn what_was_applied_in_another_term_is_not_sent() {
 #[test]
 fn w5_what_was_dropped_because_too_much_waited_is_offered_from_the_state() {
     let mut world = World::new(&["w1"]);
-    world.say("w1", |message| message.held = Some(v1::HeldList::default()));
+    world.say("w1", |message| message.outstanding = Some(v1::OutstandingList::default()));
     world.submit(7, &[("ping", "echo")]);
     world.batch.effects = vec![Effect::Deposed; MOST_WAITING];
     let more = AppliedBatch { term: world.batch.term, effects: vec![Effect::Deposed], ..AppliedBatch::default() };
@@ -95,9 +95,9 @@ fn w5_what_was_dropped_because_too_much_waited_is_offered_from_the_state() {
     assert!(world.batch.overflowed && world.batch.effects.is_empty(), "nothing of it is kept");
     let outs = world.applied();
     let [Out::Send { message, .. }] = &outs[..] else { panic!("{outs:?}") };
-    assert!(message.ask_held);
+    assert!(message.ask_outstanding);
     world.deliver(outs);
-    world.say("w1", |message| message.held = Some(v1::HeldList::default()));
+    world.say("w1", |message| message.outstanding = Some(v1::OutstandingList::default()));
     assert_eq!(world.running("w1"), 1, "the state has what was dropped");
 }
 
@@ -176,18 +176,18 @@ fn a_heartbeat_that_differs_asks_for_the_list_unless_something_waits_for_the_wor
     let mut world = World::new(&["w1"]);
     world.submit(7, &[("ping", "echo")]);
     world.applied();
-    world.say("w1", |message| message.held = Some(v1::HeldList::default()));
+    world.say("w1", |message| message.outstanding = Some(v1::OutstandingList::default()));
     let session = world.session("w1");
-    let beat = v1::FromWorker {
+    let heartbeat = v1::FromWorker {
         leader_epoch: world.epoch(),
-        beat: Some(v1::Beat { held_digest: 1, held_count: 1 }),
+        heartbeat: Some(v1::Heartbeat { outstanding_digest: 1, outstanding_count: 1 }),
         ..v1::FromWorker::default()
     };
-    let outs = world.lead(|leader, now| leader.on_message(now, session, beat.clone(), Backlog::Waiting));
+    let outs = world.lead(|leader, now| leader.on_message(now, session, heartbeat.clone(), Backlog::Waiting));
     assert_eq!(outs, []);
-    let outs = world.lead(|leader, now| leader.on_message(now, session, beat.clone(), Backlog::Empty));
-    assert!(matches!(&outs[..], [Out::Send { message, .. }] if message.ask_held), "{outs:?}");
-    let outs = world.lead(|leader, now| leader.on_message(now, session, beat, Backlog::Empty));
+    let outs = world.lead(|leader, now| leader.on_message(now, session, heartbeat.clone(), Backlog::Empty));
+    assert!(matches!(&outs[..], [Out::Send { message, .. }] if message.ask_outstanding), "{outs:?}");
+    let outs = world.lead(|leader, now| leader.on_message(now, session, heartbeat, Backlog::Empty));
     assert_eq!(outs, [], "one question at a time");
 }
 

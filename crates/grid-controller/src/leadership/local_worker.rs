@@ -45,7 +45,7 @@ async fn leave(shared: &Shared, gone: &LocalWorker) {
     if status.is_gone() {
         return;
     }
-    let command = Command::LeaveNode(LeaveNode { node, session, holds_nothing: gone.holds_nothing });
+    let command = Command::LeaveNode(LeaveNode { node, session, nothing_outstanding: gone.nothing_outstanding });
     match shared.log.proposer.propose(&command).await {
         Ok(_) => drop(shared.lead(|leader, _| leader.on_gone(session, CloseReason::StaleSession))),
         // Another leader finds out by the node's silence.

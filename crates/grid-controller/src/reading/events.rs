@@ -263,7 +263,7 @@ mod tests {
                 nonce: vec![2; 16],
                 known_session_lives: false,
                 agent: false,
-                held: Vec::new(),
+                outstanding: Vec::new(),
                 unstarted: Vec::new(),
                 secret: None,
             }));

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 pub struct LocalWorker {
     pub node: NodeId,
     /// Its journal says that nothing ran, or waited for an answer, when it ended.
-    pub holds_nothing: bool,
+    pub nothing_outstanding: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ mod tests {
     use super::{Gate, LocalWorker};
 
     fn gone() -> LocalWorker {
-        LocalWorker { node: "c1-worker".parse().unwrap(), holds_nothing: true }
+        LocalWorker { node: "c1-worker".parse().unwrap(), nothing_outstanding: true }
     }
 
     #[test]

@@ -86,7 +86,7 @@ mod tests {
         put(&mut state, 1, 0, begin(1));
         put(&mut state, 1, 0, register("n1"));
         let session = state.nodes[&NodeOrd(1)].session;
-        put(&mut state, 1, 0, Command::LeaveNode(LeaveNode { node: NodeOrd(1), session, holds_nothing: true }));
+        put(&mut state, 1, 0, Command::LeaveNode(LeaveNode { node: NodeOrd(1), session, nothing_outstanding: true }));
         let task = Task {
             backend: "test".to_owned(),
             action: "record".to_owned(),

@@ -18,7 +18,7 @@ pub struct LeaveNode {
     pub session: SessionId,
     /// The worker has nothing left that runs or waits for an answer: what is still out to it never reached it.
     #[n(2)]
-    pub holds_nothing: bool,
+    pub nothing_outstanding: bool,
 }
 
 impl LeaveNode {
@@ -29,7 +29,7 @@ impl LeaveNode {
         }
         if !matches!(node.status, NodeStatus::Left | NodeStatus::Removed) {
             turn.set_node_status(self.node, NodeStatus::Left, Some(NodeCause::WorkerLeft));
-            if self.holds_nothing {
+            if self.nothing_outstanding {
                 turn.take_back_leases(self.node);
             } else {
                 turn.lose_all_leases(self.node, &Reason::NodeLeft);

@@ -47,7 +47,7 @@ pub struct RegisterNode {
     /// What the worker's journal has: leases that started, run, or ended without a final answer.
     #[n(7)]
     #[cbor(default)]
-    pub held: Vec<LeaseKey>,
+    pub outstanding: Vec<LeaseKey>,
     /// Of those, what this process has not started (W3).
     #[n(8)]
     #[cbor(default)]
@@ -184,7 +184,7 @@ impl RegisterNode {
         for (job, of_job) in &mut past {
             for (step, ran) in &mut of_job.ran {
                 let lease = LeaseKey { job: *job, job_epoch: ran.epoch, step: *step, attempt: ran.attempt };
-                if ran.state == RanState::AtWorker && !self.held.contains(&lease) {
+                if ran.state == RanState::AtWorker && !self.outstanding.contains(&lease) {
                     ran.state = RanState::Outstanding;
                 }
             }
@@ -234,7 +234,7 @@ impl RegisterNode {
     fn give_up_leases(&self, turn: &mut Turn<'_>, ord: NodeOrd) {
         let jobs: Vec<JobId> =
             turn.state.nodes.get(&ord).map(|n| n.leased_jobs.iter().copied().collect()).unwrap_or_default();
-        let held: BTreeSet<&LeaseKey> = self.held.iter().collect();
+        let outstanding: BTreeSet<&LeaseKey> = self.outstanding.iter().collect();
         let unstarted: BTreeSet<&LeaseKey> = self.unstarted.iter().collect();
         let restarted = turn.state.nodes.get(&ord).is_some_and(|node| node.nonce != self.nonce);
         for id in jobs {
@@ -244,7 +244,7 @@ impl RegisterNode {
             let (Some(job), Some(node)) = (turn.state.jobs.get(&id), turn.state.nodes.get(&ord)) else { continue };
             let (Some(position), Some((lease, revoked))) = (job.position(ord), job.lease_at(ord)) else { continue };
             let began_elsewhere = job.begun(ord).is_some_and(|nonce| nonce != self.nonce) && unstarted.contains(&lease);
-            if job.never_ran(node) || (held.contains(&lease) && !began_elsewhere) {
+            if job.never_ran(node) || (outstanding.contains(&lease) && !began_elsewhere) {
                 continue;
             }
             let another = node.journal_id != self.journal_id;

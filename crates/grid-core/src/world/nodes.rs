@@ -28,7 +28,7 @@ impl World {
             nonce: nonce.to_vec(),
             known_session_lives: lives,
             agent: false,
-            held: Vec::new(),
+            outstanding: Vec::new(),
             unstarted: Vec::new(),
             secret: None,
         })
@@ -51,15 +51,15 @@ impl World {
     }
 
     /// A worker process registers with the leases that its journal has.
-    pub fn register_holding(&mut self, id: &str, nonce: &[u8], held: &[Lease]) -> Result<Reply, Rejection> {
-        self.register_with(id, nonce, held, &[])
+    pub fn register_holding(&mut self, id: &str, nonce: &[u8], outstanding: &[Lease]) -> Result<Reply, Rejection> {
+        self.register_with(id, nonce, outstanding, &[])
     }
 
     fn register_with(
         &mut self,
         id: &str,
         nonce: &[u8],
-        held: &[Lease],
+        outstanding: &[Lease],
         unstarted: &[Lease],
     ) -> Result<Reply, Rejection> {
         let journal = id.replace("node", "journal").into_bytes();
@@ -67,8 +67,8 @@ impl World {
             unreachable!()
         };
         let keys = |leases: &[Lease]| leases.iter().map(|(_, lease)| *lease).collect();
-        let (held, unstarted) = (keys(held), keys(unstarted));
-        self.one(Command::RegisterNode(RegisterNode { held, unstarted, ..worker }))
+        let (outstanding, unstarted) = (keys(outstanding), keys(unstarted));
+        self.one(Command::RegisterNode(RegisterNode { outstanding, unstarted, ..worker }))
     }
 
     pub fn register_with_slots(&mut self, id: &str, slots: u32) {
@@ -110,8 +110,8 @@ impl World {
         self.leave_with(node, false);
     }
 
-    fn leave_with(&mut self, node: u32, holds_nothing: bool) {
+    fn leave_with(&mut self, node: u32, nothing_outstanding: bool) {
         let session = SessionId(self.session(node));
-        self.one(Command::LeaveNode(LeaveNode { node: NodeOrd(node), session, holds_nothing })).unwrap();
+        self.one(Command::LeaveNode(LeaveNode { node: NodeOrd(node), session, nothing_outstanding })).unwrap();
     }
 }

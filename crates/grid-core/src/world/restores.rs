@@ -6,7 +6,7 @@ use super::{Lease, World};
 use crate::commands::{Command, ConfirmJob, JournalOfJob, RegisterNode, Rejection, Reply, ReportJournal};
 use crate::state::RanEnd;
 
-/// A lease that a journal names: still held, or how it ended.
+/// A lease that a journal names: still outstanding, or how it ended.
 pub(crate) type Named = (Lease, Option<Outcome>);
 
 impl World {
@@ -26,12 +26,12 @@ impl World {
         id: &str,
         journal: &[u8],
         nonce: &[u8],
-        held: Vec<LeaseKey>,
+        outstanding: Vec<LeaseKey>,
     ) -> Result<Reply, Rejection> {
         let Command::RegisterNode(worker) = Self::register_command(id, journal, 2, nonce, false, 4) else {
             unreachable!()
         };
-        self.one(Command::RegisterNode(RegisterNode { held, ..worker }))
+        self.one(Command::RegisterNode(RegisterNode { outstanding, ..worker }))
     }
 
     /// Comes back with everything it knew, and says it.

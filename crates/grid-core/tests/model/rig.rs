@@ -257,7 +257,7 @@ impl Rig {
         self.apply(head, &[command]).replies.remove(0).unwrap();
     }
 
-    pub fn register_command(&mut self, node: u32, slots: u32, lacking: bool, held: Vec<LeaseKey>) -> Command {
+    pub fn register_command(&mut self, node: u32, slots: u32, lacking: bool, outstanding: Vec<LeaseKey>) -> Command {
         let actions = if lacking { &["echo"][..] } else { &["echo", RARE] };
         let boot = self.boots.entry(node).or_default();
         *boot += 1;
@@ -273,7 +273,7 @@ impl Rig {
             nonce: boot.to_be_bytes().to_vec(),
             known_session_lives: false,
             agent: false,
-            held,
+            outstanding,
             unstarted: Vec::new(),
             secret: None,
         })

@@ -81,8 +81,8 @@ impl Link for GrpcLink {
         self.client().drain_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 
-    async fn leave(&self, node_id: String, credential: Credential, holds_nothing: bool) -> Result<(), LinkError> {
-        let request = limited(of_session(node_id, credential, holds_nothing));
+    async fn leave(&self, node_id: String, credential: Credential, nothing_outstanding: bool) -> Result<(), LinkError> {
+        let request = limited(of_session(node_id, credential, nothing_outstanding));
         self.client().leave_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 
@@ -92,8 +92,8 @@ impl Link for GrpcLink {
     }
 }
 
-fn of_session(node_id: String, credential: Credential, holds_nothing: bool) -> v1::NodeSession {
-    v1::NodeSession { node_id, session: credential.session.0, holds_nothing, secret: Some(credential.secret) }
+fn of_session(node_id: String, credential: Credential, nothing_outstanding: bool) -> v1::NodeSession {
+    v1::NodeSession { node_id, session: credential.session.0, nothing_outstanding, secret: Some(credential.secret) }
 }
 
 fn limited<T>(message: T) -> Request<T> {

@@ -185,8 +185,8 @@ impl<H: Hub> Fabric for Calls<H> {
 
     async fn leave_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
         let caller = caller(&request);
-        let v1::NodeSession { node_id, session, holds_nothing, secret } = request.into_inner();
-        proven(caller, self.hub.leave(node_id, Credential::new(session, secret), holds_nothing)).await?;
+        let v1::NodeSession { node_id, session, nothing_outstanding, secret } = request.into_inner();
+        proven(caller, self.hub.leave(node_id, Credential::new(session, secret), nothing_outstanding)).await?;
         Ok(Response::new(v1::Empty {}))
     }
 

@@ -119,8 +119,8 @@ mod tests {
             backends: vec![v1::BackendFacts { name: text.to_owned(), actions }],
             ..Default::default()
         };
-        let held = vec![v1::Lease { job_id: 1, ..Default::default() }; 20_000];
-        assert!(passes(&v1::RegisterNodeRequest { facts: Some(facts), held, ..Default::default() }));
+        let outstanding = vec![v1::Lease { job_id: 1, ..Default::default() }; 20_000];
+        assert!(passes(&v1::RegisterNodeRequest { facts: Some(facts), outstanding, ..Default::default() }));
     }
 
     #[test]
@@ -129,17 +129,17 @@ mod tests {
         let many = v1::FromWorker { results: vec![v1::LeaseResult::default(); MAX_ELEMENTS + 1], ..Default::default() };
         let many = many.encode_to_vec();
         assert!(!is_sparse::<v1::FromWorker>(&[&GROUP[..], &many].concat()));
-        let held = [&GROUP[..], &[1 << 3 | 2, 0].repeat(MAX_ELEMENTS + 1)].concat();
+        let outstanding = [&GROUP[..], &[1 << 3 | 2, 0].repeat(MAX_ELEMENTS + 1)].concat();
         let mut message = Vec::new();
-        prost::encoding::bytes::encode(6, &held, &mut message);
+        prost::encoding::bytes::encode(6, &outstanding, &mut message);
         assert!(!is_sparse::<v1::FromWorker>(&message));
     }
 
     #[test]
     fn issue14_5_nor_is_one_whose_lists_lie_deeper() {
         const MANY: usize = 1 << 20;
-        let held = v1::HeldList { leases: vec![v1::Lease::default(); MANY], ..Default::default() };
-        assert!(!passes(&v1::FromWorker { held: Some(held), ..Default::default() }));
+        let outstanding = v1::OutstandingList { leases: vec![v1::Lease::default(); MANY], ..Default::default() };
+        assert!(!passes(&v1::FromWorker { outstanding: Some(outstanding), ..Default::default() }));
         let of_jobs = |jobs| v1::FromWorker {
             journal: Some(v1::JournalReport { jobs, ..Default::default() }),
             ..Default::default()
@@ -168,10 +168,10 @@ mod tests {
     #[test]
     fn the_longest_lists_of_a_worker_are_decoded() {
         let lease = v1::Lease { job_id: u64::MAX, job_epoch: u32::MAX, step: u32::MAX, attempt: u32::MAX };
-        let (held, unstarted) = (vec![lease; 20_000], vec![lease; 20_000]);
-        assert!(passes(&v1::RegisterNodeRequest { held, unstarted, ..Default::default() }));
-        let held = v1::HeldList { leases: vec![lease; 20_000], settled_jobs: vec![u64::MAX; 50_000] };
+        let (outstanding, unstarted) = (vec![lease; 20_000], vec![lease; 20_000]);
+        assert!(passes(&v1::RegisterNodeRequest { outstanding, unstarted, ..Default::default() }));
+        let outstanding = v1::OutstandingList { leases: vec![lease; 20_000], settled_jobs: vec![u64::MAX; 50_000] };
         let accepted = vec![lease; 20_000];
-        assert!(passes(&v1::FromWorker { held: Some(held), accepted, ..Default::default() }));
+        assert!(passes(&v1::FromWorker { outstanding: Some(outstanding), accepted, ..Default::default() }));
     }
 }

@@ -64,7 +64,7 @@ impl Hub for FakeHub {
 
     async fn received(&self, session: SessionId, message: v1::FromWorker) {
         self.permits.acquire().await.unwrap().forget();
-        let count = message.beat.map_or(0, |beat| beat.held_count);
+        let count = message.heartbeat.map_or(0, |heartbeat| heartbeat.outstanding_count);
         self.seen.send(Seen::Received(session.0, count)).unwrap();
     }
 
@@ -116,9 +116,9 @@ impl Rig {
     }
 }
 
-fn beat(session: u64, held_count: u32) -> v1::FromWorker {
-    let beat = Some(v1::Beat { held_digest: 0, held_count });
-    v1::FromWorker { session, beat, ..Default::default() }
+fn heartbeat(session: u64, outstanding_count: u32) -> v1::FromWorker {
+    let heartbeat = Some(v1::Heartbeat { outstanding_digest: 0, outstanding_count });
+    v1::FromWorker { session, heartbeat, ..Default::default() }
 }
 
 async fn hear(downlink: &mut Downlink) -> Option<v1::ToWorker> {
@@ -149,27 +149,27 @@ async fn refusals_reach_the_worker_with_code_and_leader() {
 #[tokio::test]
 async fn a_session_is_opened_speaks_both_ways_and_is_closed_once() {
     let mut rig = Rig::start(100).await;
-    let (uplink, mut downlink) = rig.link.open(beat(7, 1)).await.unwrap();
+    let (uplink, mut downlink) = rig.link.open(heartbeat(7, 1)).await.unwrap();
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 1));
-    uplink.reserve().await.unwrap().send(beat(7, 2));
+    uplink.reserve().await.unwrap().send(heartbeat(7, 2));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 2));
     let outbox = rig.outbox();
-    outbox.send(v1::ToWorker { leader_epoch: 3, ask_held: true, ..Default::default() }).unwrap();
+    outbox.send(v1::ToWorker { leader_epoch: 3, ask_outstanding: true, ..Default::default() }).unwrap();
     assert_eq!(hear(&mut downlink).await.unwrap().leader_epoch, 3);
     drop((uplink, downlink));
     assert_eq!(rig.next_seen().await, Seen::Closed(7));
     assert!(outbox.is_closed());
     assert_eq!(outbox.send(v1::ToWorker::default()), Err(Overflow));
     // Nothing further: the next thing seen is of the next session.
-    let _streams = rig.link.open(beat(8, 0)).await.unwrap();
+    let _streams = rig.link.open(heartbeat(8, 0)).await.unwrap();
     assert_eq!(rig.next_seen().await, Seen::Opened(8));
 }
 
 #[tokio::test]
 async fn a_worker_that_vanishes_is_closed_too() {
     let mut rig = Rig::start(100).await;
-    let streams = rig.link.open(beat(7, 0)).await.unwrap();
+    let streams = rig.link.open(heartbeat(7, 0)).await.unwrap();
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
     // The connection goes away while its streams are open.
@@ -182,17 +182,17 @@ async fn a_worker_that_vanishes_is_closed_too() {
 #[tokio::test]
 async fn a_refused_session_hears_why_and_is_never_closed() {
     let mut rig = Rig::start(100).await;
-    let (_uplink, mut downlink) = rig.link.open(beat(0, 0)).await.unwrap();
+    let (_uplink, mut downlink) = rig.link.open(heartbeat(0, 0)).await.unwrap();
     assert_eq!(hear_closing(&mut downlink).await.leader_url, "http://b");
-    let _streams = rig.link.open(beat(1, 0)).await.unwrap();
+    let _streams = rig.link.open(heartbeat(1, 0)).await.unwrap();
     assert_eq!(rig.next_seen().await, Seen::Opened(1));
 }
 
 #[tokio::test]
 async fn a_message_of_another_session_ends_the_stream() {
     let mut rig = Rig::start(100).await;
-    let (uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
-    uplink.reserve().await.unwrap().send(beat(6, 9));
+    let (uplink, mut downlink) = rig.link.open(heartbeat(7, 0)).await.unwrap();
+    uplink.reserve().await.unwrap().send(heartbeat(6, 9));
     assert_eq!(CloseReason::of(&hear_closing(&mut downlink).await), Some(CloseReason::StaleSession));
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
@@ -202,13 +202,13 @@ async fn a_message_of_another_session_ends_the_stream() {
 #[tokio::test]
 async fn the_next_message_waits_for_the_hub_while_the_leader_may_still_speak() {
     let mut rig = Rig::start(1).await;
-    let (uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
+    let (uplink, mut downlink) = rig.link.open(heartbeat(7, 0)).await.unwrap();
     assert_eq!(rig.next_seen().await, Seen::Opened(7));
     assert_eq!(rig.next_seen().await, Seen::Received(7, 0));
-    uplink.reserve().await.unwrap().send(beat(7, 1));
-    uplink.reserve().await.unwrap().send(beat(7, 2));
-    rig.outbox().send(v1::ToWorker { ask_held: true, ..Default::default() }).unwrap();
-    assert!(hear(&mut downlink).await.unwrap().ask_held);
+    uplink.reserve().await.unwrap().send(heartbeat(7, 1));
+    uplink.reserve().await.unwrap().send(heartbeat(7, 2));
+    rig.outbox().send(v1::ToWorker { ask_outstanding: true, ..Default::default() }).unwrap();
+    assert!(hear(&mut downlink).await.unwrap().ask_outstanding);
     assert!(rig.seen.try_recv().is_err(), "the hub was handed a message while it was busy");
     rig.hub.permits.add_permits(2);
     assert_eq!(rig.next_seen().await, Seen::Received(7, 1));
@@ -218,7 +218,7 @@ async fn the_next_message_waits_for_the_hub_while_the_leader_may_still_speak() {
 #[tokio::test]
 async fn shutdown_ends_every_session_and_the_server() {
     let mut rig = Rig::start(100).await;
-    let (_uplink, mut downlink) = rig.link.open(beat(7, 0)).await.unwrap();
+    let (_uplink, mut downlink) = rig.link.open(heartbeat(7, 0)).await.unwrap();
     rig.stop.take().unwrap().send(()).unwrap();
     assert_eq!(CloseReason::of(&hear_closing(&mut downlink).await), Some(CloseReason::Shutdown));
     tokio::time::timeout(LIMIT, rig.server).await.expect("the server does not end").unwrap().unwrap();

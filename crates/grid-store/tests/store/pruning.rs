@@ -115,7 +115,7 @@ fn issue13_19_events_of_nodes_and_terms_are_pruned_by_leader_time() {
         .one(Command::LeaveNode(LeaveNode {
             node: NodeOrd(2),
             session: world.state.nodes[&NodeOrd(2)].session,
-            holds_nothing: true,
+            nothing_outstanding: true,
         }))
         .unwrap();
     world.store();

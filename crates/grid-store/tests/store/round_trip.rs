@@ -83,7 +83,7 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
         }
         19 => {
             let session = world.state.nodes[&node].session;
-            let leave = Command::LeaveNode(LeaveNode { node, session, holds_nothing: true });
+            let leave = Command::LeaveNode(LeaveNode { node, session, nothing_outstanding: true });
             let drain = Command::DrainNode(DrainNode { node, session });
             let _ = world.one(if random.one_in(2) { leave } else { drain });
         }

@@ -223,7 +223,7 @@ fn restored_and_failed(on_first: Option<Outcome>) -> (World, JobId) {
             nonce: known.nonce.clone(),
             known_session_lives: false,
             agent: false,
-            held: Vec::new(),
+            outstanding: Vec::new(),
             unstarted: Vec::new(),
             secret: None,
         };

@@ -205,7 +205,7 @@ impl World {
             nonce: boot.to_le_bytes().to_vec(),
             known_session_lives: false,
             agent: false,
-            held: Vec::new(),
+            outstanding: Vec::new(),
             unstarted: Vec::new(),
             secret: None,
         })

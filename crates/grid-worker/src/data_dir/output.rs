@@ -55,7 +55,7 @@ pub struct Outputs {
 #[derive(Debug)]
 struct Shared {
     tail_bytes: usize,
-    /// Of leases that still write, and those that ended and are in memory only. As many as leases are held.
+    /// Of leases that still write, and those that ended and are in memory only. As many as leases are outstanding.
     live: BTreeMap<LeaseKey, Arc<Live>>,
     /// How many read each.
     read: BTreeMap<LeaseKey, usize>,

@@ -43,7 +43,7 @@ use crate::engine::record::{Ended, Group, Record, Status};
 use entry::{Entry, Phase, Settled};
 use forgotten::Forgotten;
 pub use offers::Heard;
-pub use reports::Beat;
+pub use reports::Heartbeat;
 
 /// Settled leases, forgotten or not, and tombstones of forgotten jobs.
 pub const MAX_SETTLED: usize = 50_000;
@@ -122,7 +122,7 @@ pub struct Book {
     leases: BTreeMap<LeaseKey, Entry>,
     settled: BTreeMap<LeaseKey, Settled>,
     forgotten: Forgotten,
-    /// Ran when the earlier process ended, and not held any more; with when they had started.
+    /// Ran when the earlier process ended, and not outstanding any more; with when they had started.
     interrupted: BTreeMap<LeaseKey, u64>,
     /// Wait for a slot or for another lease of their job.
     queue: VecDeque<LeaseKey>,

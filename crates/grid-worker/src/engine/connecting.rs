@@ -91,7 +91,7 @@ impl Engine {
             boot: self.identity.boot,
             nonce: self.identity.nonce.to_vec(),
             cluster_id: self.identity.cluster_id.clone(),
-            held: self.book.outstanding().map(v1::Lease::from).collect(),
+            outstanding: self.book.outstanding().map(v1::Lease::from).collect(),
             unstarted: self.book.unstarted().map(v1::Lease::from).collect(),
             leader_epoch: self.book.epoch().wire(),
         }

@@ -34,7 +34,7 @@ pub(super) enum Drain {
 
 impl Engine {
     pub(super) fn stop(&mut self, stop: Stop, now: Now) {
-        tracing::info!(?stop, held = self.book.outstanding_count(), "asked to stop");
+        tracing::info!(?stop, outstanding = self.book.outstanding_count(), "asked to stop");
         self.stop = stop;
         if stop == Stop::Now {
             self.book.stop_all(now);
@@ -82,13 +82,13 @@ impl Engine {
             }
             Drain::Asked | Drain::Leaving => {}
             Drain::Done => {
-                let holds_nothing = self.book.outstanding_count() == 0;
-                if !holds_nothing && !self.is_out_of_patience(now) {
+                let nothing_outstanding = self.book.outstanding_count() == 0;
+                if !nothing_outstanding && !self.is_out_of_patience(now) {
                     return;
                 }
                 if let Connection::Open(open) = &mut self.connection {
                     open.drain = Drain::Leaving;
-                    self.outputs.push(Output::Leave { holds_nothing });
+                    self.outputs.push(Output::Leave { nothing_outstanding });
                 }
             }
         }
@@ -109,7 +109,7 @@ impl Engine {
         }
         if is_out {
             tracing::warn!(
-                held = self.book.outstanding_count(),
+                outstanding = self.book.outstanding_count(),
                 "ends without answers; they are reported after the next start"
             );
         }

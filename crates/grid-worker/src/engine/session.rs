@@ -1,6 +1,6 @@
 //! One session: from its registration to its end.
 //!
-//! W5: the first message lists what is outstanding; each heartbeat carries the digest of it; `ask_held` is answered with the list.
+//! W5: the first message lists what is outstanding; each heartbeat carries the digest of it; `ask_outstanding` is answered with the list.
 
 use grid_fabric::{CloseReason, Credential};
 use grid_proto::v1;
@@ -8,7 +8,7 @@ use grid_types::{LeaderEpoch, SessionId};
 
 use super::ending::Drain;
 use super::{Connection, Ending, Engine, Output};
-use crate::engine::book::{Beat, Heard, Now};
+use crate::engine::book::{Heard, Heartbeat, Now};
 
 const DEFAULT_HEARTBEAT_MS: u64 = 5_000;
 const SHORTEST_HEARTBEAT_MS: u64 = 50;
@@ -22,16 +22,16 @@ pub(super) struct Open {
     leader: String,
     began_ms: u64,
     heartbeat_ms: u64,
-    last_beat_ms: u64,
+    last_heartbeat_ms: u64,
 }
 
 impl Open {
-    pub(super) fn beat_at_ms(&self) -> u64 {
-        self.last_beat_ms + self.heartbeat_ms
+    pub(super) fn heartbeat_at_ms(&self) -> u64 {
+        self.last_heartbeat_ms + self.heartbeat_ms
     }
 
-    pub(super) fn is_beat_due(&self, now: Now) -> bool {
-        now.mono_ms >= self.beat_at_ms()
+    pub(super) fn is_heartbeat_due(&self, now: Now) -> bool {
+        now.mono_ms >= self.heartbeat_at_ms()
     }
 
     /// What is sent after it has said that it leaves would be ignored.
@@ -57,7 +57,7 @@ impl Engine {
             leader,
             began_ms: now.mono_ms,
             heartbeat_ms: self.heartbeat_ms(reply.heartbeat_ms),
-            last_beat_ms: now.mono_ms,
+            last_heartbeat_ms: now.mono_ms,
         };
         if !self.book.begin_session(open.id, LeaderEpoch::from_wire(reply.leader_epoch)) {
             tracing::warn!("session ended: {} leads epoch {}, which is over", open.leader, reply.leader_epoch);
@@ -68,7 +68,7 @@ impl Engine {
         self.span = tracing::info_span!(parent: None, "session", %node, %session, %epoch);
         self.book.ask_about(&reply.ask_journal);
         self.outputs.push(Output::SetTailBytes(reply.output_tail_bytes));
-        let mut first = self.book.outgoing(now, Beat::With, &self.read_tail);
+        let mut first = self.book.outgoing(now, Heartbeat::With, &self.read_tail);
         first.secret = Some(credential.secret.clone());
         self.outputs.push(Output::Open { credential, first: Box::new(first) });
         self.connection = Connection::Opening(open);
@@ -88,7 +88,7 @@ impl Engine {
                 if !std::mem::replace(&mut self.is_ready, true) {
                     self.outputs.push(Output::Ready { session });
                 }
-                Connection::Open(Open { last_beat_ms: now.mono_ms, ..open })
+                Connection::Open(Open { last_heartbeat_ms: now.mono_ms, ..open })
             }
             other => other,
         };
@@ -117,13 +117,13 @@ impl Engine {
         }
         let Some(open) = self.open_session(session) else { return };
         // What is sent anyway carries the next heartbeat: a busy node needs no message for it alone.
-        let beat = if now.mono_ms.saturating_sub(open.last_beat_ms) >= open.heartbeat_ms / 2 {
-            open.last_beat_ms = now.mono_ms;
-            Beat::With
+        let heartbeat = if now.mono_ms.saturating_sub(open.last_heartbeat_ms) >= open.heartbeat_ms / 2 {
+            open.last_heartbeat_ms = now.mono_ms;
+            Heartbeat::With
         } else {
-            Beat::Without
+            Heartbeat::Without
         };
-        let message = self.book.outgoing(now, beat, &self.read_tail);
+        let message = self.book.outgoing(now, heartbeat, &self.read_tail);
         self.outputs.push(Output::Send(Box::new(message)));
     }
 

@@ -196,7 +196,11 @@ impl Rig {
             all.revokes_done.extend(message.revokes_done);
             all.begins.extend(message.begins);
             all.accepted.extend(message.accepted);
-            v1::FromWorker { beat: message.beat.or(all.beat), held: message.held.or(all.held), ..all }
+            v1::FromWorker {
+                heartbeat: message.heartbeat.or(all.heartbeat),
+                outstanding: message.outstanding.or(all.outstanding),
+                ..all
+            }
         })
     }
 

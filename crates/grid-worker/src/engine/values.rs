@@ -102,7 +102,7 @@ pub enum Output {
     Drain,
     /// Then [`Input::Left`].
     Leave {
-        holds_nothing: bool,
+        nothing_outstanding: bool,
     },
     /// Registered for the first time, with the stream open.
     Ready {

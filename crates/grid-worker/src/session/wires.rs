@@ -79,9 +79,9 @@ impl<D: Dialer, R: Directory> Wires<D, R> {
         self.call(Call::Drain, |link, node, credential| Box::pin(async move { link.drain(node, credential).await }));
     }
 
-    pub(crate) fn leave(&mut self, holds_nothing: bool) {
+    pub(crate) fn leave(&mut self, nothing_outstanding: bool) {
         self.call(Call::Leave, move |link, node, credential| {
-            Box::pin(async move { link.leave(node, credential, holds_nothing).await })
+            Box::pin(async move { link.leave(node, credential, nothing_outstanding).await })
         });
     }
 

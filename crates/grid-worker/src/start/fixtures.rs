@@ -45,13 +45,13 @@ async fn w3_the_journals_of_every_version_still_answer() {
         assert_eq!(node.node_id().as_str(), "n1", "version {version}");
         assert_eq!(node.replaced_journal_id(), None, "it is the same journal");
         assert_eq!(book.epoch(), LeaderEpoch::from_wire(7));
-        let held: Vec<u64> = (1..=6).filter(|job| book.holds(&lease(*job))).collect();
+        let outstanding: Vec<u64> = (1..=6).filter(|job| book.holds(&lease(*job))).collect();
         // A once-only step that was interrupted, a result that nobody has answered, a revoke to confirm.
-        assert_eq!(held, [1, 3, 5]);
+        assert_eq!(outstanding, [1, 3, 5]);
         // Job 6 was forgotten, and these versions dropped its leases.
         book.ask_about(&[6]);
         let journal =
-            book.outgoing(Now::default(), crate::engine::book::Beat::Without, |_| Vec::new()).journal.unwrap();
+            book.outgoing(Now::default(), crate::engine::book::Heartbeat::Without, |_| Vec::new()).journal.unwrap();
         assert_eq!((journal.jobs[0].forgotten_epoch, journal.jobs[0].leases.len()), (1, 0));
     }
 }

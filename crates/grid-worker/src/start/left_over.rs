@@ -26,20 +26,20 @@ pub enum LeftOver {
     /// None does, and none of its processes.
     Gone {
         /// Nothing in its journal waits for a leader's answer.
-        holds_nothing: bool,
+        nothing_outstanding: bool,
     },
 }
 
 /// Ends what an earlier worker left running.
 ///
 /// # Errors
-/// No worker lives there, and what it held cannot be read.
+/// No worker lives there, and its journal cannot be read.
 pub async fn end_left_over(data_dir: &Path) -> Result<LeftOver, WorkerError> {
     let lacks =
         |name: &str| matches!(fs::symlink_metadata(data_dir.join(name)), Err(e) if e.kind() == ErrorKind::NotFound);
     let has_identity = !lacks("identity");
     if !has_identity && lacks("lock") {
-        return Ok(LeftOver::Gone { holds_nothing: lacks("journal") });
+        return Ok(LeftOver::Gone { nothing_outstanding: lacks("journal") });
     }
     // The lock decides whether a worker lives there, so it comes before everything that can be refused.
     let lock = match grid_folder::lock(&data_dir.join("lock")) {
@@ -51,7 +51,7 @@ pub async fn end_left_over(data_dir: &Path) -> Result<LeftOver, WorkerError> {
         return Ok(LeftOver::NotKnown { problem: refused.to_string() });
     }
     if !has_identity {
-        return Ok(LeftOver::Gone { holds_nothing: lacks("journal") });
+        return Ok(LeftOver::Gone { nothing_outstanding: lacks("journal") });
     }
     let host = host();
     let mut folder = Folder::locked(data_dir, lock, None, false, &*host.random)?;
@@ -62,5 +62,5 @@ pub async fn end_left_over(data_dir: &Path) -> Result<LeftOver, WorkerError> {
     book.recover();
     // What a journal knew that is lost may have run.
     let knows_all = !was_given_up && folder.journal_id() == id;
-    Ok(LeftOver::Gone { holds_nothing: knows_all && book.outstanding_count() == 0 })
+    Ok(LeftOver::Gone { nothing_outstanding: knows_all && book.outstanding_count() == 0 })
 }

@@ -158,17 +158,17 @@ async fn a_damaged_identity_is_refused_unless_the_node_starts_over_under_a_given
 async fn e8_a_folder_says_whether_a_worker_lives_in_it_and_what_it_left() {
     let dir = tempfile::tempdir().unwrap();
     let look = async || crate::end_left_over(dir.path()).await.unwrap();
-    assert_eq!(look().await, LeftOver::Gone { holds_nothing: true }, "no worker was ever here");
+    assert_eq!(look().await, LeftOver::Gone { nothing_outstanding: true }, "no worker was ever here");
     let mut alive = start(dir.path(), false).await.unwrap();
     assert_eq!(look().await, LeftOver::InUse);
     alive.journal.append(&[Record::Epoch(LeaderEpoch::from_wire(1))]).unwrap();
     drop(alive);
-    assert_eq!(look().await, LeftOver::Gone { holds_nothing: true });
+    assert_eq!(look().await, LeftOver::Gone { nothing_outstanding: true });
     let (files, _) = killed().await;
     put(dir.path(), &files);
-    assert_eq!(look().await, LeftOver::Gone { holds_nothing: false }, "a once-only step was under way");
+    assert_eq!(look().await, LeftOver::Gone { nothing_outstanding: false }, "a once-only step was under way");
     std::fs::remove_file(dir.path().join("journal")).unwrap();
-    assert_eq!(look().await, LeftOver::Gone { holds_nothing: false }, "nobody knows what was under way");
+    assert_eq!(look().await, LeftOver::Gone { nothing_outstanding: false }, "nobody knows what was under way");
 }
 
 #[tokio::test]
@@ -184,8 +184,8 @@ async fn e8_a_refused_folder_does_not_hide_the_worker_that_lives_in_it() {
         other => panic!("{other:?}"),
     }
     std::fs::remove_file(&planted).unwrap();
-    // Its identity is lost: nobody knows what it held.
+    // Its identity is lost: nobody knows what was outstanding.
     std::fs::remove_file(dir.path().join("identity")).unwrap();
     let found = crate::end_left_over(dir.path()).await.unwrap();
-    assert_eq!(found, LeftOver::Gone { holds_nothing: false });
+    assert_eq!(found, LeftOver::Gone { nothing_outstanding: false });
 }

@@ -94,7 +94,7 @@ impl Hub for Leader {
 
     async fn received(&self, _: SessionId, message: v1::FromWorker) {
         let mut seen = self.seen();
-        if message.held.is_some() && seen.firsts.len() < usize::try_from(seen.session).unwrap() {
+        if message.outstanding.is_some() && seen.firsts.len() < usize::try_from(seen.session).unwrap() {
             seen.firsts.push(message.clone());
         }
         seen.accepted.extend(message.accepted.iter().map(|lease| LeaseKey::from(*lease)));
@@ -212,11 +212,11 @@ impl TestLeader {
         self.seen().results.iter().filter(|result| of(result.lease, lease)).count()
     }
 
-    /// Two beats later: what had to happen has happened.
-    pub async fn beats(&self, count: usize) {
-        let beats = |seen: &Seen| seen.messages.iter().filter(|message| message.beat.is_some()).count();
-        let before = beats(&self.seen());
-        self.until("a heartbeat", |seen| (beats(seen) >= before + count).then_some(())).await;
+    /// Two heartbeats later: what had to happen has happened.
+    pub async fn heartbeats(&self, count: usize) {
+        let heartbeats = |seen: &Seen| seen.messages.iter().filter(|message| message.heartbeat.is_some()).count();
+        let before = heartbeats(&self.seen());
+        self.until("a heartbeat", |seen| (heartbeats(seen) >= before + count).then_some(())).await;
     }
 }
 

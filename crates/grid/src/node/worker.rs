@@ -173,9 +173,9 @@ impl WorkerKeeper {
     /// Notifies the controller that no worker runs here, as soon as that is certain.
     async fn gone(&mut self) {
         let mut logged = String::new();
-        let holds_nothing = loop {
+        let nothing_outstanding = loop {
             let problem = match grid_worker::end_left_over(&self.data_dir).await {
-                Ok(LeftOver::Gone { holds_nothing }) => break holds_nothing,
+                Ok(LeftOver::Gone { nothing_outstanding }) => break nothing_outstanding,
                 Ok(LeftOver::InUse | LeftOver::NotKnown { .. }) if self.is_stopping() => return,
                 Ok(LeftOver::InUse) => None,
                 Ok(LeftOver::NotKnown { problem }) => Some(problem),
@@ -198,6 +198,6 @@ impl WorkerKeeper {
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         };
-        self.order(Instruction::WorkerGone { node: self.node_id.clone(), holds_nothing });
+        self.order(Instruction::WorkerGone { node: self.node_id.clone(), nothing_outstanding });
     }
 }

@@ -30,7 +30,7 @@ pub enum Instruction {
         problem: Option<String>,
     },
     /// No worker runs on this machine.
-    WorkerGone { node: NodeId, holds_nothing: bool },
+    WorkerGone { node: NodeId, nothing_outstanding: bool },
 }
 
 /// Sent by the controller as the answer to an order, and when its role changes.
@@ -54,8 +54,10 @@ impl fmt::Display for Order {
             Instruction::Pause { problem: Some(problem) } => {
                 write!(f, "pause {number} {}", problem.replace(char::is_control, "?"))
             }
-            Instruction::WorkerGone { node, holds_nothing: true } => write!(f, "worker-gone {number} {node} nothing"),
-            Instruction::WorkerGone { node, holds_nothing: false } => {
+            Instruction::WorkerGone { node, nothing_outstanding: true } => {
+                write!(f, "worker-gone {number} {node} nothing")
+            }
+            Instruction::WorkerGone { node, nothing_outstanding: false } => {
                 write!(f, "worker-gone {number} {node} something")
             }
         }
@@ -75,7 +77,7 @@ impl FromStr for Order {
             ["pause", number] => (number, Instruction::Pause { problem: None }),
             ["worker-gone", number, node, holds @ ("nothing" | "something")] => {
                 let node = node.parse().map_err(|_| InvalidMessage)?;
-                (number, Instruction::WorkerGone { node, holds_nothing: holds == "nothing" })
+                (number, Instruction::WorkerGone { node, nothing_outstanding: holds == "nothing" })
             }
             _ => return Err(InvalidMessage),
         };
@@ -123,8 +125,8 @@ mod tests {
         for instruction in [
             Instruction::Pause { problem: None },
             Instruction::Pause { problem: Some("the folder  is refused; run: rm 'x'".to_owned()) },
-            Instruction::WorkerGone { node: node.clone(), holds_nothing: true },
-            Instruction::WorkerGone { node, holds_nothing: false },
+            Instruction::WorkerGone { node: node.clone(), nothing_outstanding: true },
+            Instruction::WorkerGone { node, nothing_outstanding: false },
         ] {
             let order = Order { number: 7, instruction };
             assert_eq!(order.to_string().parse::<Order>().unwrap(), order);

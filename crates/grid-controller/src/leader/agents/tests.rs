@@ -36,7 +36,7 @@ impl World {
             nonce: Vec::new(),
             known_session_lives: false,
             agent: true,
-            held: Vec::new(),
+            outstanding: Vec::new(),
             unstarted: Vec::new(),
             secret: None,
         }));

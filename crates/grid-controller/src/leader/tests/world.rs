@@ -103,7 +103,7 @@ impl World {
             nonce: format!("{id} {} {}", worker.boot, self.term).into_bytes(),
             known_session_lives: false,
             agent: false,
-            held: worker.running.keys().copied().collect(),
+            outstanding: worker.running.keys().copied().collect(),
             unstarted: Vec::new(),
             secret: Some(SecretHash::of(&Self::secret(id))),
         };
@@ -123,7 +123,7 @@ impl World {
         let worker = self.workers.get_mut(id).unwrap();
         *worker = Worker { boot: worker.boot + 1, starts: worker.starts, ..Worker::default() };
         self.register(id);
-        self.say(id, |message| message.held = Some(v1::HeldList::default()));
+        self.say(id, |message| message.outstanding = Some(v1::OutstandingList::default()));
     }
 
     pub fn open(&mut self, id: &str, secret: &[u8]) -> Result<Vec<Out>, NotProven> {

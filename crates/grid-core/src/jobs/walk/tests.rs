@@ -305,7 +305,7 @@ fn register_lacking(world: &mut World, id: &str, backend: &str, boot: u64) {
         nonce,
         known_session_lives: false,
         agent: false,
-        held: Vec::new(),
+        outstanding: Vec::new(),
         unstarted: Vec::new(),
         secret: None,
     };

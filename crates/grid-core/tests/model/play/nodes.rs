@@ -81,11 +81,11 @@ impl Player {
             self.rig.one(Command::DrainNode(DrainNode { node: ord, session })).unwrap();
             self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Draining;
         } else if !matches!(status, NodeStatus::Dead | NodeStatus::Left) {
-            let holds_nothing = self.dice.one_in(2);
-            self.rig.note(format!("node {node} leaves, holds nothing: {holds_nothing}"));
-            self.rig.one(Command::LeaveNode(LeaveNode { node: ord, session, holds_nothing })).unwrap();
+            let nothing_outstanding = self.dice.one_in(2);
+            self.rig.note(format!("node {node} leaves, holds nothing: {nothing_outstanding}"));
+            self.rig.one(Command::LeaveNode(LeaveNode { node: ord, session, nothing_outstanding })).unwrap();
             self.rig.model.nodes.get_mut(&node).unwrap().status = NodeStatus::Left;
-            if holds_nothing {
+            if nothing_outstanding {
                 self.rig.model.take_back_leases(node);
             } else {
                 self.rig.model.lose_leases(node);

@@ -55,7 +55,7 @@ impl Book {
         for offer in &message.offers {
             self.offered(offer, now);
         }
-        self.list_asked |= message.ask_held;
+        self.list_asked |= message.ask_outstanding;
         self.ask_about(&message.ask_journal);
         Heard::Go
     }
@@ -200,9 +200,9 @@ impl Book {
     }
 
     fn newest_epoch(&self, job: JobId) -> Option<JobEpoch> {
-        let held = self.leases.range(of_job(job)).next_back().map(|(lease, _)| lease.job_epoch);
+        let outstanding = self.leases.range(of_job(job)).next_back().map(|(lease, _)| lease.job_epoch);
         let settled = self.settled.range(of_job(job)).next_back().map(|(lease, _)| lease.job_epoch);
-        held.max(settled).max(self.forgotten.epoch_of(job))
+        outstanding.max(settled).max(self.forgotten.epoch_of(job))
     }
 }
 

@@ -38,7 +38,7 @@ impl Book {
     }
 
     fn journal_of(&self, job: JobId) -> v1::JobJournal {
-        let held = self
+        let outstanding = self
             .leases
             .range(of_job(job))
             .filter(|(_, entry)| !entry.must_ask())
@@ -48,14 +48,14 @@ impl Book {
         v1::JobJournal {
             job_id: job.0,
             forgotten_epoch: self.forgotten.dropped_epoch_of(job).0,
-            leases: held.chain(settled).collect(),
+            leases: outstanding.chain(settled).collect(),
         }
     }
 
     fn newest_job(&self) -> JobId {
-        let held = self.leases.last_key_value().map(|(lease, _)| lease.job);
+        let outstanding = self.leases.last_key_value().map(|(lease, _)| lease.job);
         let settled = self.settled.last_key_value().map(|(lease, _)| lease.job);
-        held.max(settled).max(self.forgotten.newest_job()).unwrap_or(JobId(0)).max(self.dropped_to)
+        outstanding.max(settled).max(self.forgotten.newest_job()).unwrap_or(JobId(0)).max(self.dropped_to)
     }
 }
 

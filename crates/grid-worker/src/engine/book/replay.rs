@@ -73,7 +73,7 @@ impl Book {
     }
 
     /// W3: `once` becomes unknown, what was being stopped is stopped now, and the rest is forgotten: the leader sees that
-    /// it is not held and offers it again.
+    /// it is not outstanding and offers it again.
     pub fn recover(&mut self) {
         for Interrupted { lease, .. } in self.interrupted() {
             let Some(entry) = self.leases.get_mut(&lease) else { continue };
@@ -92,8 +92,8 @@ impl Book {
         // What lies in the file may never have been synced by the process that wrote it: it counts as one more record,
         // and nothing is said before that is on disk.
         self.written += 1;
-        let held: Vec<_> = self.leases.keys().copied().collect();
-        for lease in held {
+        let outstanding: Vec<_> = self.leases.keys().copied().collect();
+        for lease in outstanding {
             self.after_sync(lease);
         }
     }
@@ -109,9 +109,9 @@ impl Book {
         let dropped = Some(self.dropped_to).filter(|job| job.0 > 0).map(|up_to| Record::Dropped { up_to });
         let epoch = std::iter::once(Record::Epoch(self.epoch)).chain(dropped);
         let settled = self.settled.iter().flat_map(|(lease, settled)| settled.records(*lease));
-        let held = self.leases.iter().flat_map(|(lease, entry)| held(*lease, entry));
+        let outstanding = self.leases.iter().flat_map(|(lease, entry)| outstanding(*lease, entry));
         // What is settled after the `Forget` of its job, because the leader asked again, comes after it.
-        epoch.chain(self.forgotten.records()).chain(settled).chain(held)
+        epoch.chain(self.forgotten.records()).chain(settled).chain(outstanding)
     }
 
     /// W2: forgotten jobs last a day, and their number is bounded anyway. Call now and then.
@@ -148,7 +148,7 @@ impl Book {
     }
 }
 
-fn held(lease: LeaseKey, entry: &Entry) -> Vec<Record> {
+fn outstanding(lease: LeaseKey, entry: &Entry) -> Vec<Record> {
     let mut records = Vec::new();
     if matches!(entry.phase, Phase::Starting(_) | Phase::Asking(_) | Phase::Running) {
         records.push(Record::Started { lease, effect: entry.effect, at_ms: entry.started_at_ms });

@@ -1,10 +1,10 @@
-//! What the worker says: results, finished revokes, questions whether it may start (W3), accepted offers, the held leases
+//! What the worker says: results, finished revokes, questions whether it may start (W3), accepted offers, the outstanding leases
 //! and their digest.
 //!
 //! W4, W5: a result or a finished revoke is said again until the leader's final answer, because any of them may be lost
 //! with the stream or with the leader. Everything that is ready travels in one message, within [`MESSAGE_BYTES`].
 
-use grid_proto::{held_digest, v1};
+use grid_proto::{outstanding_digest, v1};
 use grid_types::{LeaseKey, SessionId};
 use prost::Message;
 
@@ -20,7 +20,7 @@ const UNANSWERED_MS: u64 = 30_000;
 
 /// Whether a message is a heartbeat, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beat {
+pub enum Heartbeat {
     With,
     Without,
 }
@@ -43,7 +43,7 @@ impl Book {
     }
 
     /// The next message. `tail` reads the end of an output that is no longer in memory.
-    pub fn outgoing(&mut self, now: Now, beat: Beat, tail: impl Fn(&LeaseKey) -> Vec<u8>) -> v1::FromWorker {
+    pub fn outgoing(&mut self, now: Now, heartbeat: Heartbeat, tail: impl Fn(&LeaseKey) -> Vec<u8>) -> v1::FromWorker {
         while let Some((at, lease)) = self.again_at.first().copied().filter(|(at, _)| *at <= now.mono_ms) {
             self.again_at.remove(&(at, lease));
             if let Some(entry) = self.leases.get_mut(&lease) {
@@ -56,10 +56,10 @@ impl Book {
         if std::mem::take(&mut self.list_asked) {
             let leases = self.leases.keys().map(|lease| (*lease).into()).collect();
             let settled_jobs = if std::mem::take(&mut self.session_is_new) { self.settled_jobs() } else { Vec::new() };
-            message.held = Some(v1::HeldList { leases, settled_jobs });
+            message.outstanding = Some(v1::OutstandingList { leases, settled_jobs });
         }
-        if beat == Beat::With || message.held.is_some() {
-            message.beat = Some(self.beat());
+        if heartbeat == Heartbeat::With || message.outstanding.is_some() {
+            message.heartbeat = Some(self.heartbeat());
         }
         message.journal = self.recall();
         let mut bytes = message.encoded_len();
@@ -93,9 +93,9 @@ impl Book {
         v1::FromWorker { session, leader_epoch: self.epoch.wire(), ..Default::default() }
     }
 
-    fn beat(&self) -> v1::Beat {
-        let held_count = u32::try_from(self.leases.len()).unwrap_or(u32::MAX);
-        v1::Beat { held_digest: held_digest(self.leases.keys()), held_count }
+    fn heartbeat(&self) -> v1::Heartbeat {
+        let outstanding_count = u32::try_from(self.leases.len()).unwrap_or(u32::MAX);
+        v1::Heartbeat { outstanding_digest: outstanding_digest(self.leases.keys()), outstanding_count }
     }
 }
 

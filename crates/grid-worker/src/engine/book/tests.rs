@@ -11,7 +11,7 @@ use grid_proto::v1;
 use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, SessionId, StepIndex};
 
-use super::{Beat, Book, Heard, Now};
+use super::{Book, Heard, Heartbeat, Now};
 use crate::engine::record::{Ended, Record, Status};
 
 const SESSION: u64 = 7;
@@ -80,7 +80,10 @@ impl Bench {
     fn begin(&mut self) {
         self.begin_without_look();
         let first = self.say();
-        assert!(first.held.is_some() && first.beat.is_some(), "W5: the first message lists what is held");
+        assert!(
+            first.outstanding.is_some() && first.heartbeat.is_some(),
+            "W5: the first message lists what is outstanding"
+        );
     }
 
     /// Takes the effects without any sync.
@@ -162,7 +165,7 @@ impl Bench {
     }
 
     fn say(&mut self) -> v1::FromWorker {
-        self.book.outgoing(self.now, Beat::Without, |_| b"from the file".to_vec())
+        self.book.outgoing(self.now, Heartbeat::Without, |_| b"from the file".to_vec())
     }
 
     /// Results in the next message, by lease and status.

@@ -14,7 +14,7 @@ fn w1_the_first_message_of_a_session_has_its_secret_and_what_is_outstanding() {
     rig.register();
     let first = &rig.sent[0];
     assert_eq!(first.secret.as_ref().unwrap().value, [7; 16]);
-    assert!(first.held.is_some() && first.beat.is_some());
+    assert!(first.outstanding.is_some() && first.heartbeat.is_some());
     assert!(rig.asked.contains(&Output::SaveClusterId("cluster".to_owned())));
     assert!(!rig.asked.iter().any(|output| matches!(output, Output::Ready { .. })), "its stream is not open");
     rig.handle(Input::Opened { session: SessionId(1) });
@@ -160,12 +160,12 @@ fn w5_heartbeats_come_in_time_and_travel_with_what_is_sent_anyway() {
     let mut rig = Rig::connected();
     rig.say();
     rig.wait(999);
-    assert_eq!(rig.say().beat, None);
+    assert_eq!(rig.say().heartbeat, None);
     rig.wait(1);
-    assert!(rig.say().beat.is_some());
+    assert!(rig.say().heartbeat.is_some());
     rig.wait(600);
     rig.offer(lease(1), Once);
-    assert!(rig.say().beat.is_some(), "with the acceptance");
+    assert!(rig.say().heartbeat.is_some(), "with the acceptance");
     rig.wait(999);
-    assert_eq!(rig.say().beat, None);
+    assert_eq!(rig.say().heartbeat, None);
 }

@@ -13,8 +13,8 @@ fn drained(rig: &mut Rig) {
     rig.handle(Input::Drained { session: SessionId(rig.session), problem: None });
 }
 
-fn left(rig: &mut Rig, holds_nothing: bool) {
-    assert_eq!(rig.asked.last(), Some(&Output::Leave { holds_nothing }));
+fn left(rig: &mut Rig, nothing_outstanding: bool) {
+    assert_eq!(rig.asked.last(), Some(&Output::Leave { nothing_outstanding }));
     rig.handle(Input::Left { session: SessionId(rig.session), problem: None });
     assert_eq!(rig.ending, Some(Ending::Done));
 }
@@ -70,7 +70,7 @@ fn without_a_leader_a_worker_ends_when_only_answers_are_missing() {
     rig.sync();
     assert_eq!(rig.ending, Some(Ending::Done));
     let again = rig.killed();
-    assert_eq!(again.registrations[0].request.held.len(), 2, "both are reported after the next start");
+    assert_eq!(again.registrations[0].request.outstanding.len(), 2, "both are reported after the next start");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_stream_that_breaks_while_it_leaves_does_not_keep_a_worker() {
     let mut rig = Rig::connected();
     rig.handle(Input::Stop(Stop::Drain));
     drained(&mut rig);
-    assert_eq!(rig.asked.last(), Some(&Output::Leave { holds_nothing: true }));
+    assert_eq!(rig.asked.last(), Some(&Output::Leave { nothing_outstanding: true }));
     assert!(!rig.engine.wants_to_speak(rig.now));
     rig.handle(Input::Broken { session: SessionId(1), reason: "gone".to_owned() });
     assert_eq!(rig.ending, Some(Ending::Done));

@@ -138,7 +138,7 @@ fn w3_after_a_kill_at_each_moment_a_once_lease_is_unknown_or_reported_and_never_
             let again = Rig { journal: rig.journal.clone(), synced: rig.synced, epoch: 1, session: 1, ..Rig::new() };
             let mut again = if power_cut { again.power_cut() } else { again.killed() };
             let is_known = !power_cut || moment >= 2;
-            assert_eq!(again.registrations[0].request.held.len(), usize::from(is_known), "moment {moment}");
+            assert_eq!(again.registrations[0].request.outstanding.len(), usize::from(is_known), "moment {moment}");
             again.connect();
             again.sync();
             let status = if moment == 4 { v1::LeaseStatus::Success } else { v1::LeaseStatus::Unknown };
@@ -160,7 +160,7 @@ fn a_repeatable_lease_that_a_kill_interrupted_runs_again_when_it_is_offered_agai
     let mut rig = Rig::connected();
     rig.offer(lease(1), Idempotent);
     let mut rig = rig.killed();
-    assert!(rig.registrations[0].request.held.is_empty());
+    assert!(rig.registrations[0].request.outstanding.is_empty());
     rig.connect();
     rig.offer(lease(1), Idempotent);
     assert_eq!(rig.started, [lease(1)]);

@@ -49,15 +49,15 @@ impl Held {
         let since = std::time::Instant::now();
         while since.elapsed() < LIMIT {
             // A digest that does not agree makes the controller ask, unless something else waits for this session.
-            let beat = Some(v1::Beat { held_digest: 4_711, held_count: 1 });
-            self.peer.send(&self.stream, v1::FromWorker { beat, ..self.message() });
+            let heartbeat = Some(v1::Heartbeat { outstanding_digest: 4_711, outstanding_count: 1 });
+            self.peer.send(&self.stream, v1::FromWorker { heartbeat, ..self.message() });
             while let Some(message) = self.peer.next_within(&mut self.stream, Duration::from_millis(300)) {
                 assert_eq!(message.closing, None, "the stream is open");
                 seen.answers.extend(message.answers);
                 seen.begun.extend(message.begun);
-                if message.ask_held {
-                    let held = Some(v1::HeldList { leases: vec![self.lease], settled_jobs: Vec::new() });
-                    self.peer.send(&self.stream, v1::FromWorker { held, ..self.message() });
+                if message.ask_outstanding {
+                    let outstanding = Some(v1::OutstandingList { leases: vec![self.lease], settled_jobs: Vec::new() });
+                    self.peer.send(&self.stream, v1::FromWorker { outstanding, ..self.message() });
                     return seen;
                 }
             }
@@ -143,7 +143,7 @@ fn issue14_5_a_registration_names_at_most_the_leases_that_are_out() {
     let held = held(&cluster);
     let before = log_bytes(&cluster);
     let listed: Vec<_> = (0..30_000).map(|i| held.invented(i)).collect();
-    let request = v1::RegisterNodeRequest { held: listed.clone(), unstarted: listed, ..registration("evil") };
+    let request = v1::RegisterNodeRequest { outstanding: listed.clone(), unstarted: listed, ..registration("evil") };
     let reply = held.peer.register(request).expect("the same process registers again");
     let mut stream = held.peer.open(first(&reply)).expect("open");
     let journal =

@@ -99,9 +99,9 @@ pub fn registration(node: &str) -> v1::RegisterNodeRequest {
 
 /// The first message of a session's stream.
 pub fn first(reply: &v1::RegisterNodeReply) -> v1::FromWorker {
-    let (beat, held) = (Some(v1::Beat::default()), Some(v1::HeldList::default()));
+    let (heartbeat, outstanding) = (Some(v1::Heartbeat::default()), Some(v1::OutstandingList::default()));
     let (session, leader_epoch, secret) = (reply.session, reply.leader_epoch, reply.secret.clone());
-    v1::FromWorker { session, leader_epoch, beat, held, secret, ..Default::default() }
+    v1::FromWorker { session, leader_epoch, heartbeat, outstanding, secret, ..Default::default() }
 }
 
 /// The epoch that a controller's `/role` shows to every client.

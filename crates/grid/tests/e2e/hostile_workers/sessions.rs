@@ -41,7 +41,8 @@ fn issue14_2_a_session_cannot_be_taken_over_by_its_number() {
         let mut stream = peer.open(first(&guessed)).expect("answered");
         assert_eq!(peer.closing(&mut stream), "STALE_SESSION");
     }
-    let guessed = v1::NodeSession { node_id: "web-01".to_owned(), session, secret: secret(7), holds_nothing: true };
+    let guessed =
+        v1::NodeSession { node_id: "web-01".to_owned(), session, secret: secret(7), nothing_outstanding: true };
     drain(&peer, &guessed).expect_err("refused");
     leave(&peer, &guessed).expect_err("refused");
     let id = cluster.api().submit(&job("all", [echo()]));
@@ -63,7 +64,8 @@ fn issue14_2_a_refusal_does_not_tell_what_exists() {
     for (node, session) in
         [("web-01", session), ("web-01", session + 7), ("nobody", 1), ("no name!", 0), ("polls", of_agent)]
     {
-        let guessed = v1::NodeSession { node_id: node.to_owned(), session, secret: secret(7), holds_nothing: false };
+        let guessed =
+            v1::NodeSession { node_id: node.to_owned(), session, secret: secret(7), nothing_outstanding: false };
         answers.push(drain(&peer, &guessed).expect_err("refused"));
         answers.push(leave(&peer, &guessed).expect_err("refused"));
         let chunk = v1::LogChunk { session, secret: secret(7), request_id: "log-1".to_owned(), ..Default::default() };
@@ -80,7 +82,7 @@ fn issue14_2_a_second_stream_closes_the_first_and_both_sides_say_so() {
     let reply = peer.register(registration("raw")).expect("registered");
     let mut before = peer.open(first(&reply)).expect("open");
     let mut after = peer.open(first(&reply)).expect("its secret opens a second one");
-    peer.send(&before, v1::FromWorker { beat: Some(v1::Beat::default()), ..first(&reply) });
+    peer.send(&before, v1::FromWorker { heartbeat: Some(v1::Heartbeat::default()), ..first(&reply) });
     assert_eq!(peer.closing(&mut before), "REPLACED");
     cluster.api().submit(&job("node:raw", [sleep("100s")]));
     let offers = loop {

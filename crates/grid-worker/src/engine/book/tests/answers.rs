@@ -2,7 +2,7 @@
 
 use super::{Bench, lease};
 use crate::engine::record::{Record, Status};
-use grid_proto::{held_digest, v1};
+use grid_proto::{outstanding_digest, v1};
 use grid_types::decl::EffectClass::{Idempotent, Once};
 
 #[test]
@@ -91,7 +91,7 @@ fn w4_what_nobody_answers_is_said_again() {
 }
 
 #[test]
-fn w5_the_digest_covers_what_is_held_and_the_list_comes_when_it_is_asked_for() {
+fn w5_the_digest_covers_what_is_outstanding_and_the_list_comes_when_it_is_asked_for() {
     let mut bench = Bench::new(1);
     let (done, running, queued, revoked) = (lease(1, 0), lease(2, 0), lease(3, 0), lease(4, 0));
     bench.offer(done, Idempotent);
@@ -99,16 +99,20 @@ fn w5_the_digest_covers_what_is_held_and_the_list_comes_when_it_is_asked_for() {
     bench.offer(running, Idempotent);
     bench.offer(queued, Idempotent);
     bench.revoke(revoked);
-    let beat = bench.book.outgoing(bench.now, crate::engine::book::Beat::With, |_| Vec::new());
-    assert_eq!(beat.held, None, "only when asked");
-    let beat = beat.beat.unwrap();
-    assert_eq!((beat.held_digest, beat.held_count), (held_digest([&done, &running, &queued, &revoked]), 4));
-    bench.hear(v1::ToWorker { ask_held: true, ..Default::default() });
+    let heartbeat = bench.book.outgoing(bench.now, crate::engine::book::Heartbeat::With, |_| Vec::new());
+    assert_eq!(heartbeat.outstanding, None, "only when asked");
+    let heartbeat = heartbeat.heartbeat.unwrap();
+    assert_eq!(
+        (heartbeat.outstanding_digest, heartbeat.outstanding_count),
+        (outstanding_digest([&done, &running, &queued, &revoked]), 4)
+    );
+    bench.hear(v1::ToWorker { ask_outstanding: true, ..Default::default() });
     assert!(bench.book.has_outgoing(bench.now));
-    assert_eq!(bench.say().held.unwrap().leases.len(), 4);
+    assert_eq!(bench.say().outstanding.unwrap().leases.len(), 4);
     bench.answer(done, v1::AnswerKind::Committed);
-    let beat = bench.book.outgoing(bench.now, crate::engine::book::Beat::With, |_| Vec::new()).beat.unwrap();
-    assert_eq!(beat.held_digest, held_digest([&running, &queued, &revoked]));
+    let heartbeat =
+        bench.book.outgoing(bench.now, crate::engine::book::Heartbeat::With, |_| Vec::new()).heartbeat.unwrap();
+    assert_eq!(heartbeat.outstanding_digest, outstanding_digest([&running, &queued, &revoked]));
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn w5_a_new_session_reports_everything_unanswered_again() {
     assert!(bench.book.begin_session(grid_types::SessionId(8), grid_types::LeaderEpoch::from_wire(2)));
     let first = bench.say();
     assert_eq!((first.session, first.leader_epoch, first.results.len()), (8, 2, 1));
-    assert_eq!(first.held.unwrap().leases.len(), 2);
+    assert_eq!(first.outstanding.unwrap().leases.len(), 2);
 }
 
 #[test]
@@ -131,9 +135,9 @@ fn w5_a_new_session_names_the_jobs_whose_forget_may_have_been_missed() {
     bench.end(lease(1, 0), Status::Success);
     bench.answer(lease(1, 0), v1::AnswerKind::Committed);
     assert!(bench.book.begin_session(grid_types::SessionId(8), grid_types::LeaderEpoch::from_wire(2)));
-    assert_eq!(bench.say().held.unwrap().settled_jobs, [1]);
-    bench.book.receive(&v1::ToWorker { leader_epoch: 2, ask_held: true, ..Default::default() }, bench.now);
-    assert!(bench.say().held.unwrap().settled_jobs.is_empty(), "once a session is enough");
+    assert_eq!(bench.say().outstanding.unwrap().settled_jobs, [1]);
+    bench.book.receive(&v1::ToWorker { leader_epoch: 2, ask_outstanding: true, ..Default::default() }, bench.now);
+    assert!(bench.say().outstanding.unwrap().settled_jobs.is_empty(), "once a session is enough");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn w3_a_new_session_asks_in_its_first_message() {
     let (mut bench, _) = asking();
     assert!(bench.book.begin_session(grid_types::SessionId(9), grid_types::LeaderEpoch::from_wire(1)));
     let first = bench.say();
-    assert_eq!((first.begins.len(), first.held.unwrap().leases.len()), (1, 1));
+    assert_eq!((first.begins.len(), first.outstanding.unwrap().leases.len()), (1, 1));
 }
 
 #[test]

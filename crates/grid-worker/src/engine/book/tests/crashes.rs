@@ -68,8 +68,8 @@ impl World {
     }
 
     fn begin(&mut self) {
-        let held: BTreeSet<LeaseKey> = self.book.outstanding().collect();
-        self.lost.extend(self.begun.keys().filter(|lease| !held.contains(lease)));
+        let outstanding: BTreeSet<LeaseKey> = self.book.outstanding().collect();
+        self.lost.extend(self.begun.keys().filter(|lease| !outstanding.contains(lease)));
         self.granted.clear();
         assert!(self.book.begin_session(SessionId(SESSION), LeaderEpoch::from_wire(1)));
         self.act();
@@ -134,7 +134,7 @@ impl World {
 
     /// The leader commits what is reported; some of it is lost on the way.
     fn say(&mut self) {
-        let said = self.book.outgoing(self.now, crate::engine::book::Beat::Without, |_| Vec::new());
+        let said = self.book.outgoing(self.now, crate::engine::book::Heartbeat::Without, |_| Vec::new());
         if self.random(4) == 0 {
             return;
         }

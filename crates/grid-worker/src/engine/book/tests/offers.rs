@@ -37,7 +37,7 @@ fn w2_a_known_lease_is_answered_and_never_started_again() {
     bench.offer(key, Idempotent);
     assert_eq!(bench.say().accepted.len(), 1);
     bench.offer(key, Idempotent);
-    assert_eq!(bench.say().accepted.len(), 1, "running: the leader is told that it is held");
+    assert_eq!(bench.say().accepted.len(), 1, "running: the leader is told that it is outstanding");
     bench.end(key, Status::Success);
     assert_eq!(bench.results().len(), 1);
     bench.offer(key, Idempotent);

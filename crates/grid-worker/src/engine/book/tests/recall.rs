@@ -173,7 +173,7 @@ fn w5_a_forgotten_job_is_not_named_again_to_a_new_session() {
     settled(&mut bench, 2, 0);
     bench.forget(1);
     assert!(bench.book.begin_session(SessionId(8), LeaderEpoch::from_wire(2)));
-    assert_eq!(bench.say().held.unwrap().settled_jobs, [2]);
+    assert_eq!(bench.say().outstanding.unwrap().settled_jobs, [2]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn w3_a_finished_lease_is_reported_after_a_restart_with_its_output() {
     let mut bench = bench.restart();
     assert!(bench.book.begin_session(grid_types::SessionId(9), grid_types::LeaderEpoch::from_wire(1)));
     let first = bench.say();
-    assert_eq!(first.held.unwrap().leases.len(), 1);
+    assert_eq!(first.outstanding.unwrap().leases.len(), 1);
     assert_eq!(first.results[0].output_tail, b"from the file");
     assert_eq!(first.results[0].status(), v1::LeaseStatus::Failed);
 }
