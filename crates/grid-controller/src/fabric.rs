@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use grid_core::{Command, DrainNode, LeaveNode, RegisterNode, Rejection, Reply};
-use grid_fabric::{CloseReason, Credential, FabricRefusal, Hub, Outbox};
+use grid_fabric::{CloseReason, Credential, FabricRefusal, Hub, Leave, Outbox};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
@@ -116,12 +116,8 @@ impl Hub for FabricHub {
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 
-    async fn leave(
-        &self,
-        node: String,
-        credential: Credential,
-        nothing_outstanding: bool,
-    ) -> Result<(), FabricRefusal> {
+    async fn leave(&self, node: String, credential: Credential, leave: Leave) -> Result<(), FabricRefusal> {
+        let nothing_outstanding = leave == Leave::NothingOutstanding;
         let (node, session) = (self.proven_node(&node, &credential)?, credential.session);
         let reply = self
             .shared

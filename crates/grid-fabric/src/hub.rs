@@ -7,6 +7,7 @@ use grid_proto::v1;
 use grid_types::{NodeOrd, SessionId};
 
 use crate::credential::Credential;
+use crate::leave::Leave;
 use crate::outbox::Outbox;
 use crate::refusal::FabricRefusal;
 
@@ -20,12 +21,11 @@ pub trait Hub: Send + Sync + 'static {
 
     fn drain(&self, node: String, credential: Credential) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
-    /// `nothing_outstanding`: the leases that are outstanding at this node never reached it.
     fn leave(
         &self,
         node: String,
         credential: Credential,
-        nothing_outstanding: bool,
+        leave: Leave,
     ) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
 
     /// A session's stream is open; what the leader says goes into `outbox`. Refused: the stream answers `Closing` and ends.

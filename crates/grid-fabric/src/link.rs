@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 
 use crate::credential::Credential;
+use crate::leave::Leave;
 use crate::refusal::FabricRefusal;
 
 /// Why the leader did not do what it was asked.
@@ -45,7 +46,7 @@ pub trait Link: Clone + Send + Sync + 'static {
         &self,
         node: String,
         credential: Credential,
-        nothing_outstanding: bool,
+        leave: Leave,
     ) -> impl Future<Output = Result<(), LinkError>> + Send;
 
     /// Ends when the chunks end, or earlier when nobody listens any more.

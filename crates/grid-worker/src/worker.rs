@@ -156,7 +156,7 @@ impl<D: Dialer, R: Directory> Worker<D, R> {
             Output::Send(message) => self.wires.send(*message),
             Output::CloseSession => self.wires.close(),
             Output::Drain => self.wires.drain(),
-            Output::Leave { nothing_outstanding } => self.wires.leave(nothing_outstanding),
+            Output::Leave(leave) => self.wires.leave(leave),
             Output::Ready { session } => {
                 if let Some(ready) = self.ready.take() {
                     ready(Ready { node_id: self.folder.node_id().clone(), session });

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use grid_fabric::{Credential, Hub, Outbox};
+use grid_fabric::{Credential, Hub, Leave, Outbox};
 use grid_proto::v1;
 use grid_types::ids::mix64;
 use grid_types::{JobId, SessionId};
@@ -141,11 +141,14 @@ async fn round(hub: &FabricHub, dice: &mut Dice) {
             }
             1 => {
                 if let Some(request) = dice.mutated(&named(reply.session), &other) {
-                    let credential =
-                        Credential { session: SessionId(request.session), secret: request.secret.unwrap_or_default() };
+                    let credential = Credential {
+                        session: SessionId(request.session),
+                        secret: request.secret.clone().unwrap_or_default(),
+                    };
+                    let leave = Leave::of(&request);
                     let _ = hub.drain(request.node_id.clone(), credential.clone()).await;
                     if credential.session.0 != reply.session {
-                        let _ = hub.leave(request.node_id, credential, request.nothing_outstanding).await;
+                        let _ = hub.leave(request.node_id, credential, leave).await;
                     }
                 }
             }

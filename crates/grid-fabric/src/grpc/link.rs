@@ -16,6 +16,7 @@ use super::lean::{HEARTBEAT_PATH, LeanCodec};
 use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
 use crate::MAX_MESSAGE_BYTES;
 use crate::credential::Credential;
+use crate::leave::Leave;
 use crate::link::{Dialer, Downlink, Link, LinkError, Uplink};
 use crate::refusal::FabricRefusal;
 
@@ -77,12 +78,13 @@ impl Link for GrpcLink {
     }
 
     async fn drain(&self, node_id: String, credential: Credential) -> Result<(), LinkError> {
-        let request = limited(of_session(node_id, credential, false));
+        let request = limited(of_session(node_id, credential));
         self.client().drain_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 
-    async fn leave(&self, node_id: String, credential: Credential, nothing_outstanding: bool) -> Result<(), LinkError> {
-        let request = limited(of_session(node_id, credential, nothing_outstanding));
+    async fn leave(&self, node_id: String, credential: Credential, leave: Leave) -> Result<(), LinkError> {
+        let nothing_outstanding = leave == Leave::NothingOutstanding;
+        let request = limited(v1::NodeSession { nothing_outstanding, ..of_session(node_id, credential) });
         self.client().leave_node(request).await.map(drop).map_err(|status| link_error(&status))
     }
 
@@ -92,8 +94,9 @@ impl Link for GrpcLink {
     }
 }
 
-fn of_session(node_id: String, credential: Credential, nothing_outstanding: bool) -> v1::NodeSession {
-    v1::NodeSession { node_id, session: credential.session.0, nothing_outstanding, secret: Some(credential.secret) }
+fn of_session(node_id: String, credential: Credential) -> v1::NodeSession {
+    let Credential { session, secret } = credential;
+    v1::NodeSession { node_id, session: session.0, secret: Some(secret), nothing_outstanding: false }
 }
 
 fn limited<T>(message: T) -> Request<T> {

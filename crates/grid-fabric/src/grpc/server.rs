@@ -23,6 +23,7 @@ use crate::MAX_MESSAGE_BYTES;
 use crate::closing::CloseReason;
 use crate::credential::Credential;
 use crate::hub::Hub;
+use crate::leave::Leave;
 use crate::outbox::Outbox;
 
 /// A stream that does not begin costs memory for nothing.
@@ -185,8 +186,10 @@ impl<H: Hub> Fabric for Calls<H> {
 
     async fn leave_node(&self, request: Request<v1::NodeSession>) -> Result<Response<v1::Empty>, Status> {
         let caller = caller(&request);
-        let v1::NodeSession { node_id, session, nothing_outstanding, secret } = request.into_inner();
-        proven(caller, self.hub.leave(node_id, Credential::new(session, secret), nothing_outstanding)).await?;
+        let request = request.into_inner();
+        let leave = Leave::of(&request);
+        let v1::NodeSession { node_id, session, secret, .. } = request;
+        proven(caller, self.hub.leave(node_id, Credential::new(session, secret), leave)).await?;
         Ok(Response::new(v1::Empty {}))
     }
 

@@ -9,7 +9,7 @@ use grid_types::{Code, NodeOrd, SessionId};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{GrpcDialer, GrpcLink, ServeError, serve};
-use crate::{CloseReason, Credential, Dialer, Downlink, FabricRefusal, Hub, Link, LinkError, Outbox, Overflow};
+use crate::{CloseReason, Credential, Dialer, Downlink, FabricRefusal, Hub, Leave, Link, LinkError, Outbox, Overflow};
 
 const SECRET: [u8; 16] = [7; 16];
 const LIMIT: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ impl Hub for FakeHub {
         Ok(())
     }
 
-    async fn leave(&self, _: String, _: Credential, _: bool) -> Result<(), FabricRefusal> {
+    async fn leave(&self, _: String, _: Credential, _: Leave) -> Result<(), FabricRefusal> {
         Err(FabricRefusal::new(Code::NotFound, "no such node"))
     }
 
@@ -142,7 +142,10 @@ async fn refusals_reach_the_worker_with_code_and_leader() {
     assert_eq!((refusal.code, refusal.leader_url.as_deref()), (Code::NotLeader, Some("http://other:8765")));
     let credential = Credential::new(1, Some(v1::Secret { value: SECRET.to_vec() }));
     assert_eq!(rig.link.drain("a".to_owned(), credential.clone()).await, Ok(()));
-    assert!(matches!(rig.link.leave("a".to_owned(), credential, true).await, Err(LinkError::Refused(_))));
+    assert!(matches!(
+        rig.link.leave("a".to_owned(), credential, Leave::NothingOutstanding).await,
+        Err(LinkError::Refused(_))
+    ));
     assert!(matches!(GrpcDialer.dial("127.0.0.1:1").await, Err(LinkError::Unreachable(_))));
 }
 

@@ -137,7 +137,7 @@ impl Simulation {
                 self.note(|all| format!("{} ends: {ending:?}", all.machines[machine].name));
                 self.restart(machine, Restart::Process);
             }
-            Output::Drain | Output::Leave { .. } => {
+            Output::Drain | Output::Leave(_) => {
                 self.check.violations.push(format!("machine {machine} wants to leave: nobody asked it to"));
             }
             Output::DiscardOutputs(_)

@@ -4,6 +4,7 @@
 //! made them before it knew; then nothing new, and LeaveNode when nothing is outstanding any more. Without a leader it ends when only
 //! answers are missing, after some patience: everything is in the journal, and is reported after the next start.
 
+use grid_fabric::Leave;
 use grid_types::SessionId;
 
 use super::{Connection, Ending, Engine, Output};
@@ -82,13 +83,16 @@ impl Engine {
             }
             Drain::Asked | Drain::Leaving => {}
             Drain::Done => {
-                let nothing_outstanding = self.book.outstanding_count() == 0;
-                if !nothing_outstanding && !self.is_out_of_patience(now) {
+                let leave = match self.book.outstanding_count() {
+                    0 => Leave::NothingOutstanding,
+                    _ => Leave::LeasesOutstanding,
+                };
+                if leave == Leave::LeasesOutstanding && !self.is_out_of_patience(now) {
                     return;
                 }
                 if let Connection::Open(open) = &mut self.connection {
                     open.drain = Drain::Leaving;
-                    self.outputs.push(Output::Leave { nothing_outstanding });
+                    self.outputs.push(Output::Leave(leave));
                 }
             }
         }

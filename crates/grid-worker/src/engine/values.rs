@@ -1,6 +1,6 @@
 //! What goes into an engine and what comes out of it.
 
-use grid_fabric::{Credential, LinkError};
+use grid_fabric::{Credential, Leave, LinkError};
 use grid_proto::v1;
 use grid_types::node::NodeFacts;
 use grid_types::{LeaseKey, NodeId, SessionId, Span};
@@ -101,9 +101,7 @@ pub enum Output {
     /// Then [`Input::Drained`].
     Drain,
     /// Then [`Input::Left`].
-    Leave {
-        nothing_outstanding: bool,
-    },
+    Leave(Leave),
     /// Registered for the first time, with the stream open.
     Ready {
         session: SessionId,

@@ -6,7 +6,7 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use grid_fabric::{Credential, Dialer, Downlink, Link, LinkError, Uplink};
+use grid_fabric::{Credential, Dialer, Downlink, Leave, Link, LinkError, Uplink};
 use grid_proto::v1;
 use grid_types::SessionId;
 
@@ -79,9 +79,9 @@ impl<D: Dialer, R: Directory> Wires<D, R> {
         self.call(Call::Drain, |link, node, credential| Box::pin(async move { link.drain(node, credential).await }));
     }
 
-    pub(crate) fn leave(&mut self, nothing_outstanding: bool) {
+    pub(crate) fn leave(&mut self, leave: Leave) {
         self.call(Call::Leave, move |link, node, credential| {
-            Box::pin(async move { link.leave(node, credential, nothing_outstanding).await })
+            Box::pin(async move { link.leave(node, credential, leave).await })
         });
     }
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use grid_fabric::{Credential, FabricRefusal, Hub, Outbox, serve};
+use grid_fabric::{Credential, FabricRefusal, Hub, Leave, Outbox, serve};
 use grid_proto::v1;
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, SessionId, StepIndex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,7 +80,7 @@ impl Hub for Leader {
         Ok(())
     }
 
-    async fn leave(&self, _: String, credential: Credential, _: bool) -> Result<(), FabricRefusal> {
+    async fn leave(&self, _: String, credential: Credential, _: Leave) -> Result<(), FabricRefusal> {
         assert_eq!(credential.secret.value, SECRET);
         self.seen().left += 1;
         Ok(())

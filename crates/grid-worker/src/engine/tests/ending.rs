@@ -1,5 +1,6 @@
 //! Told to end: drain, finish, leave.
 
+use grid_fabric::Leave;
 use grid_proto::v1;
 use grid_types::SessionId;
 use grid_types::decl::EffectClass::{Idempotent, Once};
@@ -13,8 +14,8 @@ fn drained(rig: &mut Rig) {
     rig.handle(Input::Drained { session: SessionId(rig.session), problem: None });
 }
 
-fn left(rig: &mut Rig, nothing_outstanding: bool) {
-    assert_eq!(rig.asked.last(), Some(&Output::Leave { nothing_outstanding }));
+fn left(rig: &mut Rig, leave: Leave) {
+    assert_eq!(rig.asked.last(), Some(&Output::Leave(leave)));
     rig.handle(Input::Left { session: SessionId(rig.session), problem: None });
     assert_eq!(rig.ending, Some(Ending::Done));
 }
@@ -32,7 +33,7 @@ fn a_drain_takes_offers_until_the_leader_knows_and_leaves_when_nothing_is_outsta
     assert_eq!(rig.asked.last(), Some(&Output::Drain), "the answer is missing");
     rig.answer(lease(1), v1::AnswerKind::Committed);
     rig.asked.retain(|output| !matches!(output, Output::DiscardOutputs(_)));
-    left(&mut rig, true);
+    left(&mut rig, Leave::NothingOutstanding);
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_second_word_stops_what_runs_and_reports_it() {
     rig.wait(4_999);
     assert_eq!(rig.asked.last(), Some(&Output::Drain));
     rig.wait(1);
-    left(&mut rig, false);
+    left(&mut rig, Leave::LeasesOutstanding);
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_stream_that_breaks_while_it_leaves_does_not_keep_a_worker() {
     let mut rig = Rig::connected();
     rig.handle(Input::Stop(Stop::Drain));
     drained(&mut rig);
-    assert_eq!(rig.asked.last(), Some(&Output::Leave { nothing_outstanding: true }));
+    assert_eq!(rig.asked.last(), Some(&Output::Leave(Leave::NothingOutstanding)));
     assert!(!rig.engine.wants_to_speak(rig.now));
     rig.handle(Input::Broken { session: SessionId(1), reason: "gone".to_owned() });
     assert_eq!(rig.ending, Some(Ending::Done));
