@@ -8,8 +8,8 @@
 //!
 //! W6: the timeout counts from the start on the monotonic clock. W9: `Ended` comes only when no process of the lease is
 //! alive, so that a confirmed revoke means what it says. The exception is a call that hangs in the kernel, which nothing
-//! can end: after the same 5 s it is abandoned. A `once` lease is then `unknown`, since the call may still take effect;
-//! anything else may run again anyway.
+//! can end: after the same 5 s it is abandoned. If it may still take effect (`lease::EffectGate`), the lease is `unknown`, unless it is
+//! `pure`.
 //! Not here: whether a lease may run (`engine::book`).
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ use crate::data_dir::output::{FILE_AFTER, OutputEnd};
 use crate::engine::book::{LeaseEvent, Work};
 use crate::engine::record::{Ended, Status};
 use crate::run::backends::Backends;
-use crate::run::lease::{GRACE, LeaseContext, Surroundings};
+use crate::run::lease::{Cleared, GRACE, LeaseContext, Surroundings};
 
 pub struct Executor {
     surroundings: Arc<Surroundings>,
@@ -135,7 +135,7 @@ async fn execute(
     let began_ms = context.clock().mono_ms();
     let started_at_ms = work.started_at_ms;
     let timeout_ms = if work.offer.timeout_ms == 0 { DEFAULT_TASK_TIMEOUT_MS } else { work.offer.timeout_ms };
-    let once = work.offer.effect().class() == EffectClass::Once;
+    let effect = work.offer.effect().class();
     let verdict = match backends.find(&work.offer.backend, &work.offer.action) {
         Err(problem) => Verdict::Failed(problem),
         Ok(found) => match found.admitted(&work.offer) {
@@ -159,19 +159,19 @@ async fn execute(
     };
     let cleared = context.clear(grace).await;
     let (status, error) = verdict.outcome(timeout_ms);
-    let (status, error) = if cleared { (status, error) } else { abandoned(context, once, status, error) };
+    if cleared != Cleared::Gone {
+        tracing::warn!(lease = %context.lease(), ?cleared, "a call of this lease hangs in the kernel and is abandoned");
+    }
+    let is_unknown = cleared == Cleared::MayTakeEffect && effect != EffectClass::Pure;
+    let (status, error) = if is_unknown { unknown(error) } else { (status, error) };
     let duration_ms = context.clock().mono_ms().saturating_sub(began_ms);
     let OutputEnd { total_bytes: output_bytes, truncated: output_truncated, tail } = context.output_end();
     let detail = context.detail().known();
     (Ended { status, error, duration_ms, started_at_ms, output_bytes, output_truncated, detail }, tail)
 }
 
-/// A blocking call of the lease hangs.
-fn abandoned(context: &LeaseContext, once: bool, status: Status, error: String) -> (Status, String) {
-    tracing::warn!(lease = %context.lease(), "a call of this lease hangs in the kernel and is abandoned");
-    if !once {
-        return (status, error);
-    }
+/// A blocking call hangs and may take effect.
+fn unknown(error: String) -> (Status, String) {
     let what = if error.is_empty() { "it was stopped".to_owned() } else { error };
     let why = "a call hangs in the kernel: it may still take effect, see to the file or disk it waits for";
     (Status::Unknown, cut(format!("{what}, but {why}")))

@@ -6,6 +6,7 @@
 mod blocking;
 mod call;
 mod context;
+mod gate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,9 @@ use crate::data_dir::output::Outputs;
 use crate::seams::Processes;
 pub use blocking::blocking_places;
 pub use call::{Call, Finished};
+pub(crate) use context::Cleared;
 pub use context::LeaseContext;
+pub use gate::{EffectGate, Entered};
 
 /// From SIGTERM to SIGKILL, and from the end of a lease to giving up a blocking call.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);

@@ -33,7 +33,7 @@ impl Backend for Command {
                 return Err(format!("command has no action {action}"));
             }
             let asked = params::required_text(&given, "program")?.to_owned();
-            let program = context.block(move || programs.resolve(&asked)).await??;
+            let program = context.block(move |_| programs.resolve(&asked)).await??;
             let call = invocation::call(&program, &[], &given, &variables)?;
             invocation::run(&context, &call, &given, "").await
         })

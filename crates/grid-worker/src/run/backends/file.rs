@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::{Backend, Run, params};
 use crate::allow::{Access, Paths, Place, kind};
-use crate::run::lease::LeaseContext;
+use crate::run::lease::{EffectGate, LeaseContext};
 use put::{Put, open_folder};
 
 /// Read at once.
@@ -42,14 +42,16 @@ impl Backend for Files {
             match action.as_str() {
                 "put" => {
                     let put = Put::read(&given, context.clock().wall_ms())?;
-                    let done = context.block(move || put.run(&paths.place(&path, Access::Write)?)).await??;
+                    let done = context.block(move |gate| put.run(&paths.place(&path, Access::Write)?, gate)).await??;
                     context.write(done.said.as_bytes());
                     context.set_changed(done.changed);
                     Ok(())
                 }
                 "fetch" => {
                     let to = Arc::clone(&context);
-                    context.block(move || fetch(&paths.place(&path, Access::Read)?, |piece| to.write(piece))).await??;
+                    context
+                        .block(move |_| fetch(&paths.place(&path, Access::Read)?, |piece| to.write(piece)))
+                        .await??;
                     if context.output_end().truncated {
                         return Err(
                             "the disk of this worker is short of space: the output does not have all of the file"
@@ -59,12 +61,13 @@ impl Backend for Files {
                     Ok(())
                 }
                 "stat" => {
-                    let said = context.block(move || stat(&paths.place(&path, Access::Read)?)).await??;
+                    let said = context.block(move |_| stat(&paths.place(&path, Access::Read)?)).await??;
                     context.write(said.as_bytes());
                     Ok(())
                 }
                 "delete" => {
-                    let removed = context.block(move || delete(&paths.place(&path, Access::Write)?)).await??;
+                    let removed =
+                        context.block(move |gate| delete(&paths.place(&path, Access::Write)?, gate)).await??;
                     context.set_changed(removed);
                     Ok(())
                 }
@@ -122,12 +125,13 @@ fn stat(place: &Place) -> Result<String, String> {
 }
 
 /// `false`: there was nothing.
-fn delete(place: &Place) -> Result<bool, String> {
+fn delete(place: &Place, gate: &EffectGate) -> Result<bool, String> {
     let Some((_, stat)) = place.look()? else { return Ok(false) };
     // A link is removed itself, never what it points to.
     if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Symlink) {
         return Err(place.told(format!("is {}; only files are deleted", kind(&stat))));
     }
+    let _entered = gate.enter()?;
     match unlinkat(&place.folder, &place.name, AtFlags::empty()) {
         Err(rustix::io::Errno::NOENT) => return Ok(false),
         removed => removed.map_err(|error| place.told(error))?,

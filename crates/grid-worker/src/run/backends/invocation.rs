@@ -28,7 +28,7 @@ pub(super) fn call(program: &Path, first: &[&str], given: &Params, variables: &V
 /// Runs it; the exit code decides.
 pub(super) async fn run(context: &LeaseContext, call: &Call, given: &Params, name: &str) -> Result<(), String> {
     if let Some(folder) = call.folder.clone() {
-        context.block(move || check_folder(&folder)).await??;
+        context.block(move |_| check_folder(&folder)).await??;
     }
     let finished: Finished = context.call(call).await?;
     let codes = match given.get("exit_codes") {

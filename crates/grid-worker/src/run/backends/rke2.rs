@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 use super::systemd::systemctl;
 use super::{Backend, Run, params};
-use crate::run::lease::{Call, LeaseContext};
+use crate::run::lease::{Call, EffectGate, LeaseContext};
 
 const INSTALLER_URL: &str = "https://get.rke2.io";
 /// Where the installer puts the scripts: from a tarball, or from a package.
@@ -96,10 +96,14 @@ impl Rke2 {
         let failed = |what: &str, path: &Path, error: &io::Error| format!("cannot {what} {}: {error}", path.display());
         let prepare = move |part: &Path| make_dir(&folder).and_then(|()| create(part)).map(drop);
         let to = part.clone();
-        context.block(move || prepare(&to).map_err(|e| failed("make", &to, &e))).await??;
+        let prepare = move |gate: &EffectGate| {
+            let _entered = gate.enter()?;
+            prepare(&to).map_err(|e| failed("make", &to, &e))
+        };
+        context.block(prepare).await??;
         context.call(&download_call(&part)).await?.success(INSTALLER_URL)?;
         let (kept, digest) = (file.clone(), digest.to_owned());
-        context.block(move || keep(&part, &kept, &digest)).await??;
+        context.block(move |gate| keep(&part, &kept, &digest, gate)).await??;
         context.write(format!("kept {INSTALLER_URL} as {}\n", file.display()).as_bytes());
         Ok(())
     }
@@ -108,7 +112,7 @@ impl Rke2 {
         let (installer, digest) = (self.installer(), params::required_text(given, "sha256")?);
         let (file, wanted) = (installer.clone(), digest.to_owned());
         // None, another one, or one that was changed since.
-        if !context.block(move || sha256(&file).is_ok_and(|found| found == wanted)).await? {
+        if !context.block(move |_| sha256(&file).is_ok_and(|found| found == wanted)).await? {
             self.download(context, digest).await?;
         }
         context.call(&install_call(&installer, given)).await?.success("(installer of rke2)")
@@ -143,7 +147,7 @@ fn install_call(installer: &Path, given: &Params) -> Call {
 }
 
 /// Only what the job names; the address may serve a newer script, or a proxy its login page.
-fn keep(part: &Path, file: &Path, digest: &str) -> Result<(), String> {
+fn keep(part: &Path, file: &Path, digest: &str, gate: &EffectGate) -> Result<(), String> {
     let failed = |error: io::Error| format!("cannot keep {}: {error}", file.display());
     let found = sha256(part).map_err(failed)?;
     if found != digest {
@@ -153,6 +157,7 @@ fn keep(part: &Path, file: &Path, digest: &str) -> Result<(), String> {
         ));
     }
     fs::set_permissions(part, Permissions::from_mode(0o700)).map_err(failed)?;
+    let _entered = gate.enter()?;
     fs::rename(part, file).map_err(failed)
 }
 
@@ -195,6 +200,7 @@ mod tests {
     use std::path::Path;
 
     use super::{Rke2, download_call, install_call, keep};
+    use crate::run::lease::EffectGate;
     use grid_types::decl::{ParamValue, Params};
     use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, StepIndex};
 
@@ -240,11 +246,11 @@ mod tests {
         let digest = "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf";
         for bad in ["", "<html>log in</html>"] {
             std::fs::write(&part, bad).unwrap();
-            assert!(keep(&part, &file, digest).unwrap_err().contains(digest));
+            assert!(keep(&part, &file, digest, &EffectGate::default()).unwrap_err().contains(digest));
             assert!(!file.exists());
         }
         std::fs::write(&part, "#!/bin/sh\n").unwrap();
-        keep(&part, &file, digest).unwrap();
+        keep(&part, &file, digest, &EffectGate::default()).unwrap();
         assert!(file.is_file() && !part.exists());
     }
 }

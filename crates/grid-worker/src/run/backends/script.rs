@@ -11,7 +11,7 @@ use grid_types::decl::Params;
 use super::{Backend, Run, invocation, params};
 use crate::allow::{Allow, Programs, Variables};
 use crate::run::environment::Environment;
-use crate::run::lease::LeaseContext;
+use crate::run::lease::{EffectGate, LeaseContext};
 
 pub(super) struct Script {
     interpreters: Arc<Programs>,
@@ -34,10 +34,11 @@ impl Backend for Script {
                 return Err(format!("script has no action {action}"));
             }
             let asked = params::required_text(&given, "interpreter")?.to_owned();
-            let program = context.block(move || interpreters.resolve(&asked)).await??;
+            let program = context.block(move |_| interpreters.resolve(&asked)).await??;
             let file = context.folder()?.join("script");
             let (to, text) = (file.clone(), params::required_text(&given, "script")?.to_owned());
-            let write = move || grid_folder::create_new(&to).and_then(|mut file| file.write_all(text.as_bytes()));
+            let write =
+                move |_: &EffectGate| grid_folder::create_new(&to).and_then(|mut file| file.write_all(text.as_bytes()));
             context.block(write).await?.map_err(|error| format!("cannot write the script: {error}"))?;
             let file = file.to_str().ok_or("the data folder has a path that is no text")?;
             let call = invocation::call(&program, &[file], &given, &variables)?;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::{Backend, Run, params};
 use crate::machine::SystemRandom;
-use crate::run::lease::LeaseContext;
+use crate::run::lease::{EffectGate, LeaseContext};
 use crate::seams::Random;
 
 /// The duration is its argument and never part of the script. Ignored signals stay ignored in the programs it starts.
@@ -99,7 +99,10 @@ async fn record(context: &LeaseContext, given: &Params) -> Result<(), String> {
     let path = params::required_text(given, "path")?.to_owned();
     let LeaseKey { job, step, attempt, .. } = context.lease();
     let line = format!("{job} {step} {} {attempt}\n", context.node_id());
-    let append = move || append(&path, &line).map_err(|error| format!("cannot record: {path}: {error}"));
+    let append = move |gate: &EffectGate| {
+        let _entered = gate.enter()?;
+        append(&path, &line).map_err(|error| format!("cannot record: {path}: {error}"))
+    };
     context.block(append).await??;
     tokio::time::sleep(params::duration(given, "delay")).await;
     Ok(())

@@ -75,7 +75,7 @@ async fn file(context: &LeaseContext, paths: &Arc<Paths>, given: &Params) -> Res
     let path = params::required_text(given, "path")?;
     loop {
         let (paths, asked) = (Arc::clone(paths), path.to_owned());
-        let found = context.block(move || paths.exists(&asked)).await??;
+        let found = context.block(move |_| paths.exists(&asked)).await??;
         if found {
             context.write(format!("{path} exists\n").as_bytes());
             return Ok(());

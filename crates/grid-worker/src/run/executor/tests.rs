@@ -18,7 +18,7 @@ use crate::engine::book::{LeaseEvent, Work};
 use crate::engine::record::{Ended, Group, Status};
 use crate::machine::SystemProcesses;
 use crate::run::backends::{Backend, Backends, Run};
-use crate::run::lease::{LeaseContext, Surroundings, blocking_places};
+use crate::run::lease::{EffectGate, LeaseContext, Surroundings, blocking_places};
 use crate::seams::{Processes, Signal};
 
 const LEASE: LeaseKey = LeaseKey { job: JobId(1), job_epoch: JobEpoch(1), step: StepIndex(0), attempt: Attempt(1) };
@@ -258,7 +258,7 @@ async fn issue15_2_a_short_output_touches_the_disk_only_if_its_lease_runs_for_a_
 
 #[tokio::test]
 async fn w9_a_blocking_call_is_never_cut_off() {
-    let (mut rig, go) = stuck(EffectClass::Once, 60_000).await;
+    let Stuck { mut rig, go, .. } = stuck(Hangs::InEffect, EffectClass::Once, 60_000).await;
     rig.executor.stop(&LEASE);
     // The lease is being stopped; it must not be over while the call runs.
     for _ in 0..100 {
@@ -269,47 +269,72 @@ async fn w9_a_blocking_call_is_never_cut_off() {
     assert_eq!(rig.ended().await.0.status, Status::Cancelled);
 }
 
-/// A lease in a blocking call which returns on request.
-async fn stuck(effect: EffectClass, timeout_ms: u64) -> (Rig, blocking::Sender<()>) {
+/// Where a blocking call hangs.
+#[derive(Clone, Copy)]
+enum Hangs {
+    BeforeEffect,
+    InEffect,
+}
+
+/// A lease in a blocking call which goes on when the test says so.
+struct Stuck {
+    rig: Rig,
+    go: blocking::Sender<()>,
+    /// Whether the call took effect, once it has returned.
+    effect: blocking::Receiver<bool>,
+}
+
+async fn stuck(hangs: Hangs, effect: EffectClass, timeout_ms: u64) -> Stuck {
     let (go, gate) = blocking::channel::<()>();
     let (sender, started) = blocking::channel::<()>();
-    let gate = std::sync::Mutex::new(Some((gate, sender)));
+    let (done, took_effect) = blocking::channel::<bool>();
+    let seams = std::sync::Mutex::new(Some((gate, sender, done)));
     let backend = Does(move |context: Arc<LeaseContext>| {
-        let (gate, started) = gate.lock().unwrap().take().expect("runs once");
-        async move {
-            let wait = move || {
-                started.send(()).unwrap();
-                // Told, or the test is over.
-                let _ = gate.recv();
+        let (gate, started, done) = seams.lock().unwrap().take().expect("runs once");
+        let hang = move || {
+            started.send(()).unwrap();
+            // Notified, or the test is over.
+            let _ = gate.recv();
+        };
+        let call = move |gate: &EffectGate| {
+            let entered = match hangs {
+                Hangs::BeforeEffect => {
+                    hang();
+                    gate.enter()
+                }
+                Hangs::InEffect => gate.enter().inspect(|_| hang()),
             };
-            context.block(wait).await
-        }
+            // The test may be over.
+            let _ = done.send(entered.is_ok());
+            entered.map(drop)
+        };
+        async move { context.block(call).await? }
     });
     let rig = Rig::start_as(effect, backend, timeout_ms);
     let running = tokio::task::spawn_blocking(move || started.recv_timeout(Duration::from_secs(30)));
     running.await.unwrap().expect("does not start");
-    (rig, go)
+    Stuck { rig, go, effect: took_effect }
 }
 
 #[test]
 fn w6_w9_a_blocking_call_that_does_not_come_back_is_abandoned() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let gates = runtime.block_on(async {
-        let (mut stopped, stopped_gate) = stuck(EffectClass::Once, 60_000).await;
-        stopped.executor.stop(&LEASE);
-        let (mut late, late_gate) = stuck(EffectClass::Once, 1).await;
-        let (mut again, again_gate) = stuck(EffectClass::Idempotent, 1).await;
-        let (mut cancelled, cancelled_gate) = stuck(EffectClass::Pure, 60_000).await;
-        cancelled.executor.stop(&LEASE);
-        let ended = stopped.ended().await.0;
+        let mut stopped = stuck(Hangs::InEffect, EffectClass::Once, 60_000).await;
+        stopped.rig.executor.stop(&LEASE);
+        let mut late = stuck(Hangs::InEffect, EffectClass::Once, 1).await;
+        let mut again = stuck(Hangs::InEffect, EffectClass::Idempotent, 1).await;
+        let mut cancelled = stuck(Hangs::InEffect, EffectClass::Pure, 60_000).await;
+        cancelled.rig.executor.stop(&LEASE);
+        let ended = stopped.rig.ended().await.0;
         assert_eq!(ended.status, Status::Unknown);
         assert!(ended.error.starts_with("it was stopped, but") && ended.error.contains("may still"), "{}", ended.error);
-        let ended = late.ended().await.0;
-        assert_eq!((ended.status, ended.error.starts_with("timed out after 1ms, but")), (Status::Unknown, true));
-        let ended = again.ended().await.0;
-        assert_eq!((ended.status, ended.error.as_str()), (Status::TimedOut, "timed out after 1ms"));
-        assert_eq!(cancelled.ended().await.0.status, Status::Cancelled);
-        [stopped_gate, late_gate, again_gate, cancelled_gate]
+        for late in [&mut late, &mut again] {
+            let ended = late.rig.ended().await.0;
+            assert_eq!((ended.status, ended.error.starts_with("timed out after 1ms, but")), (Status::Unknown, true));
+        }
+        assert_eq!(cancelled.rig.ended().await.0.status, Status::Cancelled);
+        [stopped.go, late.go, again.go, cancelled.go]
     });
     // The end of the worker does not wait for them either.
     let (sender, over) = blocking::channel();
@@ -319,6 +344,17 @@ fn w6_w9_a_blocking_call_that_does_not_come_back_is_abandoned() {
     });
     over.recv_timeout(Duration::from_secs(30)).expect("the runtime waits for abandoned calls");
     drop(gates);
+}
+
+#[tokio::test]
+async fn w9_a_call_that_hangs_before_its_effect_never_takes_effect_after_the_lease_is_over() {
+    for effect in [EffectClass::Once, EffectClass::Idempotent] {
+        let mut stopped = stuck(Hangs::BeforeEffect, effect, 60_000).await;
+        stopped.rig.executor.stop(&LEASE);
+        assert_eq!(stopped.rig.ended().await.0.status, Status::Cancelled, "nothing was changed, and nothing will be");
+        stopped.go.send(()).unwrap();
+        assert_eq!(stopped.effect.recv_timeout(Duration::from_secs(30)), Ok(false));
+    }
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ use grid_types::limits::MAX_SLOTS;
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, TryAcquireError, oneshot};
 use tokio::time::Instant;
 
+use super::gate::EffectGate;
+
 /// One per slot, and as many that hang.
 const MAX_CALLS: usize = 2 * MAX_SLOTS as usize;
 const STACK_BYTES: usize = 256 * 1024;
@@ -25,14 +27,18 @@ pub(super) struct BlockingCalls {
     places: Arc<Semaphore>,
     /// Held for reading by each call.
     running: Arc<RwLock<()>>,
+    gate: EffectGate,
 }
 
 impl BlockingCalls {
     pub(super) fn new(places: Arc<Semaphore>) -> Self {
-        Self { places, running: Arc::default() }
+        Self { places, running: Arc::default(), gate: EffectGate::default() }
     }
 
-    pub(super) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&EffectGate) -> T + Send + 'static,
+    ) -> Result<T, String> {
         let guard = Arc::clone(&self.running).read_owned().await;
         let place: OwnedSemaphorePermit =
             Arc::clone(&self.places).try_acquire_owned().map_err(|error| match error {
@@ -42,9 +48,10 @@ impl BlockingCalls {
                 TryAcquireError::Closed => "the worker ends".to_owned(),
             })?;
         let (sender, result) = oneshot::channel();
+        let gate = self.gate.clone();
         let thread = std::thread::Builder::new().name("grid-blocking".to_owned()).stack_size(STACK_BYTES);
         let call = move || {
-            let result = work();
+            let result = work(&gate);
             drop((guard, place));
             // Nobody listens if the lease was stopped meanwhile.
             let _ = sender.send(result);
@@ -58,6 +65,16 @@ impl BlockingCalls {
                 Err(_) => Err("a blocking call panicked; see the worker's log".to_owned()),
             },
         }
+    }
+
+    /// From now on no call starts to take effect.
+    pub(super) fn close_gate(&self) {
+        self.gate.close();
+    }
+
+    /// Whether a call that has not returned may take effect.
+    pub(super) fn may_take_effect(&self) -> bool {
+        self.gate.is_entered()
     }
 
     /// `false`: something still hangs.

@@ -1,4 +1,4 @@
-//! One program that a backend runs, and what came of it.
+//! Describes a program that a backend runs, and how it ended.
 //!
 //! The end of its own output is kept beside the lease's, so that an error can say why and not only that. The two
 //! outputs of a program are one stream here: nobody could order them otherwise.

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::blocking::BlockingCalls;
 use super::call::{Call, Finished, Said};
+use super::gate::EffectGate;
 use super::{GRACE, Surroundings};
 use crate::data_dir::output::{OutputEnd, Sink};
 use crate::engine::book::{LeaseEvent, Work};
@@ -28,6 +29,17 @@ const READ_BYTES: usize = 16 * 1024;
 const KILL_LIMIT: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// What is left of a lease that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cleared {
+    /// Nothing.
+    Gone,
+    /// A blocking call that hangs and will not take effect.
+    Harmless,
+    /// A blocking call that hangs and may take effect.
+    MayTakeEffect,
+}
 
 pub struct LeaseContext {
     lease: LeaseKey,
@@ -95,8 +107,12 @@ impl LeaseContext {
     }
 
     /// Runs `work` where it may block. It runs to its end even if the lease is stopped meanwhile, and if it never ends it
-    /// is abandoned: it must not hold anything that others wait for.
-    pub async fn block<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    /// is abandoned: it must not hold anything that others wait for. It enters the gate before it changes anything outside the
+    /// lease's own folder; the gate is closed as soon as the lease is over.
+    pub async fn block<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&EffectGate) -> T + Send + 'static,
+    ) -> Result<T, String> {
         self.blocking.run(work).await
     }
 
@@ -168,9 +184,10 @@ impl LeaseContext {
         Ok(spawned)
     }
 
-    /// Returns when nothing of the lease runs any more: SIGTERM first if there is a `grace`, SIGKILL after it. `false`: a
-    /// blocking call does not return and is abandoned.
-    pub(crate) async fn clear(&self, grace: Duration) -> bool {
+    /// Returns when nothing of the lease runs any more: SIGTERM first if there is a `grace`, SIGKILL after it. A blocking call that
+    /// does not return is abandoned.
+    pub(crate) async fn clear(&self, grace: Duration) -> Cleared {
+        self.blocking.close_gate();
         let deadline = tokio::time::Instant::now() + GRACE;
         let (groups, pumps) = {
             let mut started = locked(&self.started);
@@ -194,7 +211,13 @@ impl LeaseContext {
                 pump.abort();
             }
         }
-        self.blocking.have_returned_by(deadline).await
+        if self.blocking.have_returned_by(deadline).await {
+            Cleared::Gone
+        } else if self.blocking.may_take_effect() {
+            Cleared::MayTakeEffect
+        } else {
+            Cleared::Harmless
+        }
     }
 
     /// In the background. Everything that used it is gone, but for what a successful lease left behind on purpose.

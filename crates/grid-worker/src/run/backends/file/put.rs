@@ -7,6 +7,7 @@
 //!
 //! A reader sees the old content or the new one, never a part. Of two writers the last rename wins, whole. A crash leaves the old file, the new
 //! one, and at most a file `.grid-put-*` beside it.
+//! W9: the backup and the rename are refused once the lease is over. A lease that is stopped between the two leaves the backup.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 use super::super::{base64, diff, params};
 use crate::allow::Place;
 use crate::machine::SystemRandom;
+use crate::run::lease::EffectGate;
 use crate::seams::Random;
 
 /// An old file that is longer than this is replaced without a diff, and compared piece by piece.
@@ -77,7 +79,7 @@ impl Put {
         })
     }
 
-    pub(super) fn run(&self, place: &Place) -> Result<Done, String> {
+    pub(super) fn run(&self, place: &Place, gate: &EffectGate) -> Result<Done, String> {
         let owner = self.owner.as_deref().map(user_id).transpose()?;
         let group = self.group.as_deref().map(group_id).transpose()?;
         let old = self.old(place)?;
@@ -98,9 +100,9 @@ impl Put {
         )?;
         let mut said = self.said(place, old.as_ref());
         if let Some(old) = old.as_ref().filter(|_| self.backup) {
-            said.push_str(&format!("backup: {}\n", self.keep(place, &old.file)?));
+            said.push_str(&format!("backup: {}\n", self.keep(place, &old.file, gate)?));
         }
-        new.rename(place)?;
+        new.rename(place, gate)?;
         Ok(Done { changed: true, said })
     }
 
@@ -140,13 +142,14 @@ impl Put {
     }
 
     /// A second name for the old file, which keeps it when the first one is taken over. By its descriptor: it is the one that was compared.
-    fn keep(&self, place: &Place, old: &File) -> Result<String, String> {
+    fn keep(&self, place: &Place, old: &File, gate: &EffectGate) -> Result<String, String> {
         let seconds = self.now_ms / 1_000;
         for number in 0..BACKUPS_A_SECOND {
             let suffix = if number == 0 { String::new() } else { format!("-{number}") };
             let mut name = place.name.clone();
             name.push(format!(".{seconds}{suffix}.bak"));
             let from = format!("/proc/self/fd/{}", old.as_raw_fd());
+            let _entered = gate.enter()?;
             match linkat(CWD, from, &place.folder, &name, AtFlags::SYMLINK_FOLLOW) {
                 Ok(()) => return Ok(place.path.with_file_name(&name).display().to_string()),
                 Err(Errno::EXIST) => {}
@@ -196,7 +199,8 @@ impl<'a> New<'a> {
         self.file.sync_all().map_err(|error| place.told(error))
     }
 
-    fn rename(self, place: &Place) -> Result<(), String> {
+    fn rename(self, place: &Place, gate: &EffectGate) -> Result<(), String> {
+        let _entered = gate.enter()?;
         renameat(&place.folder, &self.name, &place.folder, &place.name).map_err(|error| place.told(error))?;
         self.is_kept.set(true);
         fsync(open_folder(place)?).map_err(|error| place.told(error))

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::put::Put;
 use super::{delete, fetch, stat};
 use crate::allow::{Access, Paths};
+use crate::run::lease::EffectGate;
 
 struct Rig {
     dir: tempfile::TempDir,
@@ -36,8 +37,13 @@ impl Rig {
     /// Whether it changed anything, and what it said.
     fn put(&self, name: &str, given: &Value) -> Result<(bool, String), String> {
         let params = checked("put", &self.text(name), given)?;
-        let done = Put::read(&params, 1_790_000_000_000)?.run(&self.paths.place(&self.text(name), Access::Write)?)?;
+        let done = Put::read(&params, 1_790_000_000_000)?
+            .run(&self.paths.place(&self.text(name), Access::Write)?, &EffectGate::default())?;
         Ok((done.changed, done.said))
+    }
+
+    fn delete(&self, name: &str) -> Result<bool, String> {
+        delete(&self.paths.place(&self.text(name), Access::Write)?, &EffectGate::default())
     }
 
     fn fetch(&self, name: &str) -> Result<Vec<u8>, String> {
@@ -87,6 +93,21 @@ fn a_file_is_written_only_where_it_differs() {
 }
 
 #[test]
+fn w9_a_call_whose_lease_is_over_changes_nothing() {
+    let (rig, gate) = (Rig::new(), EffectGate::closed());
+    fs::write(rig.path("f"), "old").unwrap();
+    for given in [json!({"content": "new"}), json!({"content": "new", "backup": true})] {
+        for name in ["f", "other"] {
+            let params = checked("put", &rig.text(name), &given).unwrap();
+            let put = Put::read(&params, 1_790_000_000_000).unwrap();
+            assert!(put.run(&rig.paths.place(&rig.text(name), Access::Write).unwrap(), &gate).is_err());
+        }
+    }
+    assert!(delete(&rig.paths.place(&rig.text("f"), Access::Write).unwrap(), &gate).is_err());
+    assert_eq!((fs::read_to_string(rig.path("f")).unwrap().as_str(), rig.names()), ("old", vec!["f".to_owned()]));
+}
+
+#[test]
 fn bytes_backups_and_owners() {
     let rig = Rig::new();
     rig.put("f", &json!({"base64": "AP/+"})).unwrap();
@@ -124,14 +145,14 @@ fn what_is_not_a_file_is_never_replaced_read_or_followed() {
         assert!(rig.put(name, &json!({"content": "x"})).unwrap_err().starts_with("refused by this worker: "), "{name}");
         assert!(rig.fetch(name).is_err(), "{name}");
     }
-    assert!(delete(&rig.paths.place(&rig.text("folder"), Access::Write).unwrap()).is_err());
-    let removed = delete(&rig.paths.place(&rig.text("link"), Access::Write).unwrap());
+    assert!(rig.delete("folder").is_err());
+    let removed = rig.delete("link");
     assert_eq!(
         (removed, fs::read_to_string(outside.path()).unwrap().as_str()),
         (Ok(true), "outside"),
         "the link itself"
     );
-    assert_eq!(delete(&rig.paths.place(&rig.text("link"), Access::Write).unwrap()), Ok(false));
+    assert_eq!(rig.delete("link"), Ok(false));
     assert!(rig.put("no/such/folder", &json!({"content": "x"})).is_err());
     assert_eq!(rig.names(), ["folder"]);
 }
