@@ -1,5 +1,4 @@
-//! Effects and answers become messages. A leader sends each to the session it is for, if that is open, and relies on `reconcile` for
-//! the rest.
+//! Converts effects and replies into messages, one for each session that is open; `reconcile` repairs what could not be sent.
 //!
 //! One message per session and batch: a frame costs a worker's session more than everything in it. So everything that is queued
 //! is taken together, and an answer travels with the offer that follows from it. Answers and forgets alone wait for what comes next
@@ -7,7 +6,6 @@
 //! While leadership is handed over (E7), or no majority answers (E5), results are still answered, and nothing else goes out.
 
 use grid_core::{Answer, Command, Effect, Reply, State};
-use grid_plan::Backstop;
 use grid_proto::v1;
 use grid_types::{LeaseKey, NodeOrd, SessionId};
 
@@ -120,12 +118,11 @@ impl Leader {
         self.stamped(outs)
     }
 
-    /// What was applied was more than could wait, and is lost: deadlines are computed again from the state, each worker is asked
+    /// What was applied was more than could wait, and is lost: missing deadlines are set from the state, each worker is asked
     /// which leases it has, and is offered, or told to stop, what differs (W5). Reports and begins that had their answer in it come
     /// again (W3, W4).
     fn on_overflow(&mut self, now: &Now<'_>) -> Vec<Out> {
-        self.backstop = Backstop::default();
-        self.backstop.new_term(now.state, !now.mandate.offers(), now.mono_ms);
+        self.backstop.catch_up(now.state, !now.mandate.offers(), now.mono_ms);
         let mut outs = Vec::new();
         for (id, session) in self.sessions.iter_mut() {
             session.reported.clear();

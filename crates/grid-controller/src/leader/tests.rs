@@ -2,11 +2,11 @@
 
 mod world;
 
-use grid_core::Effect;
+use grid_core::{Command, Effect};
 use grid_fabric::CloseReason;
 use grid_proto::v1;
 use grid_types::node::NodeStatus;
-use grid_types::{JobStatus, SessionId};
+use grid_types::{JobStatus, LeaseKey, NodeOrd, SessionId};
 use world::World;
 
 use super::applied::MOST_WAITING;
@@ -99,6 +99,37 @@ fn w5_what_was_dropped_because_too_much_waited_is_offered_from_the_state() {
     world.deliver(outs);
     world.say("w1", |message| message.outstanding = Some(v1::OutstandingList::default()));
     assert_eq!(world.running("w1"), 1, "the state has what was dropped");
+}
+
+#[test]
+fn w6_an_overflow_keeps_the_deadlines_of_leases_that_are_out() {
+    let mut world = World::new(&["w1"]);
+    let job = world.submit(7, &[("ping", "echo")]);
+    world.settle();
+    let (lease, _) = world.state.jobs[&job].lease_at(NodeOrd(1)).unwrap();
+    let timeout_ms = world.state.jobs[&job].spec.steps().next().unwrap().1.timeout_ms;
+    world.say("w1", |message| message.accepted.push(lease.into()));
+    let expiries = |world: &mut World| -> Vec<LeaseKey> {
+        let outs = world.lead(|leader, now| leader.on_tick(now, now.mono_ms));
+        let commands = outs.into_iter().flat_map(|out| match out {
+            Out::Propose(proposal) => proposal.commands,
+            _ => Vec::new(),
+        });
+        commands
+            .filter_map(|command| if let Command::ExpireLease(expire) = command { Some(expire.lease) } else { None })
+            .collect()
+    };
+    world.pass(timeout_ms + 29_999);
+    // Too much was applied, and the offer of the second job was in it.
+    let second = world.submit(8, &[("ping", "echo")]);
+    world.batch.overflowed = true;
+    world.settle();
+    assert_eq!(expiries(&mut world), []);
+    world.pass(1);
+    assert_eq!(expiries(&mut world), [lease], "its deadline is that of its acceptance");
+    let (lease, _) = world.state.jobs[&second].lease_at(NodeOrd(1)).unwrap();
+    world.pass(timeout_ms + 30_000);
+    assert_eq!(expiries(&mut world), [lease], "what was lost in the overflow has a deadline too");
 }
 
 #[test]
