@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 
 use blake3::Hasher;
+use grid_types::decl::EffectClass;
+use grid_types::job::Task;
 use grid_types::{
     Attempt, Detail, Event, JobEpoch, JobId, LeaderEpoch, Name, NodeId, NodeOrd, Outcome, Reason, StepIndex,
 };
@@ -121,6 +123,16 @@ pub struct ResultRow {
     /// What else the worker knows.
     #[n(13)]
     pub detail: Option<Detail>,
+}
+
+/// Whether an attempt of a task may have changed something on its node (`condition: on_changed`), as a later run judges it.
+/// `started`: it is not known that it never started. `said`: what the worker said about a success. About the others nothing
+/// counts: the worker may have been interrupted before the attempt that it reports about.
+#[must_use]
+pub fn may_have_changed(task: &Task, attempt: Attempt, started: bool, said: Option<bool>) -> bool {
+    // An idempotent lease starts without a fsynced record, so "not started" proves nothing about it (W3).
+    let ran = attempt.0 > 0 && (started || task.effect != EffectClass::Once);
+    ran && task.may_change() && said != Some(false)
 }
 
 /// Steps that will not run: of one node, or of every expected node that has no other outcome there.

@@ -254,6 +254,7 @@ impl Log {
             run: 1,
             complete_journals: None,
             unchanged: BTreeMap::new(),
+            changed: BTreeMap::new(),
         };
         self.put(&Command::ResumeJob(resume));
         let session = self.state.nodes[&NodeOrd(2)].session;

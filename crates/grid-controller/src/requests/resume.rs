@@ -75,6 +75,7 @@ pub fn command(found: Resumable, wanted: Rerun, generation: u32) -> Result<(Resu
         run: found.head.run,
         complete_journals: found.complete_journals,
         unchanged: found.unchanged,
+        changed: found.changed,
     };
     Ok((command, note))
 }

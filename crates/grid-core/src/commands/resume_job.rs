@@ -58,6 +58,10 @@ pub struct ResumeJob {
     #[n(11)]
     #[cbor(default)]
     pub unchanged: BTreeMap<StepIndex, Bits>,
+    /// Per step that is not done, positions in `expected` where an attempt may have changed something (`condition: on_changed`).
+    #[n(12)]
+    #[cbor(default)]
+    pub changed: BTreeMap<StepIndex, Bits>,
 }
 
 impl ResumeJob {
@@ -76,7 +80,12 @@ impl ResumeJob {
             ..JobHead::new(self.job, self.namespace.clone(), epoch, &state.meta)
         };
         let mut job = Job::new(head, Arc::new(self.spec.clone()));
-        job.scope = Scope { done: self.done.clone(), only: self.only.clone(), unchanged: self.unchanged.clone() };
+        job.scope = Scope {
+            done: self.done.clone(),
+            only: self.only.clone(),
+            unchanged: self.unchanged.clone(),
+            changed: Some(self.changed.clone()).filter(|changed| !changed.is_empty()),
+        };
         job.freeze(self.expected.clone());
         state.stubs.remove(&self.job);
         state.jobs.insert(self.job, job);

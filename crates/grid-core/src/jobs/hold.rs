@@ -12,12 +12,12 @@
 //! Not here: when a restore happened (`BeginTerm`), what journals say (`recall`), admission and deadlines (`pause`).
 
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, OnUnknown};
+use grid_types::job::{Condition, OnUnknown, Task};
 use grid_types::{Attempt, Event, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 use minicbor::bytes::ByteVec;
 
 use super::skip::len;
-use crate::state::{CellState, Job, RanState, Restored, Timer};
+use crate::state::{CellState, Job, Node, RanState, Restored, Timer};
 use crate::turn::Turn;
 
 /// How far beyond a restored job's own epoch and attempts a lease of its lost future may lie (E2). A job has at most 100 runs and
@@ -101,6 +101,21 @@ impl Turn<'_> {
         }
     }
 
+    /// A step that is about to be offered may have run after the backup, unless a complete journal excludes it. The result says
+    /// nothing about that, so it counts as a change (`condition: on_changed`).
+    pub fn note_lost_change(&mut self, id: JobId, position: usize) {
+        let Some(job) = self.state.jobs.get(&id).filter(|job| job.head.restored.is_some()) else { return };
+        let Some(node) = self.state.nodes.get(&job.expected[position]) else { return };
+        let cell = &job.cells[position];
+        let may_change = job.task_of(cell).is_some_and(Task::may_change);
+        if may_change && !cell.changed && job.may_have_run_since(node, job.step_of(cell)) {
+            if let Some(job) = self.state.jobs.get_mut(&id) {
+                job.cells[position].changed = true;
+            }
+            self.touch_cell(id, position);
+        }
+    }
+
     /// A worker has what is only about to be offered again: that offer is as good as made.
     pub fn adopt(&mut self, id: JobId, position: usize, epoch: JobEpoch, attempt: Attempt) {
         let wall_ms = self.state.meta.wall_ms;
@@ -135,6 +150,17 @@ impl Turn<'_> {
 }
 
 impl Job {
+    /// Whether a step of a restored job may have run on a node after the backup and before it was decided here.
+    fn may_have_run_since(&self, node: &Node, step: StepIndex) -> bool {
+        let Some(restored) = self.head.restored else { return false };
+        let past = node.past.get(&self.head.id);
+        let is_excluded = past.is_some_and(|past| {
+            let is_unnamed = past.is_complete && !past.ran.contains_key(&step);
+            past.decided.contains(&step) || (is_unnamed && node.asked >= restored.generation)
+        });
+        !is_excluded && !self.has_complete_journal(node.ord)
+    }
+
     /// The position of the node, if this very lease would be offered there next.
     pub(crate) fn awaits(&self, node: NodeOrd, lease: LeaseKey) -> Option<usize> {
         let position = self.position(node)?;

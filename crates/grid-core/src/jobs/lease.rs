@@ -221,6 +221,10 @@ impl Turn<'_> {
         match job.lease_of(&job.cells[position]) {
             Some((_, Some(why))) => self.settle(id, position, Report::revoked(why, None, Facts::default())),
             Some((lease, None)) => {
+                // It may have run until now, and the next attempt says nothing about that (`condition: on_changed`).
+                let never_ran = self.state.nodes.get(&ord).is_some_and(|node| job.never_ran(node));
+                let changed = !never_ran && job.task_of(&job.cells[position]).is_some_and(Task::may_change);
+                job.cells[position].changed |= changed && job.cells[position].ahead.is_none();
                 job.shift(lease.step, Outcome::Running, Outcome::Pending, 1);
                 if let Some(node) = self.state.nodes.get_mut(&ord) {
                     node.leased_jobs.remove(&id);

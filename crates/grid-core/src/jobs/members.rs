@@ -79,7 +79,7 @@ impl Job {
         let mut changed = false;
         (self.first_step().0..).map(StepIndex).zip(&phase.tasks).any(|(step, task)| {
             let done = self.is_done(step, position);
-            changed |= done && task.may_change();
+            changed |= (done && task.may_change()) || self.changed_earlier(step, position);
             !done && !self.was_unchanged(step, position) && self.skips_after(position, task, changed).is_none()
         })
     }

@@ -99,7 +99,7 @@ impl Job {
     }
 
     /// Whether an earlier run of the job found that the node's journal was complete. Everything it named has a row since.
-    fn has_complete_journal(&self, ord: NodeOrd) -> bool {
+    pub(crate) fn has_complete_journal(&self, ord: NodeOrd) -> bool {
         let complete = self.head.complete_journals.as_ref();
         complete.zip(self.position(ord)).is_some_and(|(complete, position)| complete.has(position))
     }
@@ -241,6 +241,7 @@ impl Turn<'_> {
             }
             Recall::Offer if is_held => false,
             Recall::Offer => {
+                self.note_lost_change(id, position);
                 self.name_anew(id, position);
                 true
             }

@@ -165,6 +165,8 @@ impl Turn<'_> {
                 (cell.sub, cell.attempt, cell.last) = (sub, 1, None);
             }
             let step = StepIndex(first.0 + sub);
+            let changed = job.changed_earlier(step, position);
+            job.cells[position].changed |= changed;
             if job.is_done(step, position) {
                 job.cells[position].changed |= task.may_change();
                 continue;
@@ -180,7 +182,11 @@ impl Turn<'_> {
                 continue;
             }
             let Some(job) = self.state.jobs.get(&id) else { return };
-            let unchanged = job.was_unchanged(step, position).then_some(Reason::NothingChangedHere);
+            // What an earlier run found unchanged may change now, if anything of the pipeline runs.
+            let runs_now = job.cells[position].entered
+                || (first.0..step.0).any(|before| self.recorded(id, position, StepIndex(before)).is_some());
+            let unchanged = !runs_now && job.was_unchanged(step, position);
+            let unchanged = unchanged.then_some(Reason::NothingChangedHere);
             if let Some(reason) = unchanged.or_else(|| job.skips(position, task)) {
                 self.skip_steps(id, position, step, 1, &reason);
                 let cell = self.state.jobs.get(&id).map(|job| &job.cells[position]);

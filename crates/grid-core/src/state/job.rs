@@ -90,10 +90,17 @@ impl Job {
         self.spec.first_step(usize::try_from(self.head.phase).unwrap_or(usize::MAX))
     }
 
-    /// Whether an earlier run skipped the step on a node because nothing had changed there (`condition: on_changed`): all that
-    /// comes before it in its pipeline is done, so nothing changes now.
+    /// Whether an earlier run skipped the step on a node because nothing had changed there (`condition: on_changed`). It says
+    /// nothing any more once a task before it runs in this run.
     pub(crate) fn was_unchanged(&self, step: StepIndex, position: usize) -> bool {
         self.scope.unchanged.get(&step).is_some_and(|unchanged| unchanged.has(position))
+    }
+
+    /// Whether an attempt of an earlier run may have changed something on a node, at a step of the current phase before this
+    /// one (`condition: on_changed`). That its step succeeds now without a change does not undo it.
+    pub(crate) fn changed_earlier(&self, step: StepIndex, position: usize) -> bool {
+        let before = self.scope.changed.iter().flat_map(|changed| changed.range(self.first_step()..step));
+        before.into_iter().any(|(_, changed)| changed.has(position))
     }
 
     /// Whether an earlier run has done the step there.

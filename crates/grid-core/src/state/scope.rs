@@ -23,4 +23,8 @@ pub struct Scope {
     #[n(2)]
     #[cbor(default)]
     pub unchanged: BTreeMap<StepIndex, Bits>,
+    /// Positions in `expected` where an attempt of an earlier run may have changed something and its step is not done
+    /// (`condition: on_changed`). None if there are none: it then takes no room in the encoding.
+    #[n(3)]
+    pub changed: Option<BTreeMap<StepIndex, Bits>>,
 }

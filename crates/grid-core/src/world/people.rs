@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use grid_types::job::JobSpec;
-use grid_types::{JobId, NodeOrd, Outcome, StepIndex};
+use grid_types::{JobId, Outcome, Reason, StepIndex};
 
 use super::World;
-use crate::changes::ResultRow;
+use crate::changes::{History, ResultRow};
 use crate::commands::{Command, ConfirmJob, PruneHistory, Rejection, Reply, ResolveStep, ResumeJob, Verdict};
 use crate::state::Bits;
 
@@ -54,15 +54,48 @@ impl World {
             run: ended.head.run,
             complete_journals: ended.head.complete_journals.clone().filter(|_| is_of_generation),
             unchanged: self.unchanged_of(job),
+            changed: self.changed_of(job),
         })
+    }
+
+    fn changed_of(&self, job: JobId) -> BTreeMap<StepIndex, Bits> {
+        let ended = self.job(job);
+        let results = self.results_of(job);
+        let is_done = |row: &ResultRow| {
+            let same = |other: &&ResultRow| (other.step, other.node) == (row.step, row.node);
+            !ended.spec.is_cleanup(row.step)
+                && results.iter().filter(same).any(|other| other.outcome == Outcome::Success)
+        };
+        let mut changed: BTreeMap<_, Bits> = BTreeMap::new();
+        let may_have_changed = |row: &ResultRow| {
+            let said = row.detail.and_then(|detail| detail.changed).filter(|_| row.outcome == Outcome::Success);
+            let started = row.started_wall_ms > 0 || row.outcome == Outcome::Unknown;
+            ended.task_at(row.step).is_some_and(|task| crate::may_have_changed(task, row.attempt, started, said))
+        };
+        for row in results.iter().filter(|row| may_have_changed(row) && !is_done(row)) {
+            changed.entry(row.step).or_default().set(ended.position(row.node).unwrap());
+        }
+        changed
     }
 
     fn unchanged_of(&self, job: JobId) -> BTreeMap<StepIndex, Bits> {
         let ended = self.job(job);
+        let results = self.results_of(job);
         let mut unchanged: BTreeMap<_, Bits> = BTreeMap::new();
-        for (step, node) in self.rows_of(job).into_keys() {
-            if self.skip_reason(job, step, node).is_some_and(|reason| reason.starts_with("condition on_changed")) {
-                unchanged.entry(StepIndex(step)).or_default().set(ended.position(NodeOrd(node)).unwrap());
+        for row in &self.history {
+            let History::Skip(skip) = row else { continue };
+            let (Some(node), Reason::NothingChangedHere) = (skip.node.filter(|_| skip.job == job), &skip.reason) else {
+                continue;
+            };
+            for step in (skip.from.0..skip.to.0).map(StepIndex).filter(|step| !ended.spec.is_cleanup(*step)) {
+                let phase = ended.spec.steps().nth(step.0 as usize).unwrap().0;
+                let pipeline = ended.spec.first_step(phase)..=step;
+                let later = |row: &ResultRow| {
+                    row.node == node && row.job_epoch > skip.job_epoch && pipeline.contains(&row.step)
+                };
+                if !results.iter().any(later) {
+                    unchanged.entry(step).or_default().set(ended.position(node).unwrap());
+                }
             }
         }
         unchanged

@@ -90,6 +90,10 @@ pub struct Job {
     pub rows: BTreeMap<(u32, u32), (Outcome, u32)>,
     /// Succeeded in an earlier run.
     pub done: BTreeSet<(u32, u32)>,
+    /// Ended, in any run, in another way than as a success without a change.
+    pub touched: BTreeSet<(u32, u32)>,
+    /// The same, in an earlier run.
+    pub touched_before: BTreeSet<(u32, u32)>,
     pub excluded: BTreeSet<u32>,
     pub tripped: Option<Trip>,
     pub unreached: bool,
@@ -122,6 +126,8 @@ impl Job {
             walks: BTreeMap::new(),
             rows: BTreeMap::new(),
             done: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            touched_before: BTreeSet::new(),
             excluded: BTreeSet::new(),
             tripped: None,
             unreached: false,
@@ -139,6 +145,8 @@ impl Job {
         let succeeded = self.rows.iter().filter(|(_, row)| row.0 == Outcome::Success).map(|(key, _)| *key);
         let mut again = Self::new(self.spec.clone(), self.epoch + 1);
         again.done = self.done.iter().copied().chain(succeeded).filter(|(step, _)| !self.is_cleanup(*step)).collect();
+        again.touched.clone_from(&self.touched);
+        again.touched_before.clone_from(&self.touched);
         again.expected = self.expected.clone();
         again
     }
@@ -266,9 +274,11 @@ impl Job {
                 Condition::OnSuccess => !self.has_failed(node),
                 Condition::OnFailure => self.has_failed(node),
                 // What an earlier run did counts as a change.
-                Condition::OnChanged => (first..step)
-                    .zip(&self.phase().tasks)
-                    .any(|(before, task)| self.done.contains(&(before, node)) && task.effect != EffectClass::Pure),
+                Condition::OnChanged => (first..step).zip(&self.phase().tasks).any(|(before, task)| {
+                    let key = (before, node);
+                    let ran = self.done.contains(&key) || self.touched_before.contains(&key);
+                    ran && task.effect != EffectClass::Pure
+                }),
             };
             runs && !self.done.contains(&(step, node))
         };
@@ -297,6 +307,10 @@ impl Job {
                 // Of an earlier run nobody looks up whether it changed anything.
                 self.walk(node).changed |= self.task_of(&walk).effect != EffectClass::Pure;
             } else {
+                let before = self.first_step(self.phase)..step;
+                let touched = before.into_iter().any(|before| self.touched_before.contains(&(before, node)));
+                self.walk(node).changed |= touched;
+                let walk = self.walks[&node];
                 let condition = self.task_of(&walk).condition;
                 let wanted = match condition {
                     Condition::Always => !walk.broken,

@@ -179,7 +179,7 @@ impl Player {
             lease,
             ended,
             duration_ms: 1,
-            started_wall_ms: 2,
+            started_wall_ms: if ended.is_some() { 2 } else { 0 },
             output_tail: Vec::new(),
             output_bytes: 0,
             error: None,

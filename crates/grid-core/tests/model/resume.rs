@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_core::{Bits, Command, ResumeJob};
+use grid_core::{Bits, Command, ResultRow, ResumeJob, may_have_changed};
 use grid_types::job::{Condition, JobSpec, Strategy};
 use grid_types::node::NodeStatus;
-use grid_types::{JobId, LeaseKey, NodeOrd, Outcome};
+use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, StepIndex};
 
 use crate::dice::{Dice, Flavour};
 use crate::play::Player;
@@ -37,7 +37,28 @@ pub fn resume_command(rig: &Rig, id: JobId) -> Command {
         run: job.head.run,
         complete_journals: None,
         unchanged: BTreeMap::new(),
+        changed: changed(rig, id),
     })
+}
+
+/// Where attempts may have changed something, of steps that are not done.
+fn changed(rig: &Rig, id: JobId) -> BTreeMap<StepIndex, Bits> {
+    let job = rig.job(id);
+    let is_done = |row: &ResultRow| {
+        let mut same =
+            rig.results.iter().filter(|other| (other.job, other.step, other.node) == (id, row.step, row.node));
+        !job.spec.is_cleanup(row.step) && same.any(|other| other.outcome == Outcome::Success)
+    };
+    let mut changed: BTreeMap<_, Bits> = BTreeMap::new();
+    for row in rig.results.iter().filter(|row| row.job == id && !is_done(row)) {
+        let (_, task) = job.spec.steps().nth(row.step.0 as usize).unwrap();
+        let said = row.detail.and_then(|detail| detail.changed).filter(|_| row.outcome == Outcome::Success);
+        let started = row.started_wall_ms > 0 || row.outcome == Outcome::Unknown;
+        if may_have_changed(task, row.attempt, started, said) {
+            changed.entry(row.step).or_default().set(job.position(row.node).unwrap());
+        }
+    }
+    changed
 }
 
 /// (step, node) that always fail.

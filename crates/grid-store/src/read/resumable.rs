@@ -1,16 +1,18 @@
 //! An ended job, as it has to be known to go on: whole (`resume`), or only where something failed (`retry`).
 
+mod changes;
+
 use std::collections::BTreeMap;
 
 use grid_core::{Bits, JobHead};
 use grid_types::decl::EffectClass;
-use grid_types::job::{Condition, JobSpec};
-use grid_types::{JobRef, LeaderEpoch, NodeOrd, Outcome, Reason, StepIndex};
+use grid_types::job::JobSpec;
+use grid_types::{JobRef, LeaderEpoch, NodeOrd, Outcome, StepIndex};
 use rusqlite::{Connection, params};
 
 use super::job::StoredJob;
 use super::roster::Roster;
-use crate::codec::{blob, key};
+use crate::codec::key;
 use crate::error::Fault;
 
 /// At most so many examples of steps that an operator has to decide about.
@@ -31,6 +33,8 @@ pub struct Resumable {
     pub complete_journals: Option<Bits>,
     /// Per step, positions in `expected` where it was skipped because nothing had changed (`condition: on_changed`).
     pub unchanged: BTreeMap<StepIndex, Bits>,
+    /// Per step that is not done, positions in `expected` where an attempt may have changed something (`condition: on_changed`).
+    pub changed: BTreeMap<StepIndex, Bits>,
     /// `once` steps of nodes that would run that may have run and have not succeeded (W8): step and node, the first few.
     pub doubtful: Vec<(StepIndex, String)>,
 }
@@ -93,9 +97,10 @@ pub(super) fn of_job(
     let only = failed_only.then_some(failed);
     let doubtful = doubtful(conn, &job, &done, only.as_ref(), generation)?;
     let complete_journals = complete_journals(&job, generation).cloned();
-    let unchanged = unchanged(conn, &job)?;
+    let unchanged = changes::unchanged(conn, &job)?;
+    let changed = changes::changed(conn, &job, &done)?;
     let StoredJob { head, spec, expected, live, .. } = job;
-    Ok(Some(Resumable { head, live, spec, expected, done, only, complete_journals, unchanged, doubtful }))
+    Ok(Some(Resumable { head, live, spec, expected, done, only, complete_journals, unchanged, changed, doubtful }))
 }
 
 /// Every result with one of these outcomes, of any run, as step and position.
@@ -115,26 +120,6 @@ fn each_result(
         }
     }
     Ok(())
-}
-
-/// Where steps were skipped because nothing had changed. Only jobs that have such steps are looked at.
-fn unchanged(conn: &Connection, job: &StoredJob) -> Result<BTreeMap<StepIndex, Bits>, Fault> {
-    let mut found: BTreeMap<StepIndex, Bits> = BTreeMap::new();
-    if !job.spec.steps().any(|(_, task)| task.condition == Condition::OnChanged) {
-        return Ok(found);
-    }
-    let mut rows =
-        conn.prepare_cached("SELECT node, from_step, to_step, reason FROM skips WHERE job = ?1 AND node > 0")?;
-    let mut rows = rows.query(params![key(job.head.id)])?;
-    while let Some(row) = rows.next()? {
-        let reason: Reason = blob(row, 3)?;
-        let position = job.expected.binary_search(&NodeOrd(row.get(0)?));
-        if let (Reason::NothingChangedHere, Ok(position)) = (reason, position) {
-            let (from, to): (u32, u32) = (row.get(1)?, row.get(2)?);
-            (from..to).for_each(|step| found.entry(StepIndex(step)).or_default().set(position));
-        }
-    }
-    Ok(found)
 }
 
 /// Of a step that is not there: yes, to be on the safe side.

@@ -1,6 +1,7 @@
 //! The store from outside: a state machine drives it, and what it gives back is compared with the state.
 
 mod backups;
+mod changed;
 mod copies;
 mod events;
 mod files;

@@ -106,7 +106,8 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
                     restored: None,
                     run: found.head.run,
                     complete_journals: None,
-                    unchanged: BTreeMap::new(),
+                    unchanged: found.unchanged,
+                    changed: found.changed,
                 };
                 let _ = world.one(Command::ResumeJob(command));
             }

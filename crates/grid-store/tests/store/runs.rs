@@ -12,7 +12,7 @@ fn cleanup() -> Phase {
 }
 
 /// As a leader does it; the run before must be stored.
-fn rerun(world: &mut World, job: JobId, failed_only: bool) {
+pub fn rerun(world: &mut World, job: JobId, failed_only: bool) {
     let command = resume_command(world, job, failed_only);
     world.one(Command::ResumeJob(command)).unwrap();
 }
@@ -31,7 +31,8 @@ fn resume_command(world: &World, job: JobId, failed_only: bool) -> ResumeJob {
         restored: None,
         run: found.head.run,
         complete_journals: None,
-        unchanged: std::collections::BTreeMap::new(),
+        unchanged: found.unchanged,
+        changed: found.changed,
     }
 }
 

@@ -29,6 +29,9 @@ impl Job {
         let changed = known.unwrap_or(task.effect != EffectClass::Pure);
         let (may_go_on, max_retries) = (self.may_run_on(node, task.condition), task.max_retries);
         let may_wait = self.spec.on_unknown == OnUnknown::Wait && self.may_run_on(node, Condition::Always);
+        if task.effect != EffectClass::Pure && (outcome != Outcome::Success || changed) {
+            self.touched.insert((self.step_of(&walk), node));
+        }
         self.walk(node).changed |= changed;
         let walk = self.walks[&node];
         if outcome == Outcome::Unknown {
@@ -155,6 +158,9 @@ impl Job {
         match (walk.at, walk.last) {
             (At::Leased { revoked: Some(_), .. }, _) => self.confirm_revoke(node, None),
             (At::Leased { .. }, last) => {
+                // W3: what is idempotent starts without a trace.
+                let may_have_run = self.task_of(&walk).effect == EffectClass::Idempotent;
+                self.walk(node).changed |= may_have_run;
                 self.walk(node).at = At::Waiting;
                 match last {
                     _ if self.may_run_on(node, Condition::Always) => {}
@@ -170,6 +176,11 @@ impl Job {
     pub fn confirm_revoke(&mut self, node: u32, ended: Option<Outcome>) {
         let walk = self.walks[&node];
         let At::Leased { revoked: Some(why), .. } = walk.at else { panic!("{node} has no revoked lease") };
+        // Whether it changed anything is not said. Only of a `once` lease is it certain that it never started.
+        let task = self.task_of(&walk);
+        if task.effect == EffectClass::Idempotent || (task.effect == EffectClass::Once && ended.is_some()) {
+            self.touched.insert((self.step_of(&walk), node));
+        }
         // What had ended before is kept, and so is that nobody knows.
         let outcome = match (ended, why) {
             (Some(Outcome::Unknown), _) => Outcome::Unknown,
