@@ -107,7 +107,7 @@ impl<'a> Fleet<'a> {
     fn expr(&self, expr: &Expr, within: &[usize]) -> Set {
         match expr {
             Expr::All => within.to_vec(),
-            Expr::Nodes(names) => self.filter(within, |node| names.has(&node.id)),
+            Expr::Nodes(names) => self.filter(within, |node| names.has(node.id.as_name())),
             Expr::Groups(names) => self.filter(within, |node| node.facts.groups.iter().any(|group| names.has(group))),
             Expr::Labels(wanted) => self.filter(within, |node| {
                 wanted.iter().all(|(key, value)| node.facts.labels.get(key).is_some_and(|found| value.matches(found)))

@@ -14,8 +14,11 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Name(#[n(0)] Box<str>);
 
-/// The name of a node.
-pub type NodeId = Name;
+/// The name of a node: a type of its own, so that no group, namespace or controller is taken for one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cbor(transparent)]
+#[serde(transparent)]
+pub struct NodeId(#[n(0)] Name);
 
 /// A text that is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,9 +70,49 @@ impl fmt::Display for Name {
     }
 }
 
+impl NodeId {
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The id as a name among others, such as the names of a target.
+    #[must_use]
+    pub fn as_name(&self) -> &Name {
+        &self.0
+    }
+}
+
+impl From<Name> for NodeId {
+    fn from(name: Name) -> Self {
+        Self(name)
+    }
+}
+
+impl From<NodeId> for String {
+    fn from(node: NodeId) -> Self {
+        node.0.into()
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Name;
+    use super::{Name, NodeId};
 
     #[test]
     fn names_follow_the_rule() {
@@ -79,5 +122,14 @@ mod tests {
         for bad in ["", "-a", "a-", "A", "a.b", "a_b", "ä", "a b", &"x".repeat(64)] {
             assert!(bad.parse::<Name>().is_err(), "{bad}");
         }
+    }
+
+    /// Rows and log entries written with the alias are read with the type.
+    #[test]
+    fn a_node_id_is_encoded_as_its_name() {
+        let node: NodeId = "web-01".parse().unwrap();
+        assert_eq!(minicbor::to_vec(&node).unwrap(), minicbor::to_vec(node.as_name()).unwrap());
+        assert_eq!(serde_json::to_string(&node).unwrap(), "\"web-01\"");
+        assert!(serde_json::from_str::<NodeId>("\"Web\"").is_err());
     }
 }

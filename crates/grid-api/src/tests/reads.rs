@@ -106,7 +106,7 @@ async fn lists_page_and_filter() {
             && calls[0].contains("Some(Running)"),
         "{calls:?}"
     );
-    let row = "ResultQuery { limit: 1, after: Some((3, \"web-01\")), step: Some(3), status: Some(TimedOut), node: Some(Name(\"web-02\")), run: Some(2) }";
+    let row = "ResultQuery { limit: 1, after: Some((3, \"web-01\")), step: Some(3), status: Some(TimedOut), node: Some(NodeId(Name(\"web-02\"))), run: Some(2) }";
     assert!(calls[1].ends_with(row), "{calls:?}");
     assert!(
         calls[2].ends_with("ResultQuery { limit: 100, after: None, step: None, status: None, node: None, run: None }"),
@@ -168,8 +168,9 @@ async fn an_output_is_its_raw_bytes_with_the_total() {
         assert_eq!(fake.get(&format!("{base}/outputs/x")).await.error(), refused(404, "NOT_FOUND"));
     }
     assert!(
-        fake.calls()[0]
-            .starts_with(&format!("output default {JOB} OutputQuery {{ step: StepIndex(2), node: Name(\"web-01\")")),
+        fake.calls()[0].starts_with(&format!(
+            "output default {JOB} OutputQuery {{ step: StepIndex(2), node: NodeId(Name(\"web-01\"))"
+        )),
         "{:?}",
         fake.calls()
     );

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use grid_types::NodeId;
+use grid_types::Name;
 use grid_types::api::{Role, RoleDoc, StatusDoc};
 
 use super::{Caller, Refusal};
@@ -10,7 +10,7 @@ use super::{Caller, Refusal};
 /// The role of a controller at this moment, without the addresses of other controllers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    pub node_id: NodeId,
+    pub node_id: Name,
     pub role: Role,
     /// None: nobody has ever led.
     pub leader_epoch: Option<u64>,

@@ -22,7 +22,7 @@ pub use read::TargetError;
 pub(super) use read::share;
 
 use crate::limits::MAX_LABELS;
-use crate::name::Name;
+use crate::name::{Name, NodeId};
 use crate::node::is_label;
 use glob::needs_quotes;
 use read::{read_expr, read_value};
@@ -38,7 +38,7 @@ pub enum Target {
     Group(#[n(0)] Name),
     /// One node.
     #[n(2)]
-    Node(#[n(0)] Name),
+    Node(#[n(0)] NodeId),
     /// Nodes that carry every one of these.
     #[n(3)]
     Labels(#[n(0)] BTreeMap<String, String>),
@@ -69,7 +69,8 @@ impl Target {
     pub fn value(&self) -> Option<String> {
         match self {
             Self::All | Self::Any => None,
-            Self::Group(name) | Self::Node(name) => Some(name.to_string()),
+            Self::Group(name) => Some(name.to_string()),
+            Self::Node(node) => Some(node.to_string()),
             Self::Labels(labels) => Some(labels_text(labels)),
             Self::Where(expr) => Some(expr.term().map_or_else(|| expr.to_string(), |(_, value)| value)),
         }
@@ -104,7 +105,7 @@ impl From<Expr> for Target {
     fn from(expr: Expr) -> Self {
         let simple = match &expr {
             Expr::All => Some(Self::All),
-            Expr::Nodes(names) => names.single().cloned().map(Self::Node),
+            Expr::Nodes(names) => names.single().cloned().map(NodeId::from).map(Self::Node),
             Expr::Groups(names) => names.single().cloned().map(Self::Group),
             Expr::Labels(labels) => {
                 let exact = labels.iter().map(|(key, value)| match value {

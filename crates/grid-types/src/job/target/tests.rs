@@ -20,7 +20,7 @@ fn what_could_be_said_before_expressions_is_stored_as_before() {
         ("any", Target::Any, b"\x82\x04\x80"),
         ("all:", Target::All, b"\x82\x00\x80"),
         ("group:web", Target::Group(name("web")), b"\x82\x01\x81\x63web"),
-        ("node:w-01", Target::Node(name("w-01")), b"\x82\x02\x81\x64w-01"),
+        ("node:w-01", Target::Node(name("w-01").into()), b"\x82\x02\x81\x64w-01"),
         ("labels:a=1", labels(&[("a", "1")]), b"\x82\x03\x81\xa1\x61a\x611"),
         ("labels:b=2,a=", labels(&[("a", ""), ("b", "2")]), b"\x82\x03\x81\xa2\x61a\x60\x61b\x612"),
         ("labels:a=my rack", labels(&[("a", "my rack")]), b"\x82\x03\x81\xa1\x61a\x67my rack"),
