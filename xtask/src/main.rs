@@ -13,6 +13,7 @@ mod fixtures;
 mod fuzz;
 mod hostile;
 mod pages;
+mod proto;
 mod rules;
 mod shell;
 mod size;
@@ -40,6 +41,7 @@ cargo xtask CHORE [ARGS]
   fuzz [S]      feed mutated messages to the decoders of the worker and Raft ports for S seconds (600)
   hostile [S]   attack every port of a cluster under load for S seconds (300); `test` does it for 10
   pages         check that every file that a page of the documentation names exists
+  proto         write the Rust code of the .proto files anew (a test checks that it is current)
   rules [RULE]  check that every protocol rule that the code names is in docs/protocol.md, or list who names one
   spawns        check that no task or thread is started whose handle is dropped
   size          list files with more than 400 lines of production code; only warns
@@ -72,10 +74,11 @@ fn main() -> ExitCode {
         ("fuzz", args @ ([] | [_])) => fuzz::run(args.first().map(String::as_str)),
         ("hostile", args @ ([] | [_])) => hostile::run(args.first().map(String::as_str)),
         ("pages", []) => pages::run(),
+        ("proto", []) => proto::run(),
         ("rules", args) => rules::run(args),
         ("size", []) => size::run(),
         ("spawns", []) => spawns::run(),
-        ("ci" | "deny" | "docs" | "fixtures" | "pages" | "size" | "spawns", [extra, ..]) => {
+        ("ci" | "deny" | "docs" | "fixtures" | "pages" | "proto" | "size" | "spawns", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }

@@ -20,11 +20,11 @@ pub use foreign::{Foreign, MAX_CHARS};
 /// Messages and services as generated from `proto/grid.worker.v1.proto`.
 pub mod v1 {
     #![allow(clippy::all, clippy::pedantic)]
-    tonic::include_proto!("grid.worker.v1");
+    include!("generated/grid.worker.v1.rs");
 }
 
 /// Messages and services as generated from `proto/grid.peer.v1.proto`.
 pub mod peer {
     #![allow(clippy::all, clippy::pedantic)]
-    tonic::include_proto!("grid.peer.v1");
+    include!("generated/grid.peer.v1.rs");
 }
