@@ -1,4 +1,4 @@
-//! Leadership: from Raft's word that this member leads to the role `LEADER`, and back.
+//! Follows Raft's leadership: takes the role `LEADER` when this member leads, and gives it up afterwards.
 //!
 //! ```text
 //!   STANDBY --Raft: leader in term T--> BeginTerm(T) proposed --applied--> LEADER --Raft: not any more--> STANDBY

@@ -1,4 +1,4 @@
-//! What the parts of a controller share, and the role it plays.
+//! Holds what the parts of a controller share, and computes its role.
 //!
 //! E5: the role is computed for every request: a leader whom no majority has answered within one election
 //! timeout is a STANDBY from that request on, whatever Raft reported last.

@@ -1,4 +1,4 @@
-//! The invariants of DESIGN.md as functions over the state. Tests and the simulator call [`violations`] after every
+//! Checks the invariants of docs/protocol.md over the state. Tests and the simulator call [`violations`] after every
 //! apply; a state that breaks one is a bug, whatever led to it. What only a sequence of entries shows (I7) is in [`Starts`].
 
 mod starts;

@@ -1,4 +1,4 @@
-//! Which nodes are silent, and what that makes them (V1–V3).
+//! Plans changes of node status: measures how long each node has been silent, and marks it accordingly (V1–V3).
 //!
 //! ```text
 //!   last message: 0 ms ── warning_ms ─► Warning ── unhealthy_ms ─► Unhealthy ── dead_ms ─► Dead

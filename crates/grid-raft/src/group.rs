@@ -1,4 +1,4 @@
-//! How openraft's types are filled in.
+//! Defines the types that openraft is used with.
 //!
 //! Not here: their encoding on disk (`log::record`).
 //! Replies are type-erased, so that the Raft core is compiled once, in this

@@ -8,8 +8,8 @@
 //! distinguished from a damaged one. The header names length and hash of the SQLite file, and what an operator wants to know of it.
 //! A backup is either confirmed, and then has everything that was acknowledged before its time, or stale, and then its
 //! time is that of its last entry: never that of the copy, which says nothing about the state.
-//! Not here: what a restore may be made from besides (`restorable`), the confirmation (`grid-controller::backups`).
-//! It is copied beside the writer (`held`), so a standby can make one just as well.
+//! Not here: what a restore may be made from besides (`restorable`), the confirmation (`grid-controller::requests::cluster`).
+//! It is copied beside the writer (`pinned`), so a standby can make one just as well.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};

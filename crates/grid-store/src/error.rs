@@ -1,4 +1,4 @@
-//! Why the store cannot go on, in words for the person who has to act on it.
+//! Defines the store's errors, with messages for the operator who has to act on them.
 //!
 //! The cause is part of the message and not a `source`: it is printed as one line.
 

@@ -1,4 +1,4 @@
-//! The file itself: is it ours, how it comes to be, how a copy of it becomes durable.
+//! Creates and checks the SQLite file, and makes a copy of it durable.
 //!
 //! A file is judged by its header's bytes before SQLite opens it: opening a foreign database could already change it
 //! (recover its WAL, checkpoint it). That works because a new file gets its header before it gets its name: it is

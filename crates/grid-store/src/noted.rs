@@ -1,4 +1,4 @@
-//! The column `reason` of a result: why it is as it is, and what else is known of the attempt.
+//! Encodes the column `reason` of a result: the reason for its outcome, and further detail about the attempt.
 //!
 //! A row without detail has the reason alone, as every row had before there were details; one with a detail has a map of both. A column of its own
 //! would be another version of the tables, which no older data folder has.

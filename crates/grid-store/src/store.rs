@@ -2,7 +2,7 @@
 //!
 //! L3: `persist` returns after the commit of rows, history and position together. L6: a copy is installed by renaming
 //! it over the store.
-//! Not here: how a copy is made (`held`).
+//! Not here: how a copy is made (`pinned`).
 //! The rename is L6's switch: `replace_by` first shuts the readers out and closes every connection, which leaves the
 //! old file whole and without a WAL, so that at any moment the one name refers to all of the old data or all of the
 //! new. A second name and a pointer to it would say the same with two files to keep in step.

@@ -1,6 +1,6 @@
 //! The documents of the HTTP API, shared by server and client: a module for each resource.
 //!
-//! Not here: job bodies (`job::parse_job` reads them, `job_view` writes them) and handlers (`grid-api`).
+//! Not here: job bodies (`job::parse_job` reads them, `tasks_doc` and `target_doc` write them) and handlers (`grid-api`).
 
 mod agent_doc;
 mod backend_doc;

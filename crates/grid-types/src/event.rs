@@ -138,7 +138,7 @@ impl Event {
     }
 }
 
-/// `1 node`, `3 nodes`
+/// The text of a reason, or nothing.
 fn reason_text(reason: Option<&Reason>, job: Option<JobId>) -> String {
     reason.zip(job).map(|(reason, job)| reason.text(job)).unwrap_or_default()
 }

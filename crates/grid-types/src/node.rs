@@ -1,4 +1,4 @@
-//! A node as it describes itself, and how it stands.
+//! Defines the facts that a node registers with, and its status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What the operator of this node lets callers do with the backends that run programs: lists, empty until somebody fills them.
+//! Reads and checks the allow lists, with which the operator of a node limits what callers do. An empty list allows nothing.
 //!
 //! A list holds what the operator wrote. `*` allows everything; it is only a word of these lists and no pattern.
 //! Not here: which backends are on (`run::backends`), how a program, a path or a host is matched (the modules below).

@@ -1,4 +1,4 @@
-//! The worker's one loop: moves inputs into the engine and does what it asks for.
+//! Runs the worker's one loop: moves inputs into the engine and carries out its outputs.
 //!
 //! One task instead of locks: the order in which records, starts and answers happen is the order of this loop. What was asked for is
 //! done before the next input is taken.

@@ -1,4 +1,4 @@
-//! `gridc job confirm|resolve|resume|retry|why`: what a person decides about a job.
+//! `gridc job confirm|resolve|resume|retry|why`: sends an operator's decisions about a job.
 
 use grid_client::JobsQuery;
 use grid_types::api::JobStateDoc;

@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked, how that is told, and what the process exits with.
+//! Defines why a command failed, its message and its exit code.
 
 use std::io;
 

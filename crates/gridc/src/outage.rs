@@ -1,4 +1,4 @@
-//! No controller answers somebody who was connected: what follows goes on, and says so once.
+//! Keeps waiting when no controller answers a command that was connected, and says so once.
 //!
 //! A call gives up after its patience, which is right for a command that has only just begun: the address may be wrong. A
 //! restart of every controller takes longer than that, and whoever waits for a job of an hour should not have to begin

@@ -1,4 +1,4 @@
-//! When a job that is watched stands still.
+//! Detects that a job that is watched makes no progress.
 //!
 //! It stands still if it runs, nothing of it is on a node, and nothing has changed for [`QUIET`]: shorter pauses are the
 //! work of a scheduler, not something a person has to know. So does one that has ended while a node is still at it. A job that waits for others to end is told as pending at once,

@@ -1,4 +1,4 @@
-//! How a job ended, in a few lines for a person.
+//! Prints how a job ended, in a few lines.
 //!
 //! Failures with the same words are told once, with the nodes they happened on: of 200 nodes that could not reach the
 //! mirror the mirror is the news.

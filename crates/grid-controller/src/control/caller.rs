@@ -1,4 +1,4 @@
-//! Who asks, and the one place that decides whether they may.
+//! Decides whether a caller is permitted to do what it requests; no other module does.
 //!
 //! ```text
 //!   Caller ── permit(right, scope) ──► Permit ──► Controller::read, Controller::propose

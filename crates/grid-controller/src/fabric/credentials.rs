@@ -1,4 +1,4 @@
-//! Whose call it is: a session's number is easy to guess, its secret is not.
+//! Checks the secret of a session: its number is easy to guess, its secret is not.
 //!
 //! ```text
 //!   registration --> 16 random bytes --> the worker, in the answer

@@ -1,4 +1,4 @@
-//! What the leader remembers of agents between two polls, and what it answers them.
+//! Tracks what each agent received and reported between two polls, and builds its poll response.
 //!
 //! W5: what may run again is given again if the agent does not say that it holds it: after [`GIVE_AGAIN_MS`], at once after a change of
 //! leader. W10: a `once` lease is given in one answer, never twice.

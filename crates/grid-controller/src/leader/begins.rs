@@ -1,4 +1,4 @@
-//! Workers that ask to start `once` leases (W3). Many of them are one entry, as results are.
+//! Handles requests of workers to start `once` leases (W3). Many of them are one entry, as results are.
 //!
 //! The answer carries the time of the question by the worker's clock, so that the worker knows how old it is. The log does not have
 //! that; the session remembers it.

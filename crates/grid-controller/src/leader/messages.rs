@@ -1,4 +1,4 @@
-//! One message of a worker: its journal first, then what it accepted, reports and asks, then what it holds.
+//! Handles one message of a worker: its journal first, then accepted offers, reports and requests, then its outstanding leases.
 //!
 //! Bounds: every list of a message has one. What is beyond it counts as not said, and is said again.
 

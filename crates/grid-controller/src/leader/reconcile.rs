@@ -1,5 +1,5 @@
-//! W5: what a worker holds against what the state says it should. Level-triggered: whatever message was lost, the next
-//! comparison says it again.
+//! Compares a worker's outstanding leases with the state and repairs the difference (W5). Level-triggered: whatever message
+//! was lost, the next comparison sends it again.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Takes up what a worker reports: results, finished revokes, accepted offers.
+//! Handles the reports of workers: results, finished revokes, accepted offers.
 //!
 //! Bounds: a report goes into the log only if the state waits for it (`grid_core`, `concerns_result`), with its error and output cut to
 //! what is stored. Everything else is answered at once; a lease that nobody can have granted is counted.

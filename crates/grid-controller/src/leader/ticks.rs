@@ -1,4 +1,4 @@
-//! What time brings: nodes that fall silent, timers, leases that are past their deadline.
+//! Runs the leader's ticks: marks silent nodes, fires due timers and expires leases past their deadline.
 
 use grid_core::{Command, ExpireLease, FireTimers};
 use grid_fabric::CloseReason;

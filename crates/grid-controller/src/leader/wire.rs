@@ -1,4 +1,4 @@
-//! What the log and the wire call the same things by: commands from reports, messages from offers and answers.
+//! Converts between commands and wire messages: builds commands from reports, and messages from offers and answers.
 
 use grid_core::{Answer, Command, ConfirmRevoke, Offer, RecordResult, Reply, Stale, State};
 use grid_proto::v1;

@@ -1,4 +1,4 @@
-//! E7: leadership goes to another controller, in order.
+//! Hands leadership over to another controller without failing a write (E7).
 //!
 //! ```text
 //!   LEADER -> DRAINING: proposes results and cancels only, until a follower is one entry behind (at most 1 s)

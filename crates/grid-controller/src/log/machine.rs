@@ -1,4 +1,4 @@
-//! What the log drives: the state in memory and its rows in SQLite.
+//! Applies committed entries to the state in memory and stores their changes in SQLite.
 //!
 //! A run of committed entries is applied, stored in one transaction, and only then answered (L3); its effects, and its
 //! answers to workers, go to the dispatcher after that, together: what is said to one worker is one message. Whoever reads the state meanwhile (planners, dispatcher) may see it a transaction

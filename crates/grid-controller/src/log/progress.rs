@@ -1,4 +1,4 @@
-//! How far the store is behind the state: a batch is applied in memory first and stored a moment later.
+//! Tracks how far the store is behind the state: a batch is applied in memory first and stored a moment later.
 //!
 //! Whoever looks at both, the state first, waits in between until the store has what the state had; otherwise it would see
 //! a step run whose predecessor has no result yet.

@@ -1,4 +1,4 @@
-//! Which outputs a reader is shown: those of ended attempts in pages, those that run, and those that begin later.
+//! Selects the outputs that a reader gets: those of ended attempts in pages, those that run, and those that begin later.
 //!
 //! Of each node and step the newest attempt counts when the reader comes; from then on every attempt that begins is shown.
 //! Each look first asks whether the job is over and then what is new, so that the last output is never missed.

@@ -1,4 +1,4 @@
-//! Whoever listens to events: the newest ones from memory, everything older from SQLite.
+//! Delivers events to subscribers: the newest ones from memory, everything older from SQLite.
 //!
 //! ```text
 //!   machine (stored a batch) ──bell──► feed: reads the new rows once ──► ring of the newest ──► subscriber, subscriber …

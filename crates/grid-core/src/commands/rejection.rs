@@ -1,4 +1,4 @@
-//! Why a command is refused.
+//! Defines the reasons for which a command is rejected.
 //!
 //! A rejection is part of what `apply` returns, but never stored, so its text may change between versions.
 

@@ -1,4 +1,4 @@
-//! What a command that was taken answers.
+//! Defines the replies of commands that took effect.
 
 use grid_types::{JobId, JobStatus, LeaderEpoch, LeaseKey, NodeOrd, SessionId};
 

@@ -1,5 +1,5 @@
-//! Waits that are nobody's work: a phase that needs an operator's confirmation, steps that an operator has to resolve, nodes that are
-//! away (J3).
+//! Pauses a job while all of it waits: for an operator's confirmation, for steps that an operator has to resolve, for nodes that are
+//! offline (J3).
 //!
 //! ```text
 //!   running ──everything open waits──► stalled (no place in admission; no deadline while it waits for an operator)

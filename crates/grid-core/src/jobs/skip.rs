@@ -1,4 +1,4 @@
-//! Steps that will not run: one row for a run of them, of one node or of everybody.
+//! Records steps that will not run: one row for a sequence of them, for one node or for all.
 //!
 //! I9: a skipped row was pending before, and is counted once.
 

@@ -1,4 +1,4 @@
-//! The data folder: who may use it and whom it belongs to.
+//! Opens and locks the data folder of a member, and checks to which member it belongs.
 //!
 //! ```text
 //!   raft.lock    held while a process uses the folder; the kernel frees it with the process

@@ -1,4 +1,4 @@
-//! Whether this member may stand for election: only with a prospect of winning.
+//! Decides whether this member may start an election: only if a majority would elect it.
 //!
 //! ```text
 //!   hears a leader ------------------------------------------> may not

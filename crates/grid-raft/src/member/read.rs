@@ -1,4 +1,4 @@
-//! Reads that are current, and how the other members stand.
+//! Provides current reads, and asks the other members for their state.
 //!
 //! E6: the leader confirms with a majority that it still is the leader; a member that
 //! asked then waits until its own machine has applied up to that point. The

@@ -1,4 +1,4 @@
-//! What a member stands on: its folder, taken and looked over before anything is changed or thrown away.
+//! Locks and checks a member's data folder before anything in it is changed or discarded.
 //!
 //! ```text
 //!   lock -> whose folder -> log: files, mark, tear, gaps -> newest sound snapshot that the log goes on from

@@ -1,4 +1,4 @@
-//! Which hosts and ports the worker connects to for a caller (`--allow-connect`).
+//! Checks to which hosts and ports the worker may connect for a caller (`--allow-connect`).
 //!
 //! A worker reaches what its callers do not: the services of its own machine, the addresses of a cloud that give out credentials. So nothing is
 //! reached that the operator did not name. A host is compared as it is written, without asking anybody what it resolves to: `127.1`, `0x7f.1` and a

@@ -1,4 +1,4 @@
-//! Which files a caller may read and write, and the way to them: by descriptors, one part of a path at a time.
+//! Checks which files a caller may read and write, and opens them by descriptors, one part of a path at a time.
 //!
 //! ```text
 //!   /srv/app/etc/x.conf  --longest rule--> /srv/app (opened as the operator wrote it) --etc, no link--> folder --x.conf, no link--> file

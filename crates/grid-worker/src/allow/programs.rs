@@ -1,4 +1,4 @@
-//! Which program a caller may run, and the file that is then run.
+//! Checks which program a caller may run, and finds the file to run.
 //!
 //! ```text
 //!   asked: a name or a path --search path--> a file --same file and same name--> an entry of the list --> the entry's own path is run

@@ -1,4 +1,4 @@
-//! The book: every lease this worker knows, and what is to be done about it. Synchronous, no I/O.
+//! Keeps the state of every lease of this worker and decides what to do next for each. Synchronous, no I/O.
 //!
 //! ```text
 //!            offer                   on disk         granted (once)

@@ -1,4 +1,4 @@
-//! When to register, and when to give up.
+//! Decides when to register, and when to stop trying.
 //!
 //! An attempt that fails is repeated for ever, with pauses, except where the leader refuses this worker for good.
 //! W1: DUPLICATE_NODE is retried for as long as the leader says that it needs, after a crash, to notice that the old

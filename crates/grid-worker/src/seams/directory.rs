@@ -1,4 +1,4 @@
-//! Where the leader is: `GET /role` of any controller.
+//! Defines how the leader is found: `GET /role` of any controller.
 
 use std::future::Future;
 use std::net::IpAddr;

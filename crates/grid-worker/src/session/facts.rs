@@ -1,4 +1,4 @@
-//! What this machine is, as it is registered.
+//! Collects the facts about this machine that a registration contains.
 //!
 //! What the machine says of itself (`machine::hardware`) is read again for every registration, and is left out where it does not fit:
 //! the list of disks and interfaces never takes more than the share that every node has, so that it uses nothing of the bytes

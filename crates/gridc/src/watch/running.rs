@@ -1,4 +1,4 @@
-//! Who is still at it, the longest first.
+//! Lists the nodes that are still running, the longest first.
 //!
 //! Asked only while few are: of thousands that run, the longest ten seconds tell nothing, and the last ten nodes do.
 

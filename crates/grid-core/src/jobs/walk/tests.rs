@@ -1,4 +1,4 @@
-//! The job semantics of DESIGN.md, one behaviour a test.
+//! Tests the job rules of docs/protocol.md (J), one behaviour a test.
 
 mod atomic;
 mod changed;

@@ -1,4 +1,4 @@
-//! W3: whether a `once` lease may start.
+//! Decides whether a `once` lease may start (W3).
 //!
 //! ```text
 //!   Asking --granted, within 10 s of asking--> Running --too late to start--.

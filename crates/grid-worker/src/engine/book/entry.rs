@@ -1,4 +1,4 @@
-//! One lease in the book.
+//! Defines the record of one lease in the book.
 
 use grid_types::LeaseKey;
 use grid_types::decl::EffectClass;

@@ -1,5 +1,5 @@
-//! What the leader says: answers, revokes, forgets, permissions to start, then offers, in this order, so that what is
-//! merged into one message with its own revoke never runs.
+//! Handles a message of the leader: answers, revokes, forgets, permissions to start, then offers, in this order, so that a
+//! lease that is in one message with its own revoke never runs.
 
 use grid_fabric::closing::explained;
 use grid_proto::v1;

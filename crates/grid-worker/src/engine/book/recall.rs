@@ -1,4 +1,4 @@
-//! Tells a restored controller what the journal knows about jobs that its backup brought back (E2).
+//! Reports to a restored controller what the journal has about jobs that its backup brought back (E2).
 //!
 //! Everything that is known of an asked job is named: leases that the worker has, leases that were settled, also those that
 //! were forgotten since and are still kept, and up to which epoch some of them were dropped. A lease that was revoked before it started is not named, because nothing of it ran; nor is a `once` lease that

@@ -1,4 +1,4 @@
-//! The book across restarts: from the journal's records and back, and how much of the past is kept.
+//! Rebuilds the book from the journal's records, writes them again for compaction, and limits how much of the past is kept.
 
 use grid_types::decl::EffectClass;
 use grid_types::{JobEpoch, JobId, LeaseKey};

@@ -1,4 +1,4 @@
-//! What the worker says: results, finished revokes, questions whether it may start (W3), accepted offers, the outstanding leases
+//! Builds the messages of the worker: results, finished revokes, requests to start (W3), accepted offers, the outstanding leases
 //! and their digest.
 //!
 //! W4, W5: a result or a finished revoke is said again until the leader's final answer, because any of them may be lost

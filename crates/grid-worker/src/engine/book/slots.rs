@@ -1,4 +1,4 @@
-//! Who runs when (W7): one lease of a job at a time, `slots` leases in all, oldest first.
+//! Chooses the leases that start next (W7): one lease of a job at a time, `slots` leases in all, oldest first.
 
 use grid_types::LeaseKey;
 use grid_types::decl::EffectClass;

@@ -1,4 +1,4 @@
-//! The book with a pretended disk and leader.
+//! Tests the book with a simulated disk and leader.
 
 mod answers;
 mod begin;
