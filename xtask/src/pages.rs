@@ -1,7 +1,7 @@
 //! `cargo xtask pages`: checks that every file that a page of the documentation names exists.
 //!
-//! Checked are relative links (`[text](docs/http.md#errors)`) and paths in backticks that begin with a folder of the
-//! repository (`crates/…`). A path with a placeholder (`NAME`) is not.
+//! Checked are relative links (`[text](docs/http.md#errors)`) with their headings, and paths in backticks that begin with a
+//! folder of the repository (`crates/…`). A path with a placeholder (`NAME`) is not.
 //! Not here: whether the statements about the file are true.
 
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ pub fn run() -> Result<()> {
         let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
         let folder = page.parent().unwrap_or(&root);
         let shown = page.strip_prefix(&root).unwrap_or(page).display().to_string();
-        let links = links(&text).into_iter().map(|link| (folder.join(&link), link));
-        let paths = paths(&text).into_iter().map(|path| (root.join(&path), path));
-        let gone = links.chain(paths).filter(|(file, _)| !file.exists());
-        missing.extend(gone.map(|(_, name)| format!("  {shown}: {name}")));
+        let gone = links(&text).into_iter().filter(|link| !link.leads(page, folder));
+        missing.extend(gone.map(|link| format!("  {shown}: {}#{}", link.file, link.heading)));
+        let gone = paths(&text).into_iter().filter(|path| !root.join(path).exists());
+        missing.extend(gone.map(|path| format!("  {shown}: {path}")));
     }
     if !missing.is_empty() {
-        bail!("pages name files that do not exist\n{}", missing.join("\n"));
+        bail!("pages name files or headings that do not exist\n{}", missing.join("\n"));
     }
     eprintln!("pages: every file that {} pages name exists", pages.len());
     Ok(())
@@ -47,12 +47,41 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Targets of links within the repository, without their anchors. Text in backticks is not a link.
-fn links(text: &str) -> Vec<String> {
+/// The target of a link within the repository.
+#[derive(Debug, PartialEq)]
+struct Link {
+    /// Empty: the page itself.
+    file: String,
+    /// Empty: the beginning of the file.
+    heading: String,
+}
+
+impl Link {
+    fn leads(&self, page: &Path, folder: &Path) -> bool {
+        let file = if self.file.is_empty() { page.to_owned() } else { folder.join(&self.file) };
+        if self.heading.is_empty() {
+            return file.exists();
+        }
+        std::fs::read_to_string(file).is_ok_and(|text| headings(&text).contains(&self.heading))
+    }
+}
+
+/// Text in backticks is not a link.
+fn links(text: &str) -> Vec<Link> {
     let prose: String = text.lines().flat_map(|line| line.split('`').step_by(2).chain(["\n"])).collect();
     let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let files = targets.filter(|target| !target.contains("://")).filter_map(|target| target.split('#').next());
-    files.filter(|file| !file.is_empty()).map(str::to_owned).collect()
+    let parts =
+        targets.filter(|target| !target.contains("://")).map(|target| target.split_once('#').unwrap_or((target, "")));
+    parts.map(|(file, heading)| Link { file: file.to_owned(), heading: heading.to_owned() }).collect()
+}
+
+/// The anchors of a page: letters, digits and hyphens of each heading in lower case, with a hyphen for each space.
+fn headings(text: &str) -> Vec<String> {
+    let titles = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
+    titles
+        .map(|title| title.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect())
+        .collect()
 }
 
 /// Paths in backticks.
@@ -68,13 +97,19 @@ fn paths(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{links, paths};
+    use super::{Link, headings, links, paths};
 
     #[test]
     fn links_and_paths_are_found() {
         let text = "See [a](docs/a.md#b), [c](#c), [d](https://d.example/) and `crates/grid/src/main.rs`.\n\
                     `docs/cli.md`, `[a-z](b)`, `cargo xtask docs`, `crates/x/NAME.rs`, `fixtures/vN`, `crates/…`.";
-        assert_eq!(links(text), ["docs/a.md"]);
+        let link = |file: &str, heading: &str| Link { file: file.to_owned(), heading: heading.to_owned() };
+        assert_eq!(links(text), [link("docs/a.md", "b"), link("", "c")]);
         assert_eq!(paths(text), ["crates/grid/src/main.rs", "docs/cli.md"]);
+    }
+
+    #[test]
+    fn a_heading_is_found_by_its_anchor() {
+        assert_eq!(headings("# What `tasks` inherit, W3\ntext\n## a-b"), ["what-tasks-inherit-w3", "a-b"]);
     }
 }
