@@ -1,4 +1,4 @@
-//! The shape of the command line, and its help.
+//! Defines the command line and its help.
 //!
 //! Every option here is wired to something. `--patience` is hidden: the contract says 10 s, and only tests and
 //! scripts that probe for a controller have a reason to change it.
@@ -33,7 +33,7 @@ pub use submit::{PlanArgs, RunArgs};
 #[command(
     name = "gridc",
     version,
-    about = "Run operations on a fleet of machines, and see how they went",
+    about = "Run operations on a fleet of machines and follow their progress",
     after_help = "\
 Examples:
   gridc node list
@@ -45,11 +45,11 @@ Examples:
 Exit codes:
     0  done
     1  the job ended other than completed
-    2  usage, or refused input
+    2  usage error or invalid input
     3  no controller reachable
     4  not found
-    5  conflict or denied
-   74  done, but the answer could not be written
+    5  conflict or permission denied
+   74  done, but the output could not be written
   124  the wait timed out
   130  interrupted while waiting",
     max_term_width = 100,
@@ -67,19 +67,19 @@ pub struct Cli {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// Controllers to ask; any of them will do, the leader is found
+    /// Addresses of controllers; any of them is enough, gridc finds the leader
     #[arg(long, global = true, env = "GRID_SERVER", default_value = "http://127.0.0.1:8765", value_name = "URL[,URL]")]
     pub server: Servers,
-    /// What to prove oneself with; better given as GRID_TOKEN, which others on this machine do not see
+    /// Access token (prefer GRID_TOKEN, which `ps` does not show)
     #[arg(long, global = true, env = "GRID_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<Token>,
     /// Namespace of the jobs
     #[arg(short, long, global = true, default_value = "default", value_name = "NAME")]
     pub namespace: Name,
-    /// How to print the answer [default: table; for `job get`: json]
+    /// Output format [default: table; for `job get`: json]
     #[arg(short, long, global = true, value_name = "FORMAT")]
     pub output: Option<Format>,
-    /// Whether to use colours; auto: on a terminal, unless NO_COLOR is set
+    /// When to use colours; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorWhen,
     /// How long to look for a controller
@@ -107,27 +107,27 @@ pub enum Format {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Run a program on many nodes, and see what it printed
+    /// Run a program on many nodes and print its output
     #[command(after_help = command::EXAMPLES)]
     Run(Box<CommandArgs>),
-    /// Run jobs and look at them
+    /// Run and inspect jobs
     #[command(subcommand, after_help = JOB_EXAMPLES, arg_required_else_help = true)]
     Job(JobVerb),
-    /// Look at the machines, drain and remove them
+    /// List, inspect, drain and remove nodes
     #[command(subcommand, after_help = node::EXAMPLES, arg_required_else_help = true)]
     Node(NodeVerb),
-    /// Show what happened, and what happens next
+    /// Show past events and follow new ones
     #[command(after_help = events::EXAMPLES)]
     Events(EventsArgs),
-    /// See what a task may ask for: backends, their actions and parameters
+    /// Describe the backends that tasks use: their actions and parameters
     #[command(subcommand, after_help = BACKEND_EXAMPLES, arg_required_else_help = true)]
     Backend(BackendVerb),
-    /// Look after the cluster itself: who belongs to it, who leads, backups
+    /// Manage the controllers: membership, leadership, backups
     #[command(subcommand, after_help = CLUSTER_EXAMPLES, arg_required_else_help = true)]
     Cluster(MemberVerb),
     #[command(flatten)]
     Overview(ClusterVerb),
-    /// Print a script that lets the shell complete commands, backends, actions and parameters
+    /// Print a shell completion script for commands, backends, actions and parameters
     #[command(after_help = "\
 Examples:
   gridc completion bash > /etc/bash_completion.d/gridc
@@ -156,13 +156,13 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum MemberVerb {
-    /// Show the controllers, who votes, and how many must agree
+    /// Show the controllers, which of them vote, and the size of a majority
     #[command(after_help = "\
 Examples:
   gridc cluster status
   gridc cluster status -o json | jq .majority")]
     Status,
-    /// Take a controller out of the cluster for good
+    /// Remove a controller from the cluster permanently
     #[command(after_help = "\
 Examples:
   gridc cluster remove c3")]
@@ -170,7 +170,7 @@ Examples:
         /// Id of the controller
         id: String,
     },
-    /// Take a controller's vote away; it goes on following
+    /// Make a controller a non-voting member that still replicates the log
     #[command(after_help = "\
 Examples:
   gridc cluster demote c3")]
@@ -178,7 +178,7 @@ Examples:
         /// Id of the controller
         id: String,
     },
-    /// Give a controller that follows a vote
+    /// Make a non-voting controller a voting member
     #[command(after_help = "\
 Examples:
   gridc cluster promote c3")]
@@ -186,38 +186,39 @@ Examples:
         /// Id of the controller
         id: String,
     },
-    /// Let a cluster that was superseded accept writes again
+    /// Allow writes again in a cluster that was superseded
     #[command(after_help = "\
 A cluster refuses every write when a worker or a controller shows that a backup of it was restored
-elsewhere; of two restores of one backup the later one counts. Members cannot be changed either;
-step-down still works. Lift this only when the restored cluster is gone and the
-workers that followed it were started with --reset-journal; those that were not stay refused here.
+elsewhere; of two restores of the same backup, the later one wins. Membership cannot be changed
+either; step-down still works. Use this command only when the restored cluster no longer exists and
+its workers were restarted with --reset-journal; workers that were not are still refused here.
 To keep this cluster and its workers, take a backup here and restore it instead.
 
 Examples:
   gridc cluster status
   gridc cluster lift")]
     Lift,
-    /// Let another controller lead
+    /// Hand leadership over to another controller
     #[command(after_help = "\
 Examples:
   gridc cluster step-down
   gridc cluster step-down --to c2")]
     StepDown {
-        /// Who is to lead; without it, whoever is ready first
+        /// Controller that becomes leader [default: the first that is ready]
         #[arg(long, value_name = "ID")]
         to: Option<String>,
     },
-    /// Write everything the cluster knows to a file
+    /// Write a backup of the cluster state to a file
     #[command(after_help = BACKUP_EXAMPLES, override_usage = "gridc cluster backup [OPTIONS] -o FILE")]
     Backup(BackupArgs),
 }
 
 const BACKUP_EXAMPLES: &str = "\
-Any controller answers, a standby too, as long as a majority confirms that nothing acknowledged is
-missing; otherwise it answers NO_QUORUM. --stale takes what one controller has. The file is checked and on disk before it gets its name.
-`grid server --restore FILE` starts a new cluster from it, in an empty folder; jobs that had not
-ended are held there until `gridc job confirm`.
+Any controller, including a standby, can make a backup while a majority confirms that the backup has
+everything that was acknowledged; otherwise it answers NO_QUORUM. --stale accepts the state of one
+controller. The file is checked and synced to disk before it is renamed to FILE.
+`grid server --restore FILE` starts a new cluster from it, in an empty folder; unfinished jobs are
+held there until `gridc job confirm`.
 
 Examples:
   gridc cluster backup -o grid.backup
@@ -225,13 +226,13 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {
-    /// Where to write it; here also -o FILE and --output FILE
+    /// Path of the backup file; -o FILE and --output FILE are also accepted
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
-    /// Replace the file if it is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
-    /// Accept a controller that cannot reach a majority: the file says that recent changes may be missing
+    /// Accept the state of a controller that cannot reach a majority; the file is marked as stale
     #[arg(long)]
     pub stale: bool,
 }
@@ -250,19 +251,19 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum BackendVerb {
-    /// List every backend with its actions
+    /// List all backends and their actions
     #[command(after_help = "\
-RUNS says on which workers: everywhere, where its programs are installed, or only if told to
-(`grid worker --enable-backend NAME`). `gridc node list` shows what each node runs.
+RUNS shows which workers run a backend: all, those where its programs are installed, or only those
+started with `grid worker --enable-backend NAME`. `gridc node list` shows the backends of each node.
 
 Examples:
   gridc backend list
   gridc backend list -o json | jq -r '.items[].name'")]
     List,
-    /// Show the actions of a backend, what they take and what they do
+    /// Show the actions of a backend and their parameters
     #[command(after_help = "\
-EFFECT says what a second run means: pure changes nothing, idempotent has the same end, once never
-happens by itself.
+EFFECT describes what happens if an action runs twice: `pure` actions change nothing, `idempotent`
+actions end in the same state, `once` actions are never repeated automatically.
 
 Examples:
   gridc backend describe apt
@@ -275,13 +276,13 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum ClusterVerb {
-    /// Show the cluster: its leader, nodes and jobs
+    /// Show a summary of the cluster: leader, nodes and jobs
     #[command(after_help = "\
 Examples:
   gridc status
   gridc status -o json | jq .jobs")]
     Status,
-    /// Show the role of the controller that answers, and who leads
+    /// Show the role of the controller that answers, and the current leader
     #[command(after_help = "\
 Examples:
   gridc role

@@ -44,7 +44,7 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     if !args.wait {
         out::print(format, &doc, |_| format!("{id} submitted\n")).inspect_err(|_| tell(&format!("{id} submitted")))?;
         if format == Format::Table {
-            tell(&format!("hint: gridc job status {id} shows how it goes; --wait stays until it has ended"));
+            tell(&format!("hint: gridc job status {id} shows its progress; --wait waits until it has ended"));
         }
         return Ok(0);
     }
@@ -131,7 +131,7 @@ fn offline_text(end: &JobDoc) -> String {
     }
 }
 
-/// Prints what a job prints until it has ended; how it goes is told on stderr, in lines between them.
+/// Prints the output of a job until it has ended; its progress goes to stderr, in lines between them.
 async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, args: &RunArgs) -> Result<u8, Failure> {
     let limit = args.wait_timeout;
     let namespace = global.namespace.as_str();

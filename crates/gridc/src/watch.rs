@@ -1,4 +1,4 @@
-//! Waits for a job and shows how it goes.
+//! Waits for a job and shows its progress.
 //!
 //! Looks at the job document every 100 ms at first, then less often, up to every second; a small job that moves is
 //! looked at more often again. The job is over when it has ended and nothing of it runs any more: after a cancel the

@@ -8,7 +8,7 @@ use std::process::Command;
 const HEAD: &str = "\
 # gridc
 
-Written by `cargo xtask docs` from `gridc --help`; changes belong into `crates/gridc/src/cli/`.
+Written by `cargo xtask docs` from `gridc --help`; edit `crates/gridc/src/cli.rs` and `crates/gridc/src/cli/`.
 
 `gridc` talks HTTP to any controller and finds the leader by itself. stdout is data; progress, hints and errors go to stderr.
 On a terminal, tables are cut to its width, one line a row; on a pipe nothing is cut. Every command that prints something takes

@@ -209,7 +209,7 @@ pub async fn runs<C: Jobs>(
     tag = "jobs",
     operation_id = "whyJob",
     responses(
-        (status = 200, description = "why it is not further, or how it ended", body = WhyDoc),
+        (status = 200, description = "what the job is waiting for, or how it ended", body = WhyDoc),
     ),
 )]
 pub async fn why<C: Jobs>(

@@ -10,7 +10,7 @@ use grid_types::{JobStatus, NodeOrd, Span, StepIndex, Wait};
 
 use crate::state::{Cell, CellState, Job, Node, RanState, State};
 
-/// The one reason a job that is still here is not further. `unrecorded_ms`: how long ago the last entry was stamped, as far
+/// The one thing that an unfinished job is waiting for. `unrecorded_ms`: how long ago the last entry was stamped, as far
 /// as the reader knows; in an idle cluster the time of the state does not move.
 #[must_use]
 pub fn why(state: &State, job: &Job, unrecorded_ms: u64) -> String {

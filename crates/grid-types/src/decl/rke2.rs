@@ -77,7 +77,7 @@ pub(super) const RKE2: BackendDecl = BackendDecl {
             &[ONLY_MODE],
         ),
         action("start", "starts rke2-server or rke2-agent and waits until it is started", 15, &[MODE]),
-        action("stop", "stops the service; containers go on until kill", 10, &[MODE]),
+        action("stop", "stops the service; containers keep running until `kill`", 10, &[MODE]),
         action("restart", "restarts the service and waits until it is started", 15, &[MODE]),
         action("kill", "runs rke2-killall.sh: ends the service and all its containers", 10, &[]),
     ],

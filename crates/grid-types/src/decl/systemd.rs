@@ -31,10 +31,10 @@ pub(super) const SYSTEMD: BackendDecl = BackendDecl {
         action("stop", "stops a unit and waits until it is stopped", EffectClass::Idempotent, 5),
         action("restart", "stops a unit if it runs, and starts it", EffectClass::Idempotent, 10),
         action("enable", "lets a unit start with the machine", EffectClass::Idempotent, 1),
-        action("disable", "lets a unit no longer start with the machine", EffectClass::Idempotent, 1),
+        action("disable", "disables a unit at boot", EffectClass::Idempotent, 1),
         action(
             "status",
-            "shows how a unit stands; fails if it is not active or there is no such unit",
+            "shows the state of a unit; fails if it is not active or there is no such unit",
             EffectClass::Pure,
             1,
         ),

@@ -52,7 +52,7 @@ pub(super) const TEST: BackendDecl = BackendDecl {
         },
         ActionDecl {
             name: "flaky",
-            help: "fails in so many of a hundred runs",
+            help: "fails in this percentage of runs",
             effect: EffectClass::Idempotent,
             effect_choice: false,
             timeout: None,

@@ -1,12 +1,12 @@
-//! The options of `gridc events`.
+//! Defines the options of `gridc events`.
 
 use clap::Args;
 use grid_types::{JobId, NodeId};
 
 pub const EXAMPLES: &str = "\
-Prints what happened to jobs, nodes and controllers, oldest first. With -f it goes on with what
-happens next, over restarts and changes of the leader: no event is lost or shown twice.
-With -f -o json each line is one event; without -f it is one list.
+Prints the events of jobs, nodes and controllers, oldest first. With -f it continues with new events,
+also across restarts and leader changes: no event is lost or printed twice.
+With -f -o json every line is one event; without -f the output is one list.
 
 Kinds:
   JobSubmitted JobStarted JobPaused JobContinued JobTripped JobEnded JobResumed
@@ -26,7 +26,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Stay and show what happens next
+    /// Follow new events
     #[arg(short, long)]
     pub follow: bool,
     /// Only events of this job
@@ -38,10 +38,10 @@ pub struct EventsArgs {
     /// Only events of these kinds
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
     pub kinds: Vec<String>,
-    /// How many of the past at most [default: 100; with --follow 0]
+    /// Maximum number of past events [default: 100; with --follow 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub limit: Option<u32>,
-    /// With --follow: everything behind the event with this number
+    /// With --follow: all events after the event with this number
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, requires = "follow", conflicts_with = "limit")]
     pub after: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! The verbs of `gridc job`, their options and their help.
+//! Defines the verbs of `gridc job`, their options and their help.
 //!
 //! Not here: what describes a job to submit or to plan (`submit`), the options of verbs that only read (`look`, `logs`).
 
@@ -12,15 +12,15 @@ use grid_types::{NodeId, Span};
 
 #[derive(Debug, Subcommand)]
 pub enum JobVerb {
-    /// Submit a job: one task on the command line, or a file
+    /// Submit a job: one task on the command line, or a job file
     #[command(after_help = submit::run_examples())]
     Run(Box<RunArgs>),
-    /// Show how a job stands: its steps and what happened on each node
+    /// Show the status of a job: its steps and their outcome on each node
     #[command(after_help = "\
-Shows up to 50 nodes, failures first; with a filter up to 1,000 that match. `gridc job get` has all
-of them. A job that was resumed or retried has several runs; the newest is shown unless --run names
-another. Attempts are those of all runs up to the one that is shown. With -o json a filter leaves
-only the results that match in the document.
+Shows up to 50 nodes, failures first; with a filter, up to 1,000 matching nodes. `gridc job get`
+prints all of them. A job that was resumed or retried has several runs; --run selects one, the
+default is the newest. Attempts are counted over all runs up to the selected one. With -o json, a
+filter removes the results that do not match from the document.
 
 Examples:
   gridc job status job-0c5t9v3k2m7qa
@@ -30,21 +30,21 @@ Examples:
   gridc job status job-0c5t9v3k2m7qa --run 1
   gridc job status job-0c5t9v3k2m7qa -o json | jq .counts")]
     Status(StatusArgs),
-    /// Open the live view of a job again, until it has ended
+    /// Follow a job in the live view until it ends
     #[command(
         visible_alias = "watch",
         after_help = "\
-Shows what `gridc job run --wait` shows, for any job, as often as wanted; at the end it prints and
-exits like it. Ctrl-C stops watching and leaves the job alone.
+Shows the same view as `gridc job run --wait`, for any job, and ends with the same output and exit
+code. Ctrl-C stops watching; the job continues.
 
 Examples:
   gridc job watch job-0c5t9v3k2m7qa
   gridc job wait job-0c5t9v3k2m7qa --wait-timeout 10m -o json"
     )]
     Wait(WaitArgs),
-    /// Print the whole document of a job, every result included, as JSON
+    /// Print the complete document of a job, including all results, as JSON
     #[command(after_help = "\
-Prints JSON unless `-o yaml` is given. Jobs with more than 1,000 results are collected page by page.
+Prints JSON unless `-o yaml` is given. Jobs with more than 1,000 results are fetched page by page.
 
 Examples:
   gridc job get job-0c5t9v3k2m7qa
@@ -57,16 +57,16 @@ Examples:
         #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
         run: Option<u32>,
     },
-    /// Print what a job's steps printed
+    /// Print the output of a job's steps
     #[command(after_help = logs::EXAMPLES)]
     Logs(LogsArgs),
-    /// Store what a step printed, a file for each node
+    /// Save the output of a step, one file per node
     #[command(after_help = command::OUTPUTS_EXAMPLES)]
     Outputs(OutputsArgs),
     /// List jobs, newest first
     #[command(after_help = "\
-A job that waits for an operator is shown as `waiting`; its document (-o json) says in `why` what it
-waits for and how to let it go on, and keeps the status `running` or `pending`.
+A job that waits for an operator is shown as `waiting`. Its document (-o json) keeps the status
+`running` or `pending`, and its field `why` says what the job is waiting for and how to continue it.
 
 Examples:
   gridc job list
@@ -75,11 +75,12 @@ Examples:
   gridc job list --name deploy --label team=web
   gridc job list --waiting -o json | jq -r '.items[].why'")]
     List(ListArgs),
-    /// Cancel a job: no new work goes out, running work is ended
+    /// Cancel a job: dispatch no new work and end running work
     #[command(after_help = "\
-It is answered when no new work can go out; what runs is ended by its workers, within seconds of their
-hearing it. --wait stays until everything has, and exits 0 however each step ended; a node that is away
-is waited for until it is back or dead. A job that has already ended is a conflict (exit 5).
+Returns when no new work can be dispatched; workers end running work within seconds after they
+receive the cancellation. --wait waits until nothing runs and exits 0 whatever the outcome of the
+steps; an offline node is waited for until it returns or is declared dead. Cancelling a job that has
+ended is a conflict (exit 5).
 
 Examples:
   gridc job cancel job-0c5t9v3k2m7qa
@@ -87,19 +88,19 @@ Examples:
     Cancel {
         /// Id of the job
         id: String,
-        /// Stay until nothing of it runs any more
+        /// Wait until nothing of the job runs
         #[arg(long)]
         wait: bool,
-        /// Stop waiting after this long (exit 124); the job is cancelled nevertheless
+        /// Stop waiting after this time (exit 124); the job is cancelled nevertheless
         #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
         wait_timeout: Option<Span>,
     },
-    /// Show what a job would do, without doing it
+    /// Show what a job would do without running it
     #[command(after_help = "\
-Resolves targets and defaults, lists the nodes it would run on (which of them are offline, and which
-lack what a step needs) and why the others are left out, shows every phase and step, and prints a hash
-over all of it. `gridc job run -f FILE --plan HASH` runs exactly that, or is refused (exit 5) because
-the file, a node or a declaration has changed.
+Resolves targets and defaults, lists the nodes the job would run on (with those that are offline or
+lack a backend) and why other nodes do not match, shows every phase and step, and prints a hash of
+the plan. `gridc job run -f FILE --plan HASH` runs exactly this plan; it is refused (exit 5) if the
+file, a node or a declaration has changed.
 
 Examples:
   gridc job plan -f deploy.yaml
@@ -107,22 +108,22 @@ Examples:
   gridc job plan -t 'group:web and facts:os.id=debian' apt update
   gridc job run -f deploy.yaml --plan $(gridc job plan -f deploy.yaml -o json | jq -r .hash)")]
     Plan(Box<PlanArgs>),
-    /// Let an ended job go on: run only what is missing
+    /// Run the parts of an ended job that did not succeed
     #[command(after_help = "\
-Runs what failed, timed out, was cancelled, skipped, is unknown or was never reached, on the nodes of
-the first run; what succeeded is not run again. Once-only steps that may have run already are listed
-and refused (exit 5) unless --rerun-once is given.
+Runs the steps that failed, timed out, were cancelled or skipped, are unknown or were never reached,
+on the nodes of the first run; steps that succeeded do not run again. Steps of effect class `once`
+that may have run are listed, and the command is refused (exit 5) unless --rerun-once is given.
 
 Examples:
   gridc job resume job-0c5t9v3k2m7qa
   gridc job resume job-0c5t9v3k2m7qa --wait
   gridc job resume job-0c5t9v3k2m7qa --rerun-once")]
     Resume(RerunArgs),
-    /// Run again what failed, only on the nodes where it did
+    /// Run the failed steps of an ended job again, only on the nodes that failed
     #[command(after_help = "\
-Like resume, but only nodes on which something failed, timed out or is unknown take part: they run
-what failed and everything they miss because of it. The other nodes run nothing; if they miss parts,
-the job ends failed and says so, and resume runs those. A job of which nothing failed is a conflict
+Like resume, but only on nodes where a step failed, timed out or is unknown: they run that step and
+the steps that they missed because of it. Other nodes run nothing; if they have missed steps, the job
+ends as failed and says so, and resume runs those steps. Retrying a job without failures is a conflict
 (exit 5).
 
 Examples:
@@ -130,15 +131,14 @@ Examples:
   gridc job retry job-0c5t9v3k2m7qa --wait --wait-timeout 10m
   gridc job retry job-0c5t9v3k2m7qa --rerun-once")]
     Retry(RerunArgs),
-    /// Let a phase begin that waits for a person, or a job go on that is held
+    /// Confirm a phase that waits for an operator, or release a held job
     #[command(after_help = "\
-A phase with `confirm: true` begins only after this. Without --phase it is whichever phase waits;
-with it, a job that waits for another phase is left alone. A job that does not wait is a conflict
-(exit 5).
-After a restore from a backup every job that had not ended is held until it is confirmed: look at
-`gridc job why` and at the machines first. --all-held confirms all of them, and no phase.
-A once-only step that may have run after the backup becomes unknown when the job reaches it, unless a
-worker's journal says that it did not run. Such steps are listed; --rerun-once runs them again.
+A phase with `confirm: true` begins only after it is confirmed. --phase confirms only that phase; the
+default is the phase that is waiting. Confirming a job that is not waiting is a conflict (exit 5).
+After a restore from a backup, every unfinished job is held until it is confirmed: check `gridc job
+why` and the machines first. --all-held confirms all held jobs, but no phase.
+A `once` step that may have run after the backup becomes unknown when the job reaches it, unless the
+worker's journal shows that it did not run. Such steps are listed; --rerun-once runs them again.
 
 Examples:
   gridc job confirm job-0c5t9v3k2m7qa
@@ -149,30 +149,30 @@ Examples:
         /// Id of the job
         #[arg(required_unless_present = "all_held")]
         id: Option<String>,
-        /// The phase that is meant, counted from 0 [default: the one that waits]
+        /// Phase to confirm, counted from 0 [default: the one that is waiting]
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         phase: Option<u32>,
-        /// Every job of the namespace that is held after a restore
+        /// Confirm every job of the namespace that is held after a restore
         #[arg(long, conflicts_with_all = ["id", "phase"])]
         all_held: bool,
-        /// Of a job that is held after a restore: run once-only steps again that may have run after the backup
+        /// Run `once` steps of a held job again that may have run after the backup
         #[arg(long, conflicts_with = "phase")]
         rerun_once: bool,
-        /// Stay until the job has ended and show how it goes
+        /// Wait until the job has ended and show its progress
         #[arg(long, conflicts_with = "all_held")]
         wait: bool,
-        /// Stop waiting after this long (exit 124); the job goes on
+        /// Stop waiting after this time (exit 124); the job continues
         #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
         wait_timeout: Option<Span>,
     },
-    /// Say how a step ended on a node that nobody knows
+    /// Record the outcome of an unknown step on a node
     #[command(after_help = "\
-With `on_unknown: wait` a job stops where an outcome is unknown (its worker was lost, for example),
-because to run such a step again could do its work twice. Look at the node, then say what you found:
-  success  it was done: the node goes on
-  failed   it was not done: the node has failed
-  retry    run it again
-A step that does not wait for this is a conflict (exit 5).
+With `on_unknown: wait`, a job waits where the outcome of a step is unknown (for example because its
+worker was lost), since running the step again could repeat its effect. Inspect the node, then record:
+  success  the step took effect: the node continues
+  failed   the step did not take effect: the node has failed
+  retry    run the step again
+Resolving a step that is not waiting is a conflict (exit 5).
 
 Examples:
   gridc job resolve job-0c5t9v3k2m7qa --step 2 --node web-07 --as success
@@ -183,14 +183,14 @@ Examples:
         /// Number of the step, as `gridc job status` shows it
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         step: u32,
-        /// The node
+        /// Id of the node
         #[arg(long, value_name = "NAME")]
         node: NodeId,
-        /// How it ended
+        /// Outcome to record
         #[arg(long = "as", value_name = "VERDICT")]
         verdict: Verdict,
     },
-    /// Say in one line why a job is not further, or how it ended
+    /// Explain what a job is waiting for, or how it ended
     #[command(after_help = "\
 Examples:
   gridc job why job-0c5t9v3k2m7qa
@@ -205,13 +205,13 @@ Examples:
 pub struct RerunArgs {
     /// Id of the job
     pub id: String,
-    /// Run once-only steps again that may have run already
+    /// Run `once` steps again that may have run
     #[arg(long)]
     pub rerun_once: bool,
-    /// Stay until the job has ended and show how it goes
+    /// Wait until the job has ended and show its progress
     #[arg(long)]
     pub wait: bool,
-    /// Stop waiting after this long (exit 124); the job goes on
+    /// Stop waiting after this time (exit 124); the job continues
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
     pub wait_timeout: Option<Span>,
 }

@@ -1,4 +1,4 @@
-//! The options of `gridc job status|list|wait`: which jobs and results to look at.
+//! Defines the options of `gridc job status|list|wait`, which select jobs and results.
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -13,7 +13,7 @@ pub struct StatusArgs {
     /// Show this run instead of the newest
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub run: Option<u32>,
-    /// Only what counts as failed: failed, timed_out, unknown
+    /// Only failures: failed, timed_out and unknown
     #[arg(long, conflicts_with = "statuses")]
     pub failed: bool,
     /// Only these nodes
@@ -29,19 +29,19 @@ pub struct StatusArgs {
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// How many at most
+    /// Maximum number of jobs
     #[arg(long, default_value_t = 100, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
-    /// Only jobs that stand like this; `waiting` is the same as --waiting
+    /// Only jobs with this status; `waiting` is the same as --waiting
     #[arg(long, value_name = "STATUS")]
     pub status: Option<StatusWord>,
     /// Only jobs that wait for an operator
     #[arg(long)]
     pub waiting: bool,
-    /// Only jobs of this name
+    /// Only jobs with this name
     #[arg(long)]
     pub name: Option<String>,
-    /// Only jobs with this label; may be given several times
+    /// Only jobs with this label; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
 }
@@ -50,10 +50,10 @@ pub struct ListArgs {
 pub struct WaitArgs {
     /// Id of the job
     pub id: String,
-    /// Stop waiting after this long (exit 124); the job goes on
+    /// Stop waiting after this time (exit 124); the job continues
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub wait_timeout: Option<Span>,
-    /// Exit 1 also if nodes were skipped because they were offline
+    /// Also exit 1 if nodes were skipped because they were offline
     #[arg(long)]
     pub fail_on_skipped: bool,
 }

@@ -1,4 +1,4 @@
-//! The verbs of `gridc node`, their options and their help.
+//! Defines the verbs of `gridc node`, their options and their help.
 
 use clap::{Args, Subcommand};
 use grid_types::Span;
@@ -12,7 +12,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub enum NodeVerb {
-    /// List the nodes that the cluster knows
+    /// List the registered nodes
     #[command(after_help = "\
 Examples:
   gridc node list
@@ -23,7 +23,7 @@ Examples:
         #[arg(short, long, value_name = "TARGET")]
         target: Option<String>,
     },
-    /// Show everything known about one node
+    /// Show the details and facts of one node
     #[command(after_help = "\
 Examples:
   gridc node info web-01
@@ -32,20 +32,21 @@ Examples:
         /// Id of the node
         id: String,
     },
-    /// Give a node no new work; what runs there finishes
+    /// Stop dispatching work to a node; running work finishes
     #[command(after_help = "\
-It stays drained when its worker is started again, until --undo. Jobs skip a drained node by name, or
-wait for it if they say `offline: wait`.
+A node stays drained when its worker restarts, until --undo. Jobs report a drained node as skipped, or
+wait for it if they have `offline: wait`.
 
 Examples:
   gridc node drain web-01
   gridc node drain web-01 --wait --wait-timeout 10m
   gridc node drain web-01 --undo")]
     Drain(DrainArgs),
-    /// Forget a node that is gone
+    /// Remove a node that no longer exists
     #[command(after_help = "\
-A node that lives is refused (exit 5): drain it first. With --force what runs there is given up as
-unknown. Its worker ends; if it is started again, it registers as a new node. Results keep its name.
+A node that is alive is refused (exit 5): drain it first. With --force, work that runs there becomes
+unknown. The worker of the node ends; if it is started again, it registers as a new node. Results keep
+the name of the node.
 
 Examples:
   gridc node remove web-01
@@ -53,7 +54,7 @@ Examples:
     Remove {
         /// Id of the node
         id: String,
-        /// Even if it lives: what runs there becomes unknown
+        /// Remove it even if it is alive; work that runs there becomes unknown
         #[arg(long)]
         force: bool,
     },
@@ -63,13 +64,13 @@ Examples:
 pub struct DrainArgs {
     /// Id of the node
     pub id: String,
-    /// Let it take work again
+    /// Dispatch work to the node again
     #[arg(long)]
     pub undo: bool,
-    /// Stay until nothing runs there any more
+    /// Wait until nothing runs on the node
     #[arg(long, conflicts_with = "undo")]
     pub wait: bool,
-    /// Stop waiting after this long (exit 124); it stays drained
+    /// Stop waiting after this time (exit 124); the node stays drained
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "wait")]
     pub wait_timeout: Option<Span>,
 }

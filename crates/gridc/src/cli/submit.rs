@@ -1,4 +1,4 @@
-//! The options that describe a job to submit or to plan: `gridc job run`, `gridc job plan`.
+//! Defines the options that describe a job to submit or to plan: `gridc job run`, `gridc job plan`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::aim::Narrow;
 gridc job run [OPTIONS] --target TARGET BACKEND ACTION [PARAMETER]...
        gridc job run [OPTIONS] --file FILE", group = clap::ArgGroup::new("stay").args(["wait", "follow"]).multiple(true))]
 pub struct RunArgs {
-    /// Where to run: all, any (one node, picked for you), node:ID,..., group:NAME,..., labels:KEY=VALUE,...,
+    /// Nodes to run on: all, any (one node, chosen by the scheduler), node:ID,..., group:NAME,..., labels:KEY=VALUE,...,
     /// facts:KEY=VALUE,..., combined with and, or, not; first 3 of ..., 20% of ...
     #[arg(short, long, value_name = "TARGET", required_unless_present = "file")]
     pub target: Option<String>,
@@ -23,29 +23,28 @@ pub struct RunArgs {
     /// Run only on this part of the target: the first N nodes by id, a share, or those that also match
     #[arg(long, value_name = "N|SHARE|TARGET", allow_negative_numbers = true)]
     pub limit: Option<String>,
-    /// Run each phase on so many nodes first; the others follow after `gridc job confirm`
+    /// Run each phase on this number of nodes first, and on the others after `gridc job confirm`
     #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
     pub first: Option<String>,
     /// Read the job from a YAML or JSON file; - is stdin
     #[arg(short, long, value_name = "FILE", conflicts_with_all = TASK_OPTIONS)]
     pub file: Option<PathBuf>,
-    /// What a failed node means for the others [default: fail-fast]
+    /// What happens on the other nodes when a node fails [default: fail-fast]
     #[arg(long, value_name = "STRATEGY", value_parser = ["fail-fast", "continue"])]
     pub strategy: Option<String>,
-    /// How many nodes may fail: a number, or a share like 10% or 0.1 [default: 0; all with continue]
+    /// Number of nodes that may fail, or a share like 10% or 0.1 [default: 0; with continue: 100%]
     #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
     pub failure_tolerate: Option<String>,
-    /// What becomes of a node that is offline [default: skip]
+    /// How to treat offline nodes [default: skip]
     #[arg(long, value_name = "RULE", value_parser = ["skip", "wait", "fail"])]
     pub offline: Option<String>,
-    /// What an outcome means that nobody knows; wait: a person decides, with `gridc job resolve`
-    /// [default: fail]
+    /// How to treat an unknown outcome; wait: until an operator decides with `gridc job resolve` [default: fail]
     #[arg(long, value_name = "RULE", value_parser = ["fail", "wait"])]
     pub on_unknown: Option<String>,
-    /// How many nodes may be at it at once: a number, or a share like 20% [default: all]
+    /// Number of nodes that may run it at once, or a share like 20% [default: all]
     #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
     pub concurrency: Option<String>,
-    /// Name of the job, for people; need not be unique
+    /// Display name of the job; need not be unique
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
     /// Label of the job; may be given several times
@@ -54,10 +53,10 @@ pub struct RunArgs {
     /// Begin only after `gridc job confirm`
     #[arg(long)]
     pub confirm: bool,
-    /// How long the task may take on a node, like 90s [default: the action's, or 5m]
+    /// Timeout of the task on a node, like 90s [default: the action's, or 5m]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub timeout: Option<Span>,
-    /// How often a node that failed tries again [default: 0]
+    /// Number of further attempts on a node that failed [default: 0]
     #[arg(
         long,
         value_name = "N",
@@ -65,22 +64,22 @@ pub struct RunArgs {
         value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RETRIES))
     )]
     pub max_retries: Option<u32>,
-    /// What running the task a second time means, where its action leaves it to the caller [default: the action's]
+    /// Effect class of the task, for actions that leave it to the caller [default: the action's]
     #[arg(long, value_name = "CLASS", value_parser = ["pure", "idempotent", "once"])]
     pub effect: Option<String>,
-    /// Run exactly what `gridc job plan` showed under this hash, or nothing
+    /// Run only if the plan still has this hash (from `gridc job plan`)
     #[arg(long, value_name = "HASH")]
     pub plan: Option<String>,
-    /// Stay until the job has ended and show how it goes
+    /// Wait until the job has ended and show its progress
     #[arg(long)]
     pub wait: bool,
-    /// Like --wait, and print what the nodes print, with their names in front
+    /// Like --wait, and print the output of the nodes, prefixed with their names
     #[arg(long)]
     pub follow: bool,
-    /// Stop waiting after this long (exit 124); the job goes on
+    /// Stop waiting after this time (exit 124); the job continues
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "stay")]
     pub wait_timeout: Option<Span>,
-    /// Exit 1 also if nodes were skipped because they were offline
+    /// Also exit 1 if nodes were skipped because they were offline
     #[arg(long, requires = "stay")]
     pub fail_on_skipped: bool,
     /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
@@ -99,7 +98,7 @@ impl RunArgs {
 gridc job plan [OPTIONS] --target TARGET BACKEND ACTION [PARAMETER]...
        gridc job plan [OPTIONS] --file FILE")]
 pub struct PlanArgs {
-    /// Where to run, as for `gridc job run`
+    /// Nodes to run on, as for `gridc job run`
     #[arg(short, long, value_name = "TARGET", required_unless_present = "file")]
     pub target: Option<String>,
     /// Read the job from a YAML or JSON file; - is stdin
@@ -111,7 +110,7 @@ pub struct PlanArgs {
     /// Run only on this part of the target: the first N nodes by id, a share, or those that also match
     #[arg(long, value_name = "N|SHARE|TARGET", allow_negative_numbers = true)]
     pub limit: Option<String>,
-    /// Run each phase on so many nodes first; the others follow after `gridc job confirm`
+    /// Run each phase on this number of nodes first, and on the others after `gridc job confirm`
     #[arg(long, value_name = "N|SHARE", allow_negative_numbers = true)]
     pub first: Option<String>,
     /// BACKEND ACTION [PARAMETER]...; a parameter is --name VALUE or name=VALUE
@@ -157,8 +156,8 @@ const TASK_OPTIONS: [&str; 11] = [
 /// The declarations are the one place that knows the actions; the help only repeats them.
 pub(super) fn run_examples() -> String {
     let mut text = "\
-Options of gridc may stand before or after the parameters. A parameter that has the name of an
-option is written name=VALUE; a value that begins with '-' is written --name=VALUE.
+Options of gridc may be given before or after the parameters. Write a parameter that has the name of
+an option as name=VALUE, and a value that begins with '-' as --name=VALUE.
 
 Examples:
   gridc job run --target all ping echo --message hi
@@ -181,7 +180,7 @@ A job file:
   offline: wait                           # or: skip, fail
   on_unknown: wait                        # or: fail
   tasks:
-    - tasks:                              # each node walks these alone
+    - tasks:                              # a pipeline: each node runs these in order
         - {backend: ping, action: echo, params: {message: hi}, timeout: 30s}
         - {backend: ping, action: hostname}
     - {backend: ping, action: sleep, params: {duration: 1s}, max_retries: 2, concurrency: 5}
@@ -190,7 +189,7 @@ A job file:
 Backends and their actions:"
         .to_owned();
     for backend in decl::builtin() {
-        let note = if backend.on_by_default { "" } else { " (workers run it only if told to)" };
+        let note = if backend.on_by_default { "" } else { " (off by default on workers)" };
         text.push_str(&format!("\n  {}: {}{note}", backend.name, backend.help));
         for action in backend.actions {
             let params = action.params.iter().map(|p| {

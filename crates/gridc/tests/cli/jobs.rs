@@ -12,7 +12,7 @@ async fn a_submit_prints_the_id_and_a_hint() {
     assert_eq!(ran.stdout, format!("{JOB} submitted\n"));
     assert_eq!(
         ran.stderr,
-        format!("hint: gridc job status {JOB} shows how it goes; --wait stays until it has ended\n")
+        format!("hint: gridc job status {JOB} shows its progress; --wait waits until it has ended\n")
     );
     let want = json!({
         "target": {"scope": "group", "value": "web"},
