@@ -182,7 +182,8 @@ pub const IN_PIPELINE: &[Field; 1] = &[field(
     "when the task runs, depending on whether an earlier task of the pipeline failed on the same node. After a failure only `on_failure` tasks run on the \
      node, even if that failure triggered fail-fast; on the other nodes the pipeline then stops after its current task, and its `on_failure` tasks are skipped. \
      `on_changed`: only if an earlier task of the pipeline changed something on the node. Some actions report whether they did (`changed`, such as `file put`); for \
-     the others, a task that is not `pure` counts as a change, and so does one that an earlier run of the job completed: an unnecessary restart is better than a missing one",
+     the others, a task that is not `pure` counts as a change. So do a task that an earlier run of the job completed, an attempt of an earlier run that may have run and did not succeed, \
+     and a lease that was taken back from its worker or lost in a restore and may have run: an unnecessary restart is better than a missing one",
 )];
 
 /// The fields of a target.
