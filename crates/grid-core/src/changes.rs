@@ -125,14 +125,38 @@ pub struct ResultRow {
     pub detail: Option<Detail>,
 }
 
-/// Whether an attempt of a task may have changed something on its node (`condition: on_changed`), as a later run judges it.
-/// `started`: it is not known that it never started. `said`: what the worker said about a success. About the others nothing
-/// counts: the worker may have been interrupted before the attempt that it reports about.
-#[must_use]
-pub fn may_have_changed(task: &Task, attempt: Attempt, started: bool, said: Option<bool>) -> bool {
-    // An idempotent lease starts without a fsynced record, so "not started" proves nothing about it (W3).
-    let ran = attempt.0 > 0 && (started || task.effect != EffectClass::Once);
-    ran && task.may_change() && said != Some(false)
+/// What a result says about its attempt, as far as a later run has to know whether it may have changed something on its node
+/// (`condition: on_changed`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastAttempt {
+    /// The attempt, from 1; 0 if nothing was tried.
+    pub attempt: Attempt,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When its process started; 0 if it is not known that it did.
+    pub started_wall_ms: u64,
+    /// Whether it changed something, if its worker said so.
+    pub changed: Option<bool>,
+}
+
+impl PastAttempt {
+    /// Whether it may have changed something. The worker is believed about a success only: before any other attempt that it
+    /// reports about it may have been interrupted in another one.
+    #[must_use]
+    pub fn may_have_changed(&self, task: &Task) -> bool {
+        let may_have_started = self.started_wall_ms > 0 || self.outcome == Outcome::Unknown;
+        // An idempotent lease starts without a fsynced record, so "not started" proves nothing about it (W3).
+        let may_have_run = self.attempt.0 > 0 && (may_have_started || task.effect != EffectClass::Once);
+        let is_unchanged = self.outcome == Outcome::Success && self.changed == Some(false);
+        may_have_run && task.may_change() && !is_unchanged
+    }
+}
+
+impl From<&ResultRow> for PastAttempt {
+    fn from(row: &ResultRow) -> Self {
+        let changed = row.detail.and_then(|detail| detail.changed);
+        Self { attempt: row.attempt, outcome: row.outcome, started_wall_ms: row.started_wall_ms, changed }
+    }
 }
 
 /// Steps that will not run: of one node, or of every expected node that has no other outcome there.

@@ -34,7 +34,7 @@ mod random_walk;
 mod world;
 
 pub use apply::{Applied, apply};
-pub use changes::{Changes, EventRow, History, ResultRow, SkipRow, may_have_changed};
+pub use changes::{Changes, EventRow, History, PastAttempt, ResultRow, SkipRow};
 pub use commands::{
     Answer, BeginLease, BeginTerm, CancelJob, Command, ConfirmJob, ConfirmRevoke, DrainNode, ExpireLease, Fenced,
     FireTimers, HandOut, JournalOfJob, LAST_COMMAND, LeaveNode, MAX_PRUNED, MAX_RECLAIMED, MarkNode, OrderDrain,

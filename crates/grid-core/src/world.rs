@@ -74,7 +74,7 @@ impl World {
         let first = self.state.meta.next_ord + 1;
         let commands = (first..first + count).map(|i| {
             let journal = format!("journal-{i}").into_bytes();
-            Self::register_command(&format!("node-{i}"), &journal, 1, b"nonce", false, 4)
+            Self::register_command(&format!("node-{i}"), &journal, 1, b"nonce", 4)
         });
         let commands: Vec<_> = commands.collect();
         for chunk in commands.chunks(512) {

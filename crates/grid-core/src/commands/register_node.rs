@@ -317,7 +317,7 @@ mod tests {
     fn issue14_4_facts_are_bounded_in_sum_and_usual_nodes_always_register() {
         let mut world = World::with_nodes(1);
         let registration = |name: &str, labels: usize| {
-            let command = World::register_command(name, name.as_bytes(), 1, name.as_bytes(), false, 4);
+            let command = World::register_command(name, name.as_bytes(), 1, name.as_bytes(), 4);
             let Command::RegisterNode(mut command) = command else { unreachable!() };
             command.facts.labels = (0..labels).map(|i| (format!("label-{i}"), "v".repeat(250))).collect();
             command

@@ -68,7 +68,7 @@ impl ResumeJob {
     pub(super) fn handle(&self, turn: &mut Turn<'_>) -> Result<Reply, Rejection> {
         self.check(turn)?;
         let state = &mut turn.state;
-        let restored = self.restored.map(|rerun_once| Restored::by(&state.meta, rerun_once));
+        let restored = self.restored.map(|rerun_once| Restored { rerun_once, ..Restored::by(&state.meta) });
         let epochs_from = restored.map_or(self.epoch, |restored| restored.epochs_from);
         let (epoch, run) = (self.epoch.next().max(epochs_from), self.run.max(1) + 1);
         let head = JobHead {

@@ -162,7 +162,7 @@ mod tests {
         let (node, lease) = world.offered()[0];
         let session = world.state.nodes[&node].session;
         let begin = |session, lease| vec![Command::BeginLease(BeginLease { node, session, lease })];
-        let register = |nonce: &[u8]| World::register_command("node-1", b"journal-1", 2, nonce, false, 4);
+        let register = |nonce: &[u8]| World::register_command("node-1", b"journal-1", 2, nonce, 4);
         let mut starts = Starts::default();
         let grant = || vec![Reply::Begun { granted: true }];
         let registered = |session| vec![Reply::Registered { node, session }];

@@ -26,6 +26,15 @@ use super::skip::len;
 use crate::state::{Ahead, Cell, CellState, Job, Ran, RanEnd, RanState, Timer};
 use crate::turn::Turn;
 
+/// Whether the job will still reach a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passing {
+    /// It may.
+    NotYet,
+    /// It passes the step by.
+    By,
+}
+
 impl Turn<'_> {
     /// Takes what the node's journal knows of steps beyond the place of its cell.
     pub fn look_ahead(&mut self, id: JobId, position: usize) {
@@ -33,12 +42,12 @@ impl Turn<'_> {
         let node = job.expected.get(position).and_then(|ord| self.state.nodes.get(ord));
         let is_asked = node.zip(job.head.restored).is_some_and(|(node, restored)| node.asked >= restored.generation);
         if is_asked && job.takes_part(position) {
-            self.take_known(id, position, job.undecided_from(position), StepIndex(u32::MAX), false);
+            self.take_known(id, position, job.undecided_from(position), StepIndex(u32::MAX), Passing::NotYet);
         }
     }
 
-    /// Takes what is known of a range of steps of one node. `passes_by`: they will not be reached any more.
-    pub fn take_known(&mut self, id: JobId, position: usize, from: StepIndex, to: StepIndex, passes_by: bool) {
+    /// Takes what is known of a range of steps of one node.
+    pub fn take_known(&mut self, id: JobId, position: usize, from: StepIndex, to: StepIndex, passing: Passing) {
         let Some(job) = self.state.jobs.get(&id).filter(|job| job.head.restored.is_some()) else { return };
         let past = self.state.nodes.get(&job.expected[position]).and_then(|node| node.past.get(&id));
         let Some(past) = past.filter(|past| from < to && !past.ran.is_empty()) else { return };
@@ -49,11 +58,12 @@ impl Turn<'_> {
             .collect();
         let is_complete = past.is_complete;
         for (step, ran) in known {
-            self.take_one(id, position, step, &ran, is_complete, passes_by);
+            self.take_one(id, position, step, &ran, is_complete, passing);
         }
     }
 
-    fn take_one(&mut self, id: JobId, position: usize, step: StepIndex, ran: &Ran, is_complete: bool, passes_by: bool) {
+    fn take_one(&mut self, id: JobId, position: usize, step: StepIndex, ran: &Ran, is_complete: bool, passing: Passing) {
+        let passes_by = passing == Passing::By;
         let Some(job) = self.state.jobs.get(&id) else { return };
         let is_once = job.task_at(step).is_none_or(|task| task.effect == EffectClass::Once);
         match &ran.state {
@@ -70,7 +80,7 @@ impl Turn<'_> {
                 let is_believed = end.outcome == Outcome::Success || is_complete || (passes_by && !is_once);
                 let is_final = passes_by || !job.tries_again(step, ran.attempt, end.outcome);
                 if is_definite(end.outcome) && is_believed && is_final {
-                    return self.record_ahead(id, position, step, ran, end.report(), passes_by);
+                    return self.record_ahead(id, position, step, ran, end.report(), passing);
                 }
             }
             RanState::Outstanding | RanState::AtWorker => {}
@@ -78,7 +88,7 @@ impl Turn<'_> {
         if passes_by && is_once {
             let facts = Facts { started_wall_ms: self.state.meta.wall_ms, ..Facts::default() };
             let report = Report::said(Outcome::Unknown, Some(Reason::RestoredUnresolved), facts);
-            self.record_ahead(id, position, step, ran, report, true);
+            self.record_ahead(id, position, step, ran, report, passing);
         }
     }
 
@@ -122,18 +132,18 @@ impl Turn<'_> {
         step: StepIndex,
         ran: &Ran,
         report: Report,
-        passes_by: bool,
+        passing: Passing,
     ) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let (ord, outcome) = (job.expected[position], report.outcome);
         let lease = LeaseKey { job: id, job_epoch: job.head.epoch, step, attempt: ran.attempt };
         job.shift(step, Outcome::Pending, outcome, 1);
-        self.keep_ahead(ord, lease, report, position, passes_by);
+        self.keep_ahead(ord, lease, report, position, passing);
         self.touch_job(id);
     }
 
     /// Stores how a lease ended that the job has not reached, and that it is decided.
-    fn keep_ahead(&mut self, ord: NodeOrd, lease: LeaseKey, report: Report, position: usize, passes_by: bool) {
+    fn keep_ahead(&mut self, ord: NodeOrd, lease: LeaseKey, report: Report, position: usize, passing: Passing) {
         let (id, step, outcome) = (lease.job, lease.step, report.outcome);
         self.push_result(ord, lease, report);
         let state = RanState::Recorded { outcome, is_counted: false };
@@ -146,7 +156,7 @@ impl Turn<'_> {
         if outcome.is_failure() {
             self.record_failure(id, step, ord, outcome);
         }
-        if passes_by {
+        if passing == Passing::By {
             self.count_recorded(id, position, step, outcome);
         }
     }
@@ -189,7 +199,8 @@ impl Turn<'_> {
             let state = RanState::Ended(RanEnd::of(&report));
             self.set_known(id, ord, lease.step, Ran { epoch: lease.job_epoch, attempt: lease.attempt, state });
         } else {
-            self.keep_ahead(ord, lease, report, position, passes_by);
+            let passing = if passes_by { Passing::By } else { Passing::NotYet };
+            self.keep_ahead(ord, lease, report, position, passing);
         }
         self.record_if_drained(ord);
         self.touch_cell(id, position);

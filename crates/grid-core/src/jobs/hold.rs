@@ -16,6 +16,7 @@ use grid_types::job::{Condition, OnUnknown, Task};
 use grid_types::{Attempt, Event, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 use minicbor::bytes::ByteVec;
 
+use super::lease::Following;
 use super::skip::len;
 use crate::state::{CellState, Job, Node, RanState, Restored, Timer};
 use crate::turn::Turn;
@@ -35,7 +36,7 @@ impl Turn<'_> {
                 self.changes.nodes.insert(*ord);
             }
         }
-        let restored = Restored::by(&self.state.meta, false);
+        let restored = Restored::by(&self.state.meta);
         let unfinished: Vec<JobId> =
             self.state.jobs.values().filter(|job| !job.head.status.is_ended()).map(|job| job.head.id).collect();
         for id in unfinished {
@@ -96,7 +97,7 @@ impl Turn<'_> {
             let unresolved =
                 self.state.jobs.get(&id).is_some_and(|job| job.cells[position].state == CellState::Unresolved);
             if unresolved && gives_up {
-                self.drop_waiting(id, position, false);
+                self.drop_waiting(id, position, Following::CleanUp);
             }
         }
     }

@@ -20,6 +20,15 @@ use crate::effect::{Effect, offer};
 use crate::state::{Cell, CellState, Job, Timer};
 use crate::turn::Turn;
 
+/// What may follow on a node whose waiting step is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Following {
+    /// What its job still runs there after a failure or a trip.
+    CleanUp,
+    /// Nothing, not even a clean-up.
+    Nothing,
+}
+
 impl Turn<'_> {
     /// The cell wants a lease; it gets one at the end of the entry if a slot is free (W7).
     pub fn queue(&mut self, id: JobId, position: usize) {
@@ -253,7 +262,7 @@ impl Turn<'_> {
     /// New work of a node that may do no more of it.
     fn drop_if_tripped(&mut self, id: JobId, position: usize) {
         if self.state.jobs.get(&id).is_some_and(|job| !job.goes_on(&job.cells[position])) {
-            self.drop_waiting(id, position, false);
+            self.drop_waiting(id, position, Following::CleanUp);
         }
     }
 
@@ -275,7 +284,8 @@ impl Turn<'_> {
                     self.skip_behind(id, position);
                 }
             } else {
-                self.drop_waiting(id, position, why == Revoked::Cancel);
+                let following = if why == Revoked::Cancel { Following::Nothing } else { Following::CleanUp };
+                self.drop_waiting(id, position, following);
             }
         }
     }
@@ -294,9 +304,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes a cell out of its queue or its backoff. `for_good`: nothing follows on this node, not even a clean-up.
-    pub fn drop_waiting(&mut self, id: JobId, position: usize, for_good: bool) {
-        self.give_up_if_outstanding(id, position, for_good);
+    /// Takes a cell out of its queue or its backoff.
+    pub fn drop_waiting(&mut self, id: JobId, position: usize, following: Following) {
+        self.give_up_if_outstanding(id, position, following);
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let ord = job.expected[position];
         let goes_on = job.may_go_on();
@@ -305,7 +315,7 @@ impl Turn<'_> {
         match cell.state {
             CellState::Idle | CellState::Leased { .. } => return,
             // It goes on when the window has room; what it may then do is asked then.
-            CellState::Parked if !for_good && goes_on => return,
+            CellState::Parked if following == Following::CleanUp && goes_on => return,
             CellState::Parked => job.unpark(position),
             CellState::Unresolved => {
                 job.unresolved = job.unresolved.saturating_sub(1);
@@ -329,7 +339,7 @@ impl Turn<'_> {
         } else {
             0
         };
-        if for_good {
+        if following == Following::Nothing {
             self.skip_rest(id, position, next, &Reason::JobCancelled);
             self.close_cell(id, position);
         } else {

@@ -32,6 +32,7 @@ use grid_types::decl::EffectClass;
 use grid_types::node::NodeStatus;
 use grid_types::{Attempt, JobEpoch, JobId, JobStatus, LeaseKey, NodeOrd, Outcome, Reason, StepIndex};
 
+use super::lease::Following;
 use super::report::{Facts, Report};
 use crate::state::{Bits, CellState, Job, Node, Ran, RanEnd, RanState, State};
 use crate::turn::Turn;
@@ -236,7 +237,7 @@ impl Turn<'_> {
         let is_dropped = job.is_dropped_after_wait(position);
         match job.recall(node, step) {
             Recall::Offer if is_dropped => {
-                self.drop_waiting(id, position, false);
+                self.drop_waiting(id, position, Following::CleanUp);
                 false
             }
             Recall::Offer if is_held => false,
@@ -247,7 +248,7 @@ impl Turn<'_> {
             }
             Recall::Wait => false,
             Recall::Passed => {
-                self.drop_waiting(id, position, false);
+                self.drop_waiting(id, position, Following::CleanUp);
                 false
             }
             Recall::Adopt(epoch, attempt) => {
@@ -289,8 +290,8 @@ impl Turn<'_> {
         self.lose_lease(id, position, Reason::RestoredUnresolved);
     }
 
-    /// A cell that is dropped while its lease may have run ends `unknown`, not skipped. `for_good`: nothing follows there.
-    pub fn give_up_if_outstanding(&mut self, id: JobId, position: usize, for_good: bool) {
+    /// A cell that is dropped while its lease may have run ends `unknown`, not skipped.
+    pub fn give_up_if_outstanding(&mut self, id: JobId, position: usize, following: Following) {
         let outstanding = self.state.jobs.get(&id).filter(|job| job.head.restored.is_some()).is_some_and(|job| {
             let cell = &job.cells[position];
             let Some(node) = self.state.nodes.get(&job.expected[position]) else { return false };
@@ -305,7 +306,7 @@ impl Turn<'_> {
             cell.state == CellState::Queued && job.is_once(step) && may_have_run
         });
         if outstanding {
-            if for_good {
+            if following == Following::Nothing {
                 self.skip_rest(id, position, 1, &Reason::JobCancelled);
             }
             self.give_up(id, position);

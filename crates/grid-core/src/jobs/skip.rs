@@ -5,6 +5,7 @@
 use grid_types::job::Phase;
 use grid_types::{JobId, Outcome, Reason, StepIndex};
 
+use super::ahead::Passing;
 use crate::changes::{History, SkipRow};
 use crate::turn::Turn;
 
@@ -12,7 +13,7 @@ impl Turn<'_> {
     /// Steps of one node that will not run; its rows there were pending.
     pub fn skip_steps(&mut self, id: JobId, position: usize, from: StepIndex, count: u32, reason: &Reason) {
         let to = StepIndex(from.0 + count);
-        self.take_known(id, position, from, to, true);
+        self.take_known(id, position, from, to, Passing::By);
         let Some(job) = self.state.jobs.get(&id) else { return };
         let leased = job.lease_of(&job.cells[position]).map(|(lease, _)| lease.step);
         let is_open = |step: &StepIndex| {
@@ -62,7 +63,7 @@ impl Turn<'_> {
     pub fn skip_for_all(&mut self, id: JobId, from: StepIndex, to: StepIndex, reason: &Reason) {
         let restored = self.state.jobs.get(&id).filter(|job| job.head.restored.is_some());
         for position in 0..restored.map_or(0, |job| job.cells.len()) {
-            self.take_known(id, position, from, to, true);
+            self.take_known(id, position, from, to, Passing::By);
         }
         let Some(job) = self.state.jobs.get_mut(&id).filter(|job| from < to && !job.expected.is_empty()) else {
             return;

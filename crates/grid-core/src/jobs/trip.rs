@@ -10,6 +10,7 @@
 
 use grid_types::{JobId, JobStatus, Outcome, Reason, Revoked, StepIndex};
 
+use super::lease::Following;
 use crate::state::{Cell, CellState, Job, Trip};
 use crate::turn::Turn;
 
@@ -71,7 +72,7 @@ impl Turn<'_> {
             job.unpark(position);
             return self.queue(id, position);
         }
-        self.drop_waiting(id, position, false);
+        self.drop_waiting(id, position, Following::CleanUp);
     }
 
     /// The job has run too long: what runs is taken back, unless it is cleaning up already; then the timeouts of its

@@ -147,11 +147,12 @@ pub struct Restored {
 const EPOCHS_A_SECOND: u32 = 4;
 
 impl Restored {
-    /// As of the restore that began this generation. Epochs of leaders begin with its time in seconds.
-    pub(crate) fn by(meta: &Meta, rerun_once: bool) -> Self {
+    /// As of the restore that began this generation. Epochs of leaders begin with its time in seconds. No operator has allowed anything yet.
+    pub(crate) fn by(meta: &Meta) -> Self {
         let LeaderEpoch { generation, n } = meta.leadership.epoch;
         // Leaves room for the epochs that follow, whatever the clock said.
-        Self { generation, rerun_once, epochs_from: JobEpoch(n.saturating_mul(EPOCHS_A_SECOND).min(u32::MAX / 2)) }
+        let epochs_from = JobEpoch(n.saturating_mul(EPOCHS_A_SECOND).min(u32::MAX / 2));
+        Self { generation, rerun_once: false, epochs_from }
     }
 }
 

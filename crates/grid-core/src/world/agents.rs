@@ -12,7 +12,7 @@ impl World {
     }
 
     pub fn agent_command(id: &str, instance: &str) -> Command {
-        let Command::RegisterNode(worker) = Self::register_command(id, instance.as_bytes(), 0, b"", false, 4) else {
+        let Command::RegisterNode(worker) = Self::register_command(id, instance.as_bytes(), 0, b"", 4) else {
             unreachable!()
         };
         let nonce = instance.as_bytes().to_vec();

@@ -10,7 +10,7 @@ use crate::commands::{
 };
 
 impl World {
-    pub fn register_command(id: &str, journal: &[u8], boot: u64, nonce: &[u8], lives: bool, slots: u32) -> Command {
+    pub fn register_command(id: &str, journal: &[u8], boot: u64, nonce: &[u8], slots: u32) -> Command {
         let backends = builtin().iter().map(|b| {
             let actions = b.actions.iter().map(|a| a.name.to_owned()).collect();
             (b.name.to_owned(), actions)
@@ -26,7 +26,7 @@ impl World {
             journal_id: journal.to_vec(),
             boot,
             nonce: nonce.to_vec(),
-            known_session_lives: lives,
+            known_session_lives: false,
             agent: false,
             outstanding: Vec::new(),
             unstarted: Vec::new(),
@@ -42,7 +42,8 @@ impl World {
         nonce: &[u8],
         lives: bool,
     ) -> Result<Reply, Rejection> {
-        self.one(Self::register_command(id, journal, boot, nonce, lives, 4))
+        let Command::RegisterNode(worker) = Self::register_command(id, journal, boot, nonce, 4) else { unreachable!() };
+        self.one(Command::RegisterNode(RegisterNode { known_session_lives: lives, ..worker }))
     }
 
     /// A worker process registers with leases that it received and has not started.
@@ -63,7 +64,7 @@ impl World {
         unstarted: &[Lease],
     ) -> Result<Reply, Rejection> {
         let journal = id.replace("node", "journal").into_bytes();
-        let Command::RegisterNode(worker) = Self::register_command(id, &journal, 2, nonce, false, 4) else {
+        let Command::RegisterNode(worker) = Self::register_command(id, &journal, 2, nonce, 4) else {
             unreachable!()
         };
         let keys = |leases: &[Lease]| leases.iter().map(|(_, lease)| *lease).collect();
@@ -72,7 +73,7 @@ impl World {
     }
 
     pub fn register_with_slots(&mut self, id: &str, slots: u32) {
-        self.one(Self::register_command(id, id.as_bytes(), 1, b"n", false, slots)).unwrap();
+        self.one(Self::register_command(id, id.as_bytes(), 1, b"n", slots)).unwrap();
     }
 
     pub fn session(&self, node: u32) -> u64 {

@@ -6,7 +6,7 @@ use grid_types::job::JobSpec;
 use grid_types::{JobId, Outcome, Reason, StepIndex};
 
 use super::World;
-use crate::changes::{History, ResultRow};
+use crate::changes::{History, PastAttempt, ResultRow};
 use crate::commands::{Command, ConfirmJob, PruneHistory, Rejection, Reply, ResolveStep, ResumeJob, Verdict};
 use crate::state::Bits;
 
@@ -68,9 +68,7 @@ impl World {
         };
         let mut changed: BTreeMap<_, Bits> = BTreeMap::new();
         let may_have_changed = |row: &ResultRow| {
-            let said = row.detail.and_then(|detail| detail.changed).filter(|_| row.outcome == Outcome::Success);
-            let started = row.started_wall_ms > 0 || row.outcome == Outcome::Unknown;
-            ended.task_at(row.step).is_some_and(|task| crate::may_have_changed(task, row.attempt, started, said))
+            ended.task_at(row.step).is_some_and(|task| PastAttempt::from(row).may_have_changed(task))
         };
         for row in results.iter().filter(|row| may_have_changed(row) && !is_done(row)) {
             changed.entry(row.step).or_default().set(ended.position(row.node).unwrap());

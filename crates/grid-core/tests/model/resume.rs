@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_core::{Bits, Command, ResultRow, ResumeJob, may_have_changed};
+use grid_core::{Bits, Command, PastAttempt, ResultRow, ResumeJob};
 use grid_types::job::{Condition, JobSpec, Strategy};
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, LeaseKey, NodeOrd, Outcome, StepIndex};
@@ -52,9 +52,7 @@ fn changed(rig: &Rig, id: JobId) -> BTreeMap<StepIndex, Bits> {
     let mut changed: BTreeMap<_, Bits> = BTreeMap::new();
     for row in rig.results.iter().filter(|row| row.job == id && !is_done(row)) {
         let (_, task) = job.spec.steps().nth(row.step.0 as usize).unwrap();
-        let said = row.detail.and_then(|detail| detail.changed).filter(|_| row.outcome == Outcome::Success);
-        let started = row.started_wall_ms > 0 || row.outcome == Outcome::Unknown;
-        if may_have_changed(task, row.attempt, started, said) {
+        if PastAttempt::from(row).may_have_changed(task) {
             changed.entry(row.step).or_default().set(job.position(row.node).unwrap());
         }
     }

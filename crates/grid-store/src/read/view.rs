@@ -161,7 +161,7 @@ fn settled(row: &Row<'_>) -> Result<StepResult, Fault> {
     })
 }
 
-fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Outcome> {
+pub(super) fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Outcome> {
     let number: i64 = row.get(column)?;
     let known = usize::try_from(number).ok().and_then(|at| Outcome::ALL.get(at)).copied();
     known.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grid_core::{Bits, may_have_changed};
+use grid_core::{Bits, PastAttempt};
 use grid_types::job::{Condition, Task};
 use grid_types::{Attempt, JobEpoch, NodeOrd, Outcome, Reason, StepIndex};
 use rusqlite::{Connection, params};
@@ -13,6 +13,7 @@ use crate::codec::{blob, key, optional_blob};
 use crate::error::Fault;
 use crate::noted::Noted;
 use crate::read::job::StoredJob;
+use crate::read::view::outcome;
 
 /// Per step, positions in `expected` where an attempt may have changed something although the step is not done.
 pub(super) fn changed(
@@ -36,12 +37,15 @@ pub(super) fn changed(
         if done.get(&step).is_some_and(|done| done.has(position)) {
             continue;
         }
-        let (attempt, outcome, started_ms) = (Attempt(row.get(2)?), row.get::<_, i64>(3)?, row.get::<_, i64>(4)?);
-        let succeeded = outcome == Outcome::Success as i64;
-        let unstarted = started_ms == 0 && outcome != Outcome::Unknown as i64;
-        let noted: Option<Noted> = if succeeded { optional_blob(row, 5)? } else { None };
-        let said = noted.and_then(|noted| noted.detail.changed).filter(|_| succeeded);
-        if may_have_changed(task, attempt, !unstarted, said) {
+        let outcome = outcome(row, 3)?;
+        let noted: Option<Noted> = if outcome == Outcome::Success { optional_blob(row, 5)? } else { None };
+        let attempt = PastAttempt {
+            attempt: Attempt(row.get(2)?),
+            outcome,
+            started_wall_ms: row.get::<_, i64>(4)?.cast_unsigned(),
+            changed: noted.and_then(|noted| noted.detail.changed),
+        };
+        if attempt.may_have_changed(task) {
             found.entry(step).or_default().set(position);
         }
     }
