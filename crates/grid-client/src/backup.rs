@@ -87,7 +87,9 @@ impl BackupStream {
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
         let broken = |problem: &str| {
             let (received, all) = (self.received, self.head.bytes);
-            unexpected(&self.server, format!("{problem} after {received} of {all} bytes of the backup"))
+            let problem =
+                format!("{problem} after {received} of {all} bytes of the backup; nothing of it is used, try again");
+            Error::BrokenOff { url: self.server.to_string(), problem }
         };
         let piece = match tokio::time::timeout(SILENCE, self.response.chunk()).await {
             Ok(Ok(piece)) => piece,

@@ -1,4 +1,4 @@
-//! The calls about jobs, nodes and backends, one method each, with the documents of `grid_types::api`.
+//! Makes the calls about jobs, nodes and backends, one method each, with the documents of `grid_types::api`.
 //!
 //! Not here: calls about the controllers (`cluster`), nodes and backends (`nodes`).
 //! Paths are the canonical ones; the aliases of the API are for operators and older programs.
@@ -54,6 +54,21 @@ pub struct JobsQuery {
     pub after: Option<String>,
     /// Maximum number of jobs in the answer; the server decides if it is left out.
     pub limit: Option<u32>,
+}
+
+/// What a further run, or a job that goes on after a restore, does with `once` steps that may have run already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnceSteps {
+    /// They are not run: they stay unknown, or the controller refuses and lists them.
+    Keep,
+    /// They run again.
+    Rerun,
+}
+
+impl OnceSteps {
+    fn is_rerun(self) -> bool {
+        self == Self::Rerun
+    }
 }
 
 /// One page of results.
@@ -237,13 +252,12 @@ impl Client {
         self.decide(namespace, job, "confirm", &body, phase.is_none()).await
     }
 
-    /// Confirms a job that is held after a restore; never a phase that waits. `rerun_once`: also runs `once` steps that may
-    /// have run after the backup.
+    /// Confirms a job that is held after a restore; never a phase that waits.
     ///
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if the job is not held, or no controller could answer.
-    pub async fn release(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
-        let body = ConfirmBody { phase: None, held: true, rerun_once };
+    pub async fn release(&self, namespace: &str, job: JobId, once: OnceSteps) -> Result<JobStateDoc, Error> {
+        let body = ConfirmBody { phase: None, held: true, rerun_once: once.is_rerun() };
         self.decide(namespace, job, "confirm", &body, false).await
     }
 
@@ -251,18 +265,18 @@ impl Client {
     ///
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if the job has not ended, has nothing left, or has once-only steps with an unknown outcome.
-    pub async fn resume(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
+    pub async fn resume(&self, namespace: &str, job: JobId, once: OnceSteps) -> Result<JobStateDoc, Error> {
         // W8: the run that it began may have ended before it is sent again, and a second run would repeat once-only steps that
         // the operator did not order.
-        self.decide(namespace, job, "resume", &ResumeBody { rerun_once }, true).await
+        self.decide(namespace, job, "resume", &ResumeBody { rerun_once: once.is_rerun() }, true).await
     }
 
     /// Runs failed steps again, on the nodes where they failed; the other nodes are not touched.
     ///
     /// # Errors
     /// As [`Client::resume`]; `CONFLICT` also if nothing has failed.
-    pub async fn retry(&self, namespace: &str, job: JobId, rerun_once: bool) -> Result<JobStateDoc, Error> {
-        self.decide(namespace, job, "retry", &ResumeBody { rerun_once }, true).await
+    pub async fn retry(&self, namespace: &str, job: JobId, once: OnceSteps) -> Result<JobStateDoc, Error> {
+        self.decide(namespace, job, "retry", &ResumeBody { rerun_once: once.is_rerun() }, true).await
     }
 
     /// Records how a step with an unknown outcome ended on a node.

@@ -1,4 +1,4 @@
-//! The calls about the controllers.
+//! Makes the calls about the controllers.
 //!
 //! None has an idempotency key: adding an existing member changes nothing, a member that is not found after a lost answer
 //! counts as removed, and a step-down is sent at most once.

@@ -1,4 +1,4 @@
-//! The errors of a call, and the exit codes of a command line for them.
+//! Defines the errors of a call, and the exit codes of a command line for them.
 
 use std::time::Duration;
 
@@ -40,6 +40,14 @@ pub enum Error {
         /// The problem with the answer.
         problem: String,
     },
+    /// An answer began as it should and is not whole.
+    #[error("the answer of {url} is not whole: {problem}")]
+    BrokenOff {
+        /// Who answered.
+        url: String,
+        /// What is missing or wrong, and after how many bytes.
+        problem: String,
+    },
     /// The system returned no random numbers.
     #[error("cannot make a random idempotency key: {0}")]
     NoRandomness(String),
@@ -70,7 +78,11 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoServer | Self::BadServer { .. } => 2,
-            Self::Unreachable { .. } | Self::Unexpected { .. } | Self::NoRandomness(_) | Self::Setup(_) => 3,
+            Self::Unreachable { .. }
+            | Self::Unexpected { .. }
+            | Self::BrokenOff { .. }
+            | Self::NoRandomness(_)
+            | Self::Setup(_) => 3,
             Self::Refused(refusal) => refusal.exit_code(),
         }
     }
@@ -91,6 +103,7 @@ impl Error {
             Self::NoServer
             | Self::BadServer { .. }
             | Self::Unexpected { .. }
+            | Self::BrokenOff { .. }
             | Self::NoRandomness(_)
             | Self::Setup(_) => false,
         }

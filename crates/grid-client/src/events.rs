@@ -109,7 +109,7 @@ impl EventStream<'_> {
             // The data is complete: id and event are for readers that do not parse it.
             let Some(data) = line.strip_prefix(b"data: ") else { continue };
             let Ok(event) = serde_json::from_slice::<EventDoc>(data) else { continue };
-            self.reopening.heard();
+            self.reopening.received();
             if event.id > self.after {
                 self.after = event.id;
                 return Ok(event);

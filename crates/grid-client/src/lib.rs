@@ -31,7 +31,7 @@ mod server;
 mod token;
 
 pub use backup::{BackupHead, BackupStream};
-pub use client::{Client, JobsQuery, Options, ResultsQuery};
+pub use client::{Client, JobsQuery, OnceSteps, Options, ResultsQuery};
 pub use error::{Error, Refusal};
 pub use events::{EventStream, EventsQuery};
 pub use key::IdempotencyKey;

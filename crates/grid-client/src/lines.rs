@@ -34,7 +34,7 @@ pub(crate) struct Reopening {
 
 impl Reopening {
     /// The stream has delivered a line.
-    pub fn heard(&mut self) {
+    pub fn received(&mut self) {
         self.barren = 0;
     }
 

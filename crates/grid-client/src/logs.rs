@@ -156,13 +156,13 @@ impl LogStream<'_> {
             };
             match serde_json::from_slice(&line) {
                 Ok(LogDoc::Output(text)) => {
-                    self.reopening.heard();
+                    self.reopening.received();
                     if let Some(fresh) = self.fresh(text) {
                         return Ok(Some(LogDoc::Output(fresh)));
                     }
                 }
                 Ok(record) => {
-                    self.reopening.heard();
+                    self.reopening.received();
                     return Ok(Some(record));
                 }
                 // An empty line is a keep-alive.

@@ -1,4 +1,4 @@
-//! The calls about nodes, and about the backends that they may run.
+//! Makes the calls about nodes, and about the backends that they may run.
 
 use grid_types::Code;
 use grid_types::api::{BackendDoc, ListDoc, NodeDoc, NodeStateDoc};

@@ -1,4 +1,4 @@
-//! The access token of a client. Never printed: not by `Debug`, not in an error.
+//! Keeps the access token of a client. Never printed: not by `Debug`, not in an error.
 
 use std::fmt;
 use std::str::FromStr;

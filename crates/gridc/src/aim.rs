@@ -1,4 +1,4 @@
-//! Where a job runs, as it is typed: `--target`, `--exclude`, `--limit`, `--first`, and faults that point at the character.
+//! Reads where a job runs, as it is typed: `--target`, `--exclude`, `--limit`, `--first`, and points at the character of a fault.
 //!
 //! The controller reads them again; it is the authority. Reading them here too answers before anybody is asked.
 //! Not here: names that only the cluster knows (`hint`).

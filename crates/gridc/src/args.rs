@@ -50,7 +50,7 @@ pub fn arrange(argv: Vec<OsString>, root: &Command) -> Vec<OsString> {
     arranged
 }
 
-/// A backup goes into a file, and whoever writes `-o` there means that file, not the format of what is printed.
+/// A backup goes into a file, and `-o` there names that file, not the format of what is printed.
 fn with_output_as_file(mut argv: Vec<OsString>, start: usize) -> Vec<OsString> {
     for word in &mut argv[start..] {
         let Some(text) = word.to_str() else { continue };

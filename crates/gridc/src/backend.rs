@@ -82,7 +82,7 @@ fn runs(backend: &BackendDoc) -> &'static str {
     match (backend.on_by_default, backend.needs.is_empty()) {
         (true, true) => "everywhere",
         (true, false) => "where installed",
-        (false, _) => "if told to",
+        (false, _) => "if enabled",
     }
 }
 

@@ -1,4 +1,4 @@
-//! `gridc status` and `gridc role`: how the cluster stands, as one controller sees it.
+//! `gridc status` and `gridc role`: show the status of the cluster, as one controller sees it.
 
 use std::collections::BTreeMap;
 

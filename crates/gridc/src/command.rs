@@ -37,7 +37,7 @@ pub async fn run(global: &Global, args: &CommandArgs) -> Result<u8, Failure> {
     let doc = client.submit_with_key(namespace, &body, &IdempotencyKey::random()?, None).await?;
     let id = id_of(&doc)?;
     tell(&format!("{id} submitted"));
-    let end = wait(&client, global, doc, id, Until::Ended, args.wait_timeout).await?;
+    let end = wait(&client, global, doc, id, Until::Ended.within(args.wait_timeout)).await?;
     let outputs = client.outputs(namespace, id, StepIndex(0), None).await?.items;
     let format = global.output.unwrap_or(Format::Table);
     let printed = out::print(format, &CommandDoc { job: &end, outputs: &outputs }, |_| outputs_text(&end, &outputs));
@@ -115,7 +115,7 @@ fn outputs_text(end: &JobDoc, outputs: &[OutputGroupDoc]) -> String {
     outputs.iter().filter_map(|group| shown(end, group)).map(|group| group_text(&group, Names::Some, "")).collect()
 }
 
-/// Nodes that failed without a word are told with the failures, as far as the document has them.
+/// Nodes that failed without a reason are listed with the failures, as far as the document has them.
 fn shown(end: &JobDoc, group: &OutputGroupDoc) -> Option<OutputGroupDoc> {
     let mut group = group.clone();
     if let Some(results) = end.results.as_ref().and_then(|steps| steps.get("0")).filter(|_| group.output.is_empty()) {

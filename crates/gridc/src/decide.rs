@@ -1,6 +1,6 @@
 //! `gridc job confirm|resolve|resume|retry|why`: sends an operator's decisions about a job.
 
-use grid_client::JobsQuery;
+use grid_client::{JobsQuery, OnceSteps};
 use grid_types::api::JobStateDoc;
 use grid_types::{Code, JobId, JobStatus, NodeId, Span, StepIndex};
 
@@ -16,7 +16,7 @@ use crate::watch::Until;
 pub async fn confirm(global: &Global, id: &str, phase: Option<u32>, rerun_once: bool) -> Result<JobStateDoc, Failure> {
     let (client, namespace, job) = (connect(global)?, global.namespace.as_str(), job_id(id)?);
     let done = if rerun_once {
-        client.release(namespace, job, true).await?
+        client.release(namespace, job, OnceSteps::Rerun).await?
     } else {
         client.confirm(namespace, job, phase).await?
     };
@@ -36,7 +36,7 @@ pub async fn then(
         return print_state(global, done);
     }
     tell(&format!("{job} {}", done.status));
-    crate::run::stay(&connect(global)?, global, job, Until::Ended, limit).await
+    crate::run::stay(&connect(global)?, global, job, Until::Ended.within(limit)).await
 }
 
 /// E2: what may have run after the backup, a line for each, and what to do about it.
@@ -76,7 +76,7 @@ pub async fn confirm_held(global: &Global, rerun_once: bool) -> Result<u8, Failu
     // Oldest first, as they were submitted.
     held.sort_unstable();
     for id in held {
-        match client.release(namespace, job_id(&id)?, rerun_once).await {
+        match client.release(namespace, job_id(&id)?, once_steps(rerun_once)).await {
             Ok(done) => {
                 tell_doubts(&done);
                 print_state(global, &done)?;
@@ -102,17 +102,28 @@ pub async fn resolve(
     print_state(global, &done)
 }
 
-pub async fn resume(global: &Global, args: &RerunArgs, failed_only: bool) -> Result<u8, Failure> {
-    let (client, namespace, job) = (connect(global)?, global.namespace.as_str(), job_id(&args.id)?);
-    let done = if failed_only {
-        client.retry(namespace, job, args.rerun_once).await?
-    } else {
-        client.resume(namespace, job, args.rerun_once).await?
-    };
+pub async fn resume(global: &Global, args: &RerunArgs) -> Result<u8, Failure> {
+    let job = job_id(&args.id)?;
+    let done = connect(global)?.resume(global.namespace.as_str(), job, once_steps(args.rerun_once)).await?;
+    rerun(global, args, job, &done).await
+}
+
+pub async fn retry(global: &Global, args: &RerunArgs) -> Result<u8, Failure> {
+    let job = job_id(&args.id)?;
+    let done = connect(global)?.retry(global.namespace.as_str(), job, once_steps(args.rerun_once)).await?;
+    rerun(global, args, job, &done).await
+}
+
+fn once_steps(rerun_once: bool) -> OnceSteps {
+    if rerun_once { OnceSteps::Rerun } else { OnceSteps::Keep }
+}
+
+/// Says what the next run of a job is about, and stays with it if that is wanted.
+async fn rerun(global: &Global, args: &RerunArgs, job: JobId, done: &JobStateDoc) -> Result<u8, Failure> {
     if let Some(note) = &done.note {
         tell(&format!("hint: {}", one_line(note)));
     }
-    then(global, job, &done, args.wait, args.wait_timeout).await
+    then(global, job, done, args.wait, args.wait_timeout).await
 }
 
 pub async fn why(global: &Global, id: &str) -> Result<u8, Failure> {

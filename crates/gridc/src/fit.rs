@@ -1,4 +1,4 @@
-//! Text in columns of a terminal: how wide it is, and how it is made to fit.
+//! Fits text into the columns of a terminal: measures and cuts it.
 //!
 //! Widths are those of a terminal, not numbers of characters: a wide character takes two columns.
 

@@ -1,6 +1,6 @@
-//! "Did you mean", for names that only the cluster knows: jobs, nodes, groups, labels.
+//! Suggests names that only the cluster knows ("did you mean"): jobs, nodes, groups, labels.
 //!
-//! Asked after something was not found, and only then; whoever cannot answer within [`PATIENCE`] is not waited for. A name
+//! Asked after something was not found, and only then; a controller that cannot answer within [`PATIENCE`] is not waited for. A name
 //! is never replaced by a guess: to cancel the job that was nearly named would be worse than an error.
 
 use std::time::Duration;

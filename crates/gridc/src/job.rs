@@ -31,7 +31,7 @@ pub async fn get(global: &Global, id: &str, run: Option<u32>) -> Result<u8, Fail
     let mut doc = client.job_in(namespace, job, run).await?;
     let format = global.output.unwrap_or(Format::Json);
     if format == Format::Table {
-        return status::print(&client, global, format, job, doc, &status::Filter::default()).await;
+        return status::print(&client, global, job, doc, &status::Filter::default()).await;
     }
     if doc.results.is_none() {
         let query = ResultsQuery { run, ..ResultsQuery::default() };
@@ -56,7 +56,7 @@ pub fn print_state(global: &Global, doc: &JobStateDoc) -> Result<u8, Failure> {
 pub async fn cancel_and_wait(global: &Global, id: &str, limit: Option<Span>) -> Result<u8, Failure> {
     let (client, job) = (connect(global)?, job_id(id)?);
     client.cancel(global.namespace.as_str(), job).await?;
-    let code = crate::run::stay(&client, global, job, Until::Quiet, limit).await?;
+    let code = crate::run::stay(&client, global, job, Until::Quiet.within(limit)).await?;
     Ok(if code == UNWRITTEN { code } else { 0 })
 }
 

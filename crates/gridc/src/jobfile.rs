@@ -1,4 +1,4 @@
-//! Job files: YAML or JSON, from a path or stdin.
+//! Reads job files: YAML or JSON, from a path or stdin.
 //!
 //! Read strictly, as a controller reads a body; then checked as the controller will check it, so that faults are named
 //! before anybody is asked.
@@ -74,7 +74,7 @@ fn parse(text: &str) -> Result<(Value, Faults), String> {
         if json.is_ok() {
             return json;
         }
-        // `{target: all}` is YAML; what is neither is told as JSON, which it looks like.
+        // `{target: all}` is YAML; what is neither is reported as JSON, which it looks like.
         return read_yaml(text).or(json);
     }
     read_yaml(text)

@@ -111,7 +111,7 @@ fn begin(cli: Cli) -> Result<u8, Failure> {
             () = out::reader_gone(), if follows => Ok(0),
         };
         let (Err(failure), Some(named)) = (&done, named) else { return done };
-        // Told here, in the order of an error: what failed, then what may have been meant.
+        // Printed here, in the order of an error: what failed, then what may have been meant.
         let code = out::report(failure);
         if let Some(near) = hint::meant(&global, &named, failure).await {
             out::tell(&format!("hint: did you mean {near}?"));
@@ -134,8 +134,8 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Verb::Job(JobVerb::Cancel { id, wait: false, .. }) => job::cancel(global, &id).await,
         Verb::Job(JobVerb::Cancel { id, wait_timeout, .. }) => job::cancel_and_wait(global, &id, wait_timeout).await,
         Verb::Job(JobVerb::Plan(args)) => plan::plan(global, &args).await,
-        Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args, false).await,
-        Verb::Job(JobVerb::Retry(args)) => decide::resume(global, &args, true).await,
+        Verb::Job(JobVerb::Resume(args)) => decide::resume(global, &args).await,
+        Verb::Job(JobVerb::Retry(args)) => decide::retry(global, &args).await,
         Verb::Job(JobVerb::Confirm { id: Some(id), phase, rerun_once, wait, wait_timeout, .. }) => {
             let done = decide::confirm(global, &id, phase, rerun_once).await?;
             decide::then(global, input::job_id(&id)?, &done, wait, wait_timeout).await

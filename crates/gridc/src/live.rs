@@ -1,4 +1,4 @@
-//! The live view of a job: a frame that is drawn over on a terminal, plain lines anywhere else. Always on stderr.
+//! Shows a job live: a frame that is drawn over on a terminal, plain lines anywhere else. Always on stderr.
 //!
 //! Not here: when to look at the job (`watch`), the summary at its end (`summary`).
 
@@ -17,16 +17,16 @@ use crate::text::count;
 use lines::Lines;
 use screen::Screen;
 
-/// Failures that are told one by one; more are only counted.
-pub const MAX_TOLD: usize = 50;
+/// Failures that are printed one by one; more are only counted.
+pub const MAX_LISTED: usize = 50;
 
-/// How a job stands at one look.
+/// The status of a job at one look.
 #[derive(Clone, Copy)]
 pub struct Look<'a> {
     pub job: &'a JobDoc,
-    /// Who is still at it, the longest first; empty if there are too many to ask.
+    /// Which nodes still run a step, the longest first; empty if there are too many to ask.
     pub running: &'a [Running],
-    /// Why it stands still, if it does.
+    /// What it is waiting for, if it makes no progress.
     pub why: Option<&'a str>,
     /// How long its run has taken so far, or took.
     pub elapsed: Duration,
@@ -47,11 +47,11 @@ pub fn is_quiet(doc: &JobDoc) -> bool {
 
 /// Shows a job while somebody waits for it.
 pub trait LiveView {
-    /// Shows how it stands; called at every look, changed or not.
+    /// Shows the status; called at every look, changed or not.
     fn show(&mut self, look: &Look<'_>);
     /// A node failed, as a line.
     fn failed(&mut self, line: &str);
-    /// Nobody answers, as a line.
+    /// No controller answers, as a line.
     fn silence(&mut self, line: &str);
     /// Time passes between two looks.
     fn tick(&mut self);

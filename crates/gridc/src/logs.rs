@@ -16,7 +16,7 @@ use crate::input::job_id;
 use crate::out::{self, tell};
 use crate::outage::Outage;
 use crate::text::one_line;
-use crate::watch::Until;
+use crate::watch::{Until, WatchedJob};
 use printer::Printer;
 
 pub use grouped::{Names, group_text};
@@ -29,7 +29,7 @@ pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
         return Err(Failure::NotFound(format!("{job} has no step {step}: it has {}", doc.steps.len())));
     }
     if args.grouped {
-        return grouped::grouped(&client, global, job, &doc, step, args).await;
+        return grouped::grouped(&client, global, job, &doc, args).await;
     }
     if args.raw {
         return raw(&client, global, job, &doc, args).await;
@@ -52,7 +52,8 @@ pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
             "{job} does not run on {node}; gridc job status {job} shows where it does"
         )));
     }
-    let lines = follow(&client, global, job, &doc, query, &Until::Ended.outage()).await?;
+    let watched = WatchedJob { client: &client, namespace: global.namespace.as_str(), job };
+    let lines = follow(watched, global, &doc, query, &Until::Ended.outage()).await?;
     if lines == 0 && !args.follow && global.output.is_none_or(|format| format == Format::Table) {
         tell(match doc.status.is_ended() {
             true => "hint: nothing was printed, or not by these nodes, steps and attempts",
@@ -64,20 +65,18 @@ pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
 
 /// Prints the outputs of a job until there are no more; returns how many records there were.
 pub async fn follow(
-    client: &Client,
+    WatchedJob { client, namespace, job }: WatchedJob<'_>,
     global: &Global,
-    job: JobId,
     doc: &JobDoc,
     query: LogsQuery,
     outage: &Outage,
 ) -> Result<usize, Failure> {
     let format = global.output.unwrap_or(Format::Table);
-    let terminal = out::is_terminal();
-    let colour = global.color.paints(terminal);
-    let many_steps = query.step.is_none() && doc.steps.len() > 1;
-    let mut printer = Printer::new(doc.expected.as_deref().unwrap_or_default(), many_steps, terminal, colour);
+    let style = global.color.style(out::is_terminal());
+    let steps = if query.step.is_some() { 1 } else { doc.steps.len() };
+    let mut printer = Printer::new(doc.expected.as_deref().unwrap_or_default(), steps, style);
     let follow = query.follow;
-    // Whoever follows was connected: the job's document came from somebody.
+    // A command that follows was connected: a controller sent the job's document.
     let bear = |error, connected_at| {
         if !follow {
             return Err(error);
@@ -86,7 +85,7 @@ pub async fn follow(
     };
     let begun = Instant::now();
     let mut stream = loop {
-        match client.logs(global.namespace.as_str(), job, query.clone()).await {
+        match client.logs(namespace, job, query.clone()).await {
             Ok(stream) => break stream,
             Err(error) => bear(error, begun)?,
         }
@@ -147,11 +146,11 @@ async fn raw(client: &Client, global: &Global, job: JobId, doc: &JobDoc, args: &
                 }
             }
             Ok(None) => return Ok(0),
-            // Bytes of another run must never follow these: whoever wants them asks again.
+            // Bytes of another run must never follow these: a reader that wants them asks again.
             Err(why) => {
-                let problem = format!("the output broke off after {at} bytes ({why}); ask again for the whole");
+                let problem = format!("it broke off after {at} bytes of the output ({why}); ask again for all of them");
                 let url = "the controller".to_owned();
-                return Err(grid_client::Error::Unexpected { url, problem }.into());
+                return Err(grid_client::Error::BrokenOff { url, problem }.into());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! stdout and stderr: the only module that writes to them.
+//! Writes to stdout and stderr: the only module that does.
 //!
 //! stdout is data, in the format that was asked for; stderr is for the person at the terminal. Both take [`Safe`] text only;
 //! the bytes of [`raw`] are the exception.

@@ -1,7 +1,7 @@
 //! Keeps waiting when no controller answers a command that was connected, and says so once.
 //!
 //! A call gives up after its patience, which is right for a command that has only just begun: the address may be wrong. A
-//! restart of every controller takes longer than that, and whoever waits for a job of an hour should not have to begin
+//! restart of every controller takes longer than that, and a user who waits for a job of an hour should not have to start
 //! again because of it.
 //! Not here: how long one call tries (`grid-client`), when to stop waiting (`run`, `node`).
 
@@ -11,7 +11,7 @@ use std::time::Instant;
 use grid_client::Error;
 
 pub struct Outage {
-    /// What stays as it is for whoever leaves.
+    /// What continues after the user leaves.
     meanwhile: Option<String>,
     told_at: Mutex<Option<Instant>>,
 }
@@ -21,7 +21,7 @@ impl Outage {
         Self { meanwhile: meanwhile.map(str::to_owned), told_at: Mutex::new(None) }
     }
 
-    /// The line to tell, if nothing was told since the connection of `connected_at`: two who follow the same share one.
+    /// The line to print, if none was printed since the connection of `connected_at`: two followers of one job share a line.
     ///
     /// # Errors
     /// The one it was given, if waiting does not mend it.

@@ -1,4 +1,4 @@
-//! Colours: which there are, what they mean, and when they are used.
+//! Chooses colours: which there are, what they mean, and when they are used.
 //!
 //! `--color` decides; `auto` means on a terminal that is not dumb, unless `NO_COLOR` is set (no-color.org). Colours only repeat
 //! what the words say: everything is readable without them.
@@ -17,6 +17,11 @@ pub enum ColorWhen {
 }
 
 impl ColorWhen {
+    /// How text for a stream looks.
+    pub fn style(self, terminal: bool) -> Style {
+        Style { terminal, colour: self.paints(terminal) }
+    }
+
     /// Whether a stream is painted.
     pub fn paints(self, is_terminal: bool) -> bool {
         match self {
@@ -29,6 +34,14 @@ impl ColorWhen {
             }
         }
     }
+}
+
+/// What the stream that text is written to shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    /// It is a terminal: lines are cut to its width, and control characters are made visible.
+    pub terminal: bool,
+    pub colour: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `gridc job run`: submit, and wait if asked to.
 //!
-//! Whoever stops waiting (Ctrl-C, `--wait-timeout`) does not stop the job: it is told by name, with how to cancel it.
+//! Ctrl-C and `--wait-timeout` end the wait, not the job: a line names the job and how to cancel it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::out::{self, tell, warn};
 use crate::safe::Safe;
 use crate::summary::summary;
 use crate::text::{count, one_line};
-use crate::watch::{Until, watch_until};
+use crate::watch::{Patience, Until, WatchedJob, watch_until};
 
 /// Nodes that are named in one line.
 const MAX_NAMED: usize = 8;
@@ -49,7 +49,7 @@ pub async fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     tell(&format!("{id} submitted"));
-    let (end, written) = stay_for(&client, global, doc, id, Until::Ended, args.wait_timeout).await?;
+    let (end, written) = stay_for(&client, global, doc, id, Until::Ended.within(args.wait_timeout)).await?;
     Ok(worse(exit_code(&end, args.fail_on_skipped), written))
 }
 
@@ -63,7 +63,7 @@ pub fn worse(job: u8, written: u8) -> u8 {
     if job == 0 { written } else { job }
 }
 
-/// `--name`, `--label` and what narrows the target stand beside a file, too: they beat what it says.
+/// `--name`, `--label` and what narrows the target may accompany a file: they override what it says.
 pub fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
     each_once(&args.labels)?;
     let Some(job) = body.as_object_mut() else { return Ok(()) };
@@ -86,20 +86,14 @@ pub fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
 pub async fn wait_for(global: &Global, args: &WaitArgs) -> Result<u8, Failure> {
     let (client, job) = (connect(global)?, job_id(&args.id)?);
     let doc = client.job(global.namespace.as_str(), job).await?;
-    let (end, written) = stay_for(&client, global, doc, job, Until::Ended, args.wait_timeout).await?;
+    let (end, written) = stay_for(&client, global, doc, job, Until::Ended.within(args.wait_timeout)).await?;
     Ok(worse(exit_code(&end, args.fail_on_skipped), written))
 }
 
 /// Shows how a job goes until it has ended, and prints its end.
-pub async fn stay(
-    client: &Client,
-    global: &Global,
-    id: JobId,
-    until: Until,
-    limit: Option<Span>,
-) -> Result<u8, Failure> {
+pub async fn stay(client: &Client, global: &Global, id: JobId, patience: Patience) -> Result<u8, Failure> {
     let doc = client.job(global.namespace.as_str(), id).await?;
-    let (end, written) = stay_for(client, global, doc, id, until, limit).await?;
+    let (end, written) = stay_for(client, global, doc, id, patience).await?;
     Ok(worse(exit_code(&end, false), written))
 }
 
@@ -109,10 +103,9 @@ async fn stay_for(
     global: &Global,
     doc: JobDoc,
     id: JobId,
-    until: Until,
-    limit: Option<Span>,
+    patience: Patience,
 ) -> Result<(JobDoc, u8), Failure> {
-    let end = wait(client, global, doc, id, until, limit).await?;
+    let end = wait(client, global, doc, id, patience).await?;
     if let Ok(text) = summary(client, global.namespace.as_str(), id, &end).await {
         warn(&Safe::lines(&text));
     }
@@ -140,10 +133,11 @@ async fn follow(client: &Client, global: &Global, doc: JobDoc, job: JobId, args:
     let query = LogsQuery { follow: true, ..LogsQuery::default() };
     let mut view = plain_view();
     let outage = Until::Ended.outage();
+    let watched = WatchedJob { client, namespace, job };
     let both = async {
         let (end, printed) = tokio::join!(
-            watch_until(Until::Ended, client, namespace, job, &mut *view, &outage),
-            crate::logs::follow(client, global, job, &doc, query, &outage)
+            watch_until(Until::Ended, watched, &mut *view, &outage),
+            crate::logs::follow(watched, global, &doc, query, &outage)
         );
         let written = match printed {
             Ok(_) => 0,
@@ -175,13 +169,14 @@ pub async fn wait(
     global: &Global,
     doc: JobDoc,
     job: JobId,
-    until: Until,
-    limit: Option<Span>,
+    patience: Patience,
 ) -> Result<JobDoc, Failure> {
+    let Patience { until, limit } = patience;
     let mut view = Keep { view: view_in(global.color), last: doc };
     let outage = until.outage();
+    let watched = WatchedJob { client, namespace: global.namespace.as_str(), job };
     let after = tokio::select! {
-        end = watch_until(until, client, global.namespace.as_str(), job, &mut view, &outage) => return Ok(end?),
+        end = watch_until(until, watched, &mut view, &outage) => return Ok(end?),
         after = over(limit) => Some(after),
         _ = tokio::signal::ctrl_c() => None,
     };

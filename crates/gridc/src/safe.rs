@@ -1,4 +1,4 @@
-//! Text that cannot touch the terminal: the only thing that [`crate::out`] writes.
+//! Makes text that cannot touch the terminal: the only thing that [`crate::out`] writes.
 //!
 //! Names, reasons, facts, outputs and errors come from other machines. Whatever they contain, only control codes of this
 //! program reach the terminal: [`Safe`] escapes everything but those (`grid_types::visible`), and there is no other way to

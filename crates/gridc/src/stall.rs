@@ -1,8 +1,8 @@
 //! Detects that a job that is watched makes no progress.
 //!
-//! It stands still if it runs, nothing of it is on a node, and nothing has changed for [`QUIET`]: shorter pauses are the
-//! work of a scheduler, not something a person has to know. So does one that has ended while a node is still at it. A job that waits for others to end is told as pending at once,
-//! and stands still like any other after that.
+//! A job makes no progress if it runs, nothing of it is on a node, and nothing has changed for [`QUIET`]: shorter pauses are the
+//! work of a scheduler, which an operator need not know. The same holds for a job that has ended while a node still runs a step of it.
+//! A job that waits for others to end is shown as pending at once, and after that treated like any other.
 
 use std::time::{Duration, Instant};
 

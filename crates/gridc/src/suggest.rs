@@ -1,4 +1,4 @@
-//! "Did you mean": the nearest of the words that would have been right.
+//! Finds the nearest of the words that would have been right ("did you mean").
 
 /// As near as clap demands for its own suggestions.
 const NEAR: f64 = 0.7;

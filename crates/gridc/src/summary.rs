@@ -1,6 +1,6 @@
 //! Prints how a job ended, in a few lines.
 //!
-//! Failures with the same words are told once, with the nodes they happened on: of 200 nodes that could not reach the
+//! Failures with the same text are printed once, with the nodes they happened on: of 200 nodes that could not reach the
 //! mirror the mirror is the news.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@ use grid_types::visible::visible;
 
 use crate::fit::{cut, cut_middle, width};
 use crate::out;
-use crate::paint::Tone;
+use crate::paint::{Style, Tone};
 use crate::safe::Safe;
 
 const GAP: usize = 2;
@@ -66,12 +66,12 @@ impl Table {
 
     /// For a terminal: as wide as it is. Otherwise as wide as it has to be.
     pub fn render(&self, terminal: bool) -> String {
-        self.painted(terminal, false).as_str().to_owned()
+        self.painted(Style { terminal, colour: false }).as_str().to_owned()
     }
 
-    /// As [`Table::render`], with the colours of its cells if `colour`.
-    pub fn painted(&self, terminal: bool, colour: bool) -> Safe {
-        self.fitted(out::columns().filter(|_| terminal), colour)
+    /// As [`Table::render`], with the colours of its cells if the style has them.
+    pub fn painted(&self, style: Style) -> Safe {
+        self.fitted(out::columns().filter(|_| style.terminal), style.colour)
     }
 
     fn fitted(&self, room: Option<usize>, colour: bool) -> Safe {
@@ -175,7 +175,7 @@ fn natural(rows: &[Vec<Cell>]) -> Vec<usize> {
 mod tests {
     use super::{Cell, Table, facts};
     use crate::fit::width;
-    use crate::paint::Tone;
+    use crate::paint::{Style, Tone};
 
     impl Table {
         fn render_in(&self, room: usize) -> String {
@@ -247,7 +247,7 @@ x                 left    -                  ping              2026-02-12T10:30â
         let mut table = Table::new(&["ID", "STATUS"]);
         table.row([Cell::from("a\u{1b}[2J".to_owned()), Cell::toned("failed", Tone::Bad)]);
         let want = "\u{1b}[1mID\u{1b}[0m          \u{1b}[1mSTATUS\u{1b}[0m\na\\u{1b}[2J  \u{1b}[31mfailed\u{1b}[0m\n";
-        assert_eq!(table.painted(false, true).as_str(), want);
+        assert_eq!(table.painted(Style { terminal: false, colour: true }).as_str(), want);
     }
 
     #[test]

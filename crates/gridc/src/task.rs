@@ -1,4 +1,4 @@
-//! The one task of `job run BACKEND ACTION [PARAMETER]...`, read by the declarations.
+//! Reads the one task of `job run BACKEND ACTION [PARAMETER]...` by the declarations.
 //!
 //! What arrives here went through `args`: a parameter is `--name=value`, `name=value`, or a bare `--name`.
 //! The controller checks everything again; it is the authority. Checking here too costs nothing and answers before

@@ -1,4 +1,4 @@
-//! How facts read in one line.
+//! Formats facts for one line.
 //!
 //! Texts of tasks come from other machines: control characters are shown, never sent to the terminal (`safe`); here each
 //! becomes one line of a bounded length.
@@ -12,7 +12,7 @@ use grid_types::visible::is_unsafe;
 use crate::fit::width;
 
 /// Order in which outcomes are told: what is decided first, good before bad.
-const TOLD: [Outcome; 8] = [
+const SHOWN: [Outcome; 8] = [
     Outcome::Success,
     Outcome::Failed,
     Outcome::TimedOut,
@@ -54,7 +54,7 @@ pub fn count(counts: &Counts, outcome: Outcome) -> u64 {
 
 /// `2 success, 1 failed`; what is zero is left out.
 pub fn counts_line(counts: &Counts) -> String {
-    let told = TOLD.iter().map(|o| (count(counts, *o), o)).filter(|(n, _)| *n > 0);
+    let told = SHOWN.iter().map(|o| (count(counts, *o), o)).filter(|(n, _)| *n > 0);
     let told: Vec<_> = told.map(|(n, outcome)| format!("{n} {outcome}")).collect();
     if told.is_empty() { "nothing yet".to_owned() } else { told.join(", ") }
 }

@@ -2,12 +2,12 @@
 //!
 //! Looks at the job document every 100 ms at first, then less often, up to every second; a small job that moves is
 //! looked at more often again. The job is over when it has ended and nothing of it runs any more: after a cancel the
-//! first comes before the second, and the counts should be final. A node that is gone may never say so: whoever waits for
-//! the end of the job takes it as it is after [`SETTLE_LIMIT`], and whoever waits for the quiet after it does not.
+//! first comes before the second, and the counts should be final. A node that is gone may never report: a wait for
+//! the end of the job takes it as it is after [`SETTLE_LIMIT`], a wait for the quiet after it does not.
 //!
-//! Failures are told as they happen, at most [`MAX_TOLD`] of them: with more, the counts say what matters. Why it stands
-//! still is told when it does (`stall`); a controller that cannot say why does not end the watch. Nor does it end while no
-//! controller answers (`outage`): whoever watches has submitted the job or asked for it, so that there was one.
+//! Failures are printed as they happen, at most [`MAX_LISTED`] of them: with more, the counts say what matters. What the job
+//! is waiting for is printed when it makes no progress (`stall`); a controller that cannot say why does not end the watch. Nor does it end while no
+//! controller answers (`outage`): the command has submitted the job or asked for it, so there was one.
 //! Not here: how long to wait at most, and Ctrl-C (`run`).
 
 mod running;
@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use grid_client::{Client, Error, ResultsQuery};
 use grid_types::api::{Counts, JobDoc, ResultRowDoc};
-use grid_types::{JobId, JobStatus, Outcome, StepIndex};
+use grid_types::{JobId, JobStatus, Outcome, Span, StepIndex};
 
-use crate::live::{LiveView, Look, MAX_TOLD, is_quiet};
+use crate::live::{LiveView, Look, MAX_LISTED, is_quiet};
 use crate::outage::Outage;
 use crate::stall::Stall;
 use crate::text::{count, failure_line};
@@ -31,7 +31,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(250);
 /// How long an ended job may still have something running before it is taken as it is.
 const SETTLE_LIMIT: Duration = Duration::from_secs(15);
-/// Of the failures of one step at most `MAX_TOLD` were told before, so that a page always holds new ones.
+/// Of the failures of one step at most `MAX_LISTED` were printed before, so that a page always holds new ones.
 const PAGE: u32 = 100;
 
 /// What is waited for.
@@ -43,7 +43,19 @@ pub enum Until {
     Quiet,
 }
 
+/// What is waited for, and how long at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    pub until: Until,
+    /// None: without a limit.
+    pub limit: Option<Span>,
+}
+
 impl Until {
+    pub fn within(self, limit: Option<Span>) -> Patience {
+        Patience { until: self, limit }
+    }
+
     pub fn outage(self) -> Outage {
         Outage::new(Some(match self {
             Self::Ended => "the job goes on",
@@ -62,18 +74,24 @@ pub async fn watch(
     job: JobId,
     view: &mut (dyn LiveView + Send),
 ) -> Result<JobDoc, Error> {
-    watch_until(Until::Ended, client, namespace, job, view, &Until::Ended.outage()).await
+    watch_until(Until::Ended, WatchedJob { client, namespace, job }, view, &Until::Ended.outage()).await
+}
+
+/// A job, and the connection over which it is watched.
+#[derive(Clone, Copy)]
+pub struct WatchedJob<'a> {
+    pub client: &'a Client,
+    pub namespace: &'a str,
+    pub job: JobId,
 }
 
 pub async fn watch_until(
     until: Until,
-    client: &Client,
-    namespace: &str,
-    job: JobId,
+    WatchedJob { client, namespace, job }: WatchedJob<'_>,
     view: &mut (dyn LiveView + Send),
     outage: &Outage,
 ) -> Result<JobDoc, Error> {
-    let mut told = Told::default();
+    let mut printed = Printed::default();
     let mut seen: Option<(JobStatus, u32, Counts)> = None;
     let mut stall = Stall::begin();
     let mut ended_at: Option<Instant> = None;
@@ -83,7 +101,7 @@ pub async fn watch_until(
     loop {
         let look = async {
             let doc = client.job(namespace, job).await?;
-            let news = told.news(client, namespace, job, &doc).await?;
+            let news = printed.news(client, namespace, job, &doc).await?;
             Ok((doc, news))
         };
         let (doc, news) = match ticking(view, look).await {
@@ -135,13 +153,13 @@ async fn ticking<T>(view: &mut (dyn LiveView + Send), done: impl Future<Output =
     }
 }
 
-/// Failures that were told.
+/// Failures that were printed.
 #[derive(Default)]
-struct Told {
+struct Printed {
     rows: BTreeSet<(u32, String, Outcome)>,
 }
 
-impl Told {
+impl Printed {
     async fn news(
         &mut self,
         client: &Client,
@@ -163,7 +181,7 @@ impl Told {
         let mut news = Vec::new();
         for step in &doc.steps {
             for outcome in Outcome::ALL.into_iter().filter(|o| o.is_failure()) {
-                if self.rows.len() < MAX_TOLD && count(&step.counts, outcome) > self.told_of(step.step, outcome) {
+                if self.rows.len() < MAX_LISTED && count(&step.counts, outcome) > self.printed_of(step.step, outcome) {
                     let query = ResultsQuery {
                         step: Some(StepIndex(step.step)),
                         status: Some(outcome),
@@ -178,7 +196,7 @@ impl Told {
         Ok(news)
     }
 
-    fn told_of(&self, step: u32, outcome: Outcome) -> u64 {
+    fn printed_of(&self, step: u32, outcome: Outcome) -> u64 {
         self.rows.iter().filter(|(s, _, o)| *s == step && *o == outcome).count() as u64
     }
 
@@ -187,7 +205,7 @@ impl Told {
         rows.sort_by_key(|row| (when::ended(&row.result), row.step));
         let mut new = Vec::new();
         for row in rows.into_iter().filter(|row| row.result.status.is_failure()) {
-            if self.rows.len() == MAX_TOLD {
+            if self.rows.len() == MAX_LISTED {
                 break;
             }
             if self.rows.insert((row.step, row.node.clone(), row.result.status)) {
@@ -200,8 +218,8 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use super::Told;
-    use crate::live::MAX_TOLD;
+    use super::Printed;
+    use crate::live::MAX_LISTED;
     use grid_types::Outcome;
     use grid_types::api::{ResultDoc, ResultRowDoc};
 
@@ -222,18 +240,18 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_once() {
-        let mut told = Told::default();
+        let mut printed = Printed::default();
         let rows = vec![row(0, Outcome::Failed), row(1, Outcome::Success), row(2, Outcome::Unknown)];
-        assert_eq!(told.pick(rows.clone()).len(), 2);
-        assert!(told.pick(rows).is_empty());
-        assert_eq!(told.pick(vec![row(2, Outcome::Failed)]).len(), 1, "unknown, then settled by the worker");
+        assert_eq!(printed.pick(rows.clone()).len(), 2);
+        assert!(printed.pick(rows).is_empty());
+        assert_eq!(printed.pick(vec![row(2, Outcome::Failed)]).len(), 1, "unknown, then settled by the worker");
     }
 
     #[test]
     fn telling_failures_is_bounded() {
-        let mut told = Told::default();
-        let rows: Vec<_> = (0..MAX_TOLD + 30).map(|n| row(n, Outcome::Failed)).collect();
-        assert_eq!(told.pick(rows.clone()).len(), MAX_TOLD);
-        assert!(told.pick(rows).is_empty());
+        let mut printed = Printed::default();
+        let rows: Vec<_> = (0..MAX_LISTED + 30).map(|n| row(n, Outcome::Failed)).collect();
+        assert_eq!(printed.pick(rows.clone()).len(), MAX_LISTED);
+        assert!(printed.pick(rows).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! YAML files, read strictly: no key twice, nothing that grows, nothing that takes for ever.
+//! Reads YAML files strictly: no key twice, nothing that grows, nothing that takes for ever.
 //!
 //! libyaml takes quadratic time for two things that no person writes: brackets within brackets within brackets (its own
 //! limit of depth is asked too late), and directives by the thousand. Both are counted in the text before it is asked.

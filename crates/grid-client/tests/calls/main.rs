@@ -8,7 +8,7 @@ mod fake;
 use std::time::Duration;
 
 use fake::{Fake, nobody};
-use grid_client::{Client, Error, LogsQuery, Options, ResultsQuery, parse_servers};
+use grid_client::{Client, Error, LogsQuery, OnceSteps, Options, ResultsQuery, parse_servers};
 use grid_types::api::Resolution;
 use grid_types::{Code, JobId, JobStatus, Outcome, StepIndex};
 use serde_json::{Value, json};
@@ -257,9 +257,9 @@ async fn w8_a_decision_that_must_not_happen_twice_is_not_sent_again_once_its_ans
         let retry = client.resolve("default", job_id(), StepIndex(0), "web-01", Resolution::Retry).await.unwrap_err();
         assert!(retry.maybe_done() && retry.exit_code() == 3, "{retry:?}");
         // The run that it began may have ended by then: a second one would be another run.
-        let resume = client.resume("default", job_id(), true).await.unwrap_err();
+        let resume = client.resume("default", job_id(), OnceSteps::Rerun).await.unwrap_err();
         assert!(resume.maybe_done() && resume.exit_code() == 3, "{resume:?}");
-        let rerun = client.retry("default", job_id(), false).await.unwrap_err();
+        let rerun = client.retry("default", job_id(), OnceSteps::Keep).await.unwrap_err();
         assert!(rerun.maybe_done() && rerun.exit_code() == 3, "{rerun:?}");
         assert_eq!(server.seen().len(), 4);
     }

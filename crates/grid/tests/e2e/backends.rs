@@ -212,7 +212,7 @@ fn the_declarations_are_listed_and_described_by_a_real_controller() {
     let cluster = Cluster::start(&[]);
     let gridc: Gridc = cluster.gridc();
     let list = gridc.run(&["backend", "list"]).exits(0).stdout;
-    for line in ["apt      where installed  apt-get         install,remove,update,upgrade", "test     if told to"] {
+    for line in ["apt      where installed  apt-get         install,remove,update,upgrade", "test     if enabled"] {
         assert!(list.contains(line), "{list}");
     }
     let apt = gridc.run(&["backend", "describe", "apt", "-o", "json"]).exits(0).json();

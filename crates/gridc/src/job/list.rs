@@ -44,9 +44,7 @@ pub async fn list(global: &Global, args: &ListArgs) -> Result<u8, Failure> {
         }
     }
     let format = global.output.unwrap_or(Format::Table);
-    out::print(format, &jobs, |terminal| {
-        table(&jobs.items, client.now()).painted(terminal, global.color.paints(terminal))
-    })?;
+    out::print(format, &jobs, |terminal| table(&jobs.items, client.now()).painted(global.color.style(terminal)))?;
     if format != Format::Table {
         return Ok(0);
     }

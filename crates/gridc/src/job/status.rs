@@ -14,7 +14,7 @@ use crate::connect::connect;
 use crate::failure::Failure;
 use crate::input::job_id;
 use crate::out;
-use crate::paint::Tone;
+use crate::paint::{Style, Tone};
 use crate::safe::Safe;
 use crate::table::{Cell, Table, painted_facts};
 use crate::text::{aim, count, counts_line, message, one_line, progress};
@@ -28,7 +28,7 @@ pub async fn status(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let doc = client.job_in(namespace, job, args.run).await?;
     let filter = Filter::of(args);
     filter.check(job, &doc)?;
-    print(&client, global, global.output.unwrap_or(Format::Table), job, doc, &filter).await
+    print(&client, global, job, doc, &filter).await
 }
 
 /// Which results are shown; empty lists mean all of them.
@@ -95,12 +95,11 @@ impl Filter {
 pub async fn print(
     client: &Client,
     global: &Global,
-    format: Format,
     job: JobId,
     mut doc: JobDoc,
     filter: &Filter,
 ) -> Result<u8, Failure> {
-    let namespace = global.namespace.as_str();
+    let (namespace, format) = (global.namespace.as_str(), global.output.unwrap_or(Format::Table));
     if format != Format::Table {
         if filter.is_set() {
             doc.results = Some(matching(client, namespace, job, &doc, filter).await?);
@@ -112,7 +111,7 @@ pub async fn print(
     // Only a word more: without it the rest still holds.
     let why = if doc.status.is_ended() { None } else { client.why(namespace, job).await.ok().map(|now| now.why) };
     out::print(format, &doc, |terminal| {
-        let look = Look { terminal, colour: global.color.paints(terminal), now: client.now() };
+        let look = Look { style: global.color.style(terminal), now: client.now() };
         status_text(&doc, why.as_deref(), &rows, filter, &look)
     })?;
     Ok(0)
@@ -190,14 +189,13 @@ fn shown_run(doc: &JobDoc) -> Option<u32> {
 
 /// For whom it is shown, and when.
 struct Look {
-    terminal: bool,
-    colour: bool,
+    style: Style,
     now: Timestamp,
 }
 
 impl Look {
     fn table(&self, table: &Table) -> Safe {
-        table.painted(self.terminal, self.colour)
+        table.painted(self.style)
     }
 
     /// Both: a table has room for one of them only.
@@ -214,7 +212,7 @@ fn status_text(doc: &JobDoc, why: Option<&str>, rows: &[ResultRowDoc], filter: &
         let counts = counts_line(&step.counts);
         steps.row([step.step.to_string(), step.phase.to_string(), task, format!("{done}/{all}"), counts]);
     }
-    let mut parts = vec![painted_facts(&head(doc, why, look), look.colour), look.table(&steps)];
+    let mut parts = vec![painted_facts(&head(doc, why, look), look.style.colour), look.table(&steps)];
     parts.extend(runs_table(doc, look).map(|runs| look.table(&runs)));
     if !rows.is_empty() {
         parts.push(look.table(&rows_table(rows)));
@@ -312,6 +310,7 @@ fn rows_table(rows: &[ResultRowDoc]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::{Filter, Look, status_text};
+    use crate::paint::Style;
     use crate::samples::job;
     use grid_types::Outcome;
     use grid_types::api::{ResultDoc, ResultRowDoc};
@@ -333,7 +332,7 @@ mod tests {
         };
         doc.failure_tolerate = "10%".to_owned();
         let rows = [ResultRowDoc { step: 0, node: "web-02".to_owned(), result }];
-        let mut look = Look { terminal: false, colour: false, now: "2026-02-12T10:33:10Z".parse().unwrap() };
+        let mut look = Look { style: Style::default(), now: "2026-02-12T10:33:10Z".parse().unwrap() };
         let text = status_text(&doc, None, &rows, &Filter::default(), &look);
         let want = "\
 job        job-0c5t9v3k2m7qa
@@ -353,7 +352,7 @@ STEP  NODE    STATUS  ATTEMPTS  DURATION  MESSAGE
 0     web-02  failed  2         0.2s      boom\\nand more
 ";
         assert_eq!(text.as_str(), want);
-        look.colour = true;
+        look.style.colour = true;
         let text = status_text(&doc, None, &rows, &Filter::default(), &look);
         assert!(text.as_str().contains("web-02  \u{1b}[31mfailed\u{1b}[0m  2"), "{text:?}");
     }

@@ -1,11 +1,11 @@
-//! What the live view shows at one moment, as lines that fit a terminal: pure, so that a test reads it as text.
+//! Builds what the live view shows at one moment, as lines that fit a terminal: pure, so that a test reads it as text.
 //!
 //! ```text
 //!   job, status, nodes, phase                          elapsed
 //!   a bar for all steps, a bar for each of a window of steps
-//!   why it stands still
+//!   what the job is waiting for
 //!   who failed, newest last
-//!   who is at it for longest
+//!   which nodes take longest
 //!   how to leave
 //! ```
 //!

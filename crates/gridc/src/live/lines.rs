@@ -1,7 +1,7 @@
-//! Plain lines for logs and pipes: no control codes, nothing is drawn over.
+//! Prints progress as plain lines for logs and pipes: no control codes, nothing is drawn over.
 //!
-//! The beginning and the end of every step is a line, and so is every failure that is told; progress between them is
-//! told ever less often ([`FIRST`] to [`LAST`]): a log of a day's job should be read, not scrolled.
+//! The beginning and the end of every step is a line, and so is every failure that is listed; progress between them is
+//! printed ever less often ([`FIRST`] to [`LAST`]): a log of a day's job should be read, not scrolled.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use grid_types::api::{Counts, JobDoc, StepDoc};
 use grid_types::{JobStatus, Outcome, Span};
 
-use super::{LiveView, Look, MAX_TOLD};
+use super::{LiveView, Look, MAX_LISTED};
 use crate::out::Sink;
 use crate::safe::Safe;
 use crate::text::{count, counts_line, nodes, one_line, progress, step_name};
@@ -26,7 +26,7 @@ pub struct Lines {
     failed: usize,
 }
 
-/// When progress may be told again.
+/// When progress may be printed again.
 struct Pace {
     after: Instant,
     pause: Duration,
@@ -104,7 +104,7 @@ impl LiveView for Lines {
     fn failed(&mut self, line: &str) {
         self.tell(line);
         self.failed += 1;
-        if self.failed == MAX_TOLD {
+        if self.failed == MAX_LISTED {
             self.tell("further failures are only counted; `gridc job get` has all of them");
         }
     }

@@ -1,4 +1,4 @@
-//! The frame on a terminal, drawn over in place.
+//! Draws the frame on a terminal, over the one before.
 //!
 //! A frame is one write: up over the old one, each line with its rest erased, everything below erased. Nothing is
 //! erased first, so nothing flickers, and what did not change is not written at all.
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use grid_types::api::JobDoc;
 
 use super::frame::{Frame, Line, Size};
-use super::{LiveView, Look, MAX_TOLD, Running, is_quiet};
+use super::{LiveView, Look, MAX_LISTED, Running, is_quiet};
 use crate::fit::width;
 use crate::out::{self, Sink};
 use crate::safe::Safe;
@@ -25,7 +25,7 @@ pub struct Screen {
     to: Sink,
     size: Box<dyn Fn() -> Size + Send>,
     colour: bool,
-    heard: Instant,
+    updated_at: Instant,
     last: Option<Kept>,
     failed: Vec<String>,
     drawn: Vec<Line>,
@@ -53,7 +53,7 @@ impl Screen {
             to,
             size,
             colour,
-            heard: now,
+            updated_at: now,
             last: None,
             failed: Vec::new(),
             drawn: Vec::new(),
@@ -64,12 +64,12 @@ impl Screen {
 
     fn lines(&self, size: Size) -> Vec<Line> {
         let Some(last) = &self.last else { return Vec::new() };
-        let since = if last.job.status.is_ended() { Duration::ZERO } else { self.heard.elapsed() };
+        let since = if last.job.status.is_ended() { Duration::ZERO } else { self.updated_at.elapsed() };
         let elapsed = last.elapsed + since;
         let frame = Frame {
             look: Look { job: &last.job, running: &last.running, why: last.why.as_deref(), elapsed },
             failed: &self.failed,
-            silent: if is_quiet(&last.job) { Duration::ZERO } else { self.heard.elapsed() },
+            silent: if is_quiet(&last.job) { Duration::ZERO } else { self.updated_at.elapsed() },
             closing: self.closed,
         };
         frame.lines(size)
@@ -111,14 +111,14 @@ fn stderr_size() -> Size {
 
 impl LiveView for Screen {
     fn show(&mut self, look: &Look<'_>) {
-        self.heard = Instant::now();
+        self.updated_at = Instant::now();
         let why = look.why.map(str::to_owned);
         self.last = Some(Kept { job: look.job.clone(), running: look.running.to_vec(), why, elapsed: look.elapsed });
         self.draw();
     }
 
     fn failed(&mut self, line: &str) {
-        if self.failed.len() == MAX_TOLD {
+        if self.failed.len() == MAX_LISTED {
             self.failed.remove(0);
         }
         self.failed.push(line.to_owned());

@@ -1,4 +1,4 @@
-//! Equal outputs once: what 5,000 nodes printed, on a page.
+//! Prints equal outputs once: what 5,000 nodes printed, on a page.
 
 use grid_client::Client;
 use grid_types::api::{JobDoc, OutputGroupDoc};
@@ -27,12 +27,11 @@ pub async fn grouped(
     global: &Global,
     job: JobId,
     doc: &JobDoc,
-    step: Option<StepIndex>,
     args: &LogsArgs,
 ) -> Result<u8, Failure> {
     let names = if args.names { Names::All } else { Names::Few };
     let mut groups = GroupsDoc { steps: Vec::new() };
-    for known in doc.steps.iter().filter(|known| step.is_none_or(|step| step.0 == known.step)) {
+    for known in doc.steps.iter().filter(|known| args.step.is_none_or(|step| step == known.step)) {
         let list = client.outputs(global.namespace.as_str(), job, StepIndex(known.step), args.run).await?;
         groups.steps.push(StepGroupsDoc { step: known.step, groups: list.items });
     }

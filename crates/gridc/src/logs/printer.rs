@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use grid_types::api::LogText;
 
+use crate::paint::Style;
 use crate::safe::Safe;
 use crate::text::one_line;
 
@@ -19,17 +20,18 @@ const COLOURS: [u8; 5] = [32, 33, 34, 35, 36];
 pub struct Printer {
     width: usize,
     many_steps: bool,
-    terminal: bool,
-    colour: bool,
+    style: Style,
     /// Whose line is not finished.
     open: Option<String>,
 }
 
 impl Printer {
-    pub fn new(nodes: &[String], many_steps: bool, terminal: bool, colour: bool) -> Self {
+    /// For the outputs of so many steps.
+    pub fn new(nodes: &[String], steps: usize, style: Style) -> Self {
+        let many_steps = steps > 1;
         let name = nodes.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(WIDEST);
         let width = name + if many_steps { 2 } else { 0 };
-        Self { width, many_steps, terminal, colour, open: None }
+        Self { width, many_steps, style, open: None }
     }
 
     /// `web-01`, or `web-01/2` in a job of several steps.
@@ -66,7 +68,7 @@ impl Printer {
         // The names of a large job, or of one that has not started, are not known before.
         self.width = self.width.max(place.chars().count().min(WIDEST));
         let padded = format!("{place:<width$}", width = self.width);
-        if !self.colour {
+        if !self.style.colour {
             return Safe::part(&format!("{padded} | "));
         }
         let mut hasher = DefaultHasher::new();
@@ -79,13 +81,14 @@ impl Printer {
 
     fn line(&self, line: &str) -> Safe {
         // What Windows tools print at the end of each line.
-        Safe::printed(line.strip_suffix('\r').unwrap_or(line), self.terminal)
+        Safe::printed(line.strip_suffix('\r').unwrap_or(line), self.style.terminal)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Printer;
+    use crate::paint::Style;
     use grid_types::api::LogText;
 
     fn record(node: &str, step: u32, text: &str) -> LogText {
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn names_are_aligned_and_lines_are_never_mixed() {
-        let mut printer = Printer::new(&nodes(), false, false, false);
+        let mut printer = Printer::new(&nodes(), 1, Style::default());
         let mut text = printer.text(&record("web-01", 0, "one\ntwo\nhal"));
         text.push(&printer.text(&record("web-01", 0, "f\n")));
         text.push(&printer.text(&record("web-01", 0, "open")));
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn steps_are_told_where_there_are_several_and_colours_only_if_wanted() {
-        let mut printer = Printer::new(&nodes(), true, true, true);
+        let mut printer = Printer::new(&nodes(), 2, Style { terminal: true, colour: true });
         let text = printer.text(&record("db-1", 1, "x\n"));
         let text = text.as_str();
         assert!(
@@ -132,8 +135,10 @@ mod tests {
 
     #[test]
     fn what_a_task_prints_cannot_touch_the_terminal() {
-        let shown =
-            |terminal| Printer::new(&nodes(), false, terminal, false).text(&record("db-1", 0, "a\x1b[2J\tb\r\n"));
+        let shown = |terminal| {
+            let style = Style { terminal, colour: false };
+            Printer::new(&nodes(), 1, style).text(&record("db-1", 0, "a\x1b[2J\tb\r\n"))
+        };
         assert_eq!(shown(true).as_str(), "db-1   | a\\u{1b}[2J\tb\n");
         assert_eq!(shown(false).as_str(), "db-1   | a\x1b[2J\tb\n");
     }
