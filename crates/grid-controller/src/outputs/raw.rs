@@ -1,4 +1,4 @@
-//! The bytes of one output, as they are.
+//! Streams the bytes of one output, as they are.
 //!
 //! There is no room for a note between bytes: what is missing at the beginning is known before the first of them (`offset`), and a gap
 //! later ends the stream with an error, so that nobody takes it for the whole.
@@ -37,20 +37,54 @@ pub async fn output(shared: &Arc<Shared>, tasks: &Tasks, job: &JobRef, query: Ou
         Piece::Bytes { offset, .. } => Some(*offset),
         Piece::Note { .. } => None,
     });
-    let (pieces, reader) = mpsc::channel(AHEAD);
+    let (pieces, unfinished, reader) = stream();
     let leader = Arc::clone(shared);
     let led = async move { if query.follow { leader.led().await } else { std::future::pending().await } };
     let offset = offset.unwrap_or(query.offset);
     tasks.start_request("output-bytes", async move {
         let _place = place;
-        let broken_off = tokio::select! {
-            () = pump(source, outputs, first, offset, pieces.clone()) => return,
-            () = led => BrokenOff("this controller does not lead any more; ask again, from the next byte".to_owned()),
-        };
-        let _ = pieces.send(Err(broken_off)).await;
+        tokio::select! {
+            () = pump(source, outputs, first, offset, pieces) => unfinished.finish(),
+            () = led => unfinished.break_off("this controller does not lead any more; ask again, from the next byte"),
+        }
     });
     let total_bytes = stored.filter(|stored| stored.outcome_known).map(|stored| stored.total_bytes);
     Ok(Output { attempt, total_bytes, offset, pieces: reader })
+}
+
+/// A stream that has begun. Its channel alone would end a stream whose task panicked as if it were whole.
+struct Unfinished(Option<mpsc::OwnedPermit<Result<Bytes, BrokenOff>>>);
+
+type Pieces = mpsc::Sender<Result<Bytes, BrokenOff>>;
+
+/// The two ends of a stream, with room for the reason why it breaks off.
+fn stream() -> (Pieces, Unfinished, mpsc::Receiver<Result<Bytes, BrokenOff>>) {
+    let (pieces, reader) = mpsc::channel(AHEAD + 1);
+    let unfinished = Unfinished(pieces.clone().try_reserve_owned().ok());
+    (pieces, unfinished, reader)
+}
+
+impl Unfinished {
+    /// Everything was sent.
+    fn finish(mut self) {
+        self.0 = None;
+    }
+
+    fn break_off(mut self, why: &str) {
+        self.send(why);
+    }
+
+    fn send(&mut self, why: &str) {
+        if let Some(place) = self.0.take() {
+            let _ = place.send(Err(BrokenOff(why.to_owned())));
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.send("the controller failed while it read the output; see its log, and ask again");
+    }
 }
 
 async fn first_turn(source: &mut Source, outputs: &Workers) -> Turn {
@@ -62,13 +96,7 @@ async fn first_turn(source: &mut Source, outputs: &Workers) -> Turn {
     }
 }
 
-async fn pump(
-    mut source: Source,
-    outputs: impl Outputs,
-    first: Turn,
-    mut at: u64,
-    pieces: mpsc::Sender<Result<Bytes, BrokenOff>>,
-) {
+async fn pump(mut source: Source, outputs: impl Outputs, first: Turn, mut at: u64, pieces: Pieces) {
     let mut turn = first;
     loop {
         for piece in turn.pieces {
@@ -98,5 +126,42 @@ async fn pump(
             turn = source.turn(&outputs, LONG_WAIT) => turn,
             () = pieces.closed() => return,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::stream;
+
+    #[tokio::test]
+    async fn a_stream_whose_task_panics_breaks_off() {
+        let tasks = grid_tasks::Tasks::default();
+        let (pieces, unfinished, mut reader) = stream();
+        tasks.start_request("output-bytes", async move {
+            // As many as the channel takes: there is room for the reason beside them.
+            for _ in 0..super::AHEAD {
+                pieces.send(Ok(Bytes::from_static(b"some"))).await.unwrap();
+            }
+            let _unfinished = unfinished;
+            panic!("planted");
+        });
+        for _ in 0..super::AHEAD {
+            assert!(reader.recv().await.unwrap().is_ok());
+        }
+        let why = reader.recv().await.unwrap().unwrap_err().to_string();
+        assert!(why.contains("the controller failed"), "{why}");
+        assert!(reader.recv().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_whole_ends_without_an_error() {
+        let (pieces, unfinished, mut reader) = stream();
+        pieces.send(Ok(Bytes::from_static(b"all"))).await.unwrap();
+        drop(pieces);
+        unfinished.finish();
+        assert_eq!(reader.recv().await.unwrap().unwrap(), "all");
+        assert!(reader.recv().await.is_none());
     }
 }
