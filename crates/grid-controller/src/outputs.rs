@@ -29,9 +29,10 @@ use grid_types::api::{LogCursor, LogDoc, LogNote, LogText};
 use grid_types::{Code, JobRef, NodeOrd};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 
 use crate::control::{LogQuery, Refusal, no_job};
+use crate::log::Progress;
 use crate::shared::Shared;
 use roll::{Extent, Roll};
 use source::{Piece, Shape, Source, Turn};
@@ -41,7 +42,7 @@ pub use raw::output;
 
 const WINDOW: usize = 64;
 const AHEAD: usize = 2;
-/// How often a followed job is looked at for new outputs.
+/// How often a followed job is looked at for new outputs, at most: only if something was applied since.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a worker may wait for more of an output: long if there are places for others, short if they are scarce.
 const LONG_WAIT: Duration = Duration::from_secs(10);
@@ -109,8 +110,7 @@ impl Stream {
         self.add(rows);
         let mut turns: JoinSet<(Source, Turn)> = JoinSet::new();
         let mut led = pin!(shared.led());
-        let mut looks = tokio::time::interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next_look = Look { seen: None, at: Instant::now() };
         loop {
             while turns.len() < window
                 && let Some(mut source) = self.queue.pop_front()
@@ -125,7 +125,7 @@ impl Stream {
             if turns.is_empty() {
                 if self.roll.is_over() {
                     let status = self.roll.status(shared).await?;
-                    // Whoever left before the end does not need to hear of it.
+                    // A reader that left before the end does not need it.
                     let _ = self.records.send(LogDoc::End { status }).await;
                     return Ok(());
                 }
@@ -142,9 +142,12 @@ impl Stream {
                         return Ok(());
                     }
                 }
-                _ = looks.tick(), if self.follow && self.queue.len() < WINDOW => {
+                () = next_look.is_due(&shared.log.progress), if self.follow && self.queue.len() < WINDOW => {
+                    // Before the look, so that what is applied during it leads to another one.
+                    let seen = shared.log.progress.both();
                     let rows = self.roll.look(shared).await?;
                     self.add(rows);
+                    next_look = Look { seen: Some(seen).filter(|_| !self.roll.has_more()), at: Instant::now() + LOOK };
                 }
                 () = self.records.closed() => return Ok(()),
                 // Without the record of the end the reader goes on, at the leader to whom the workers speak now.
@@ -195,6 +198,23 @@ impl Stream {
     }
 }
 
+/// When a followed job is looked at again.
+struct Look {
+    /// Batches that the last look has seen; `None`: there is more than one look could take.
+    seen: Option<u64>,
+    /// Not before.
+    at: Instant,
+}
+
+impl Look {
+    async fn is_due(&self, progress: &Progress) {
+        tokio::time::sleep_until(self.at).await;
+        if let Some(seen) = self.seen {
+            progress.wait(seen + 1).await;
+        }
+    }
+}
+
 fn record(source: &Source, piece: Piece) -> LogDoc {
     let (lease, node) = (source.lease(), source.row.name.clone());
     match piece {
@@ -210,5 +230,36 @@ fn record(source: &Source, piece: Piece) -> LogDoc {
             partial,
         }),
         Piece::Note { word, text } => LogDoc::Note(LogNote { step: lease.step.0, node, word: word.to_owned(), text }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use tokio::time::{Instant, timeout};
+
+    use super::{LOOK, Look};
+    use crate::log::Progress;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_followed_job_is_looked_at_again_only_after_something_was_applied() {
+        let progress = Progress::default();
+        let begun = Instant::now();
+        let look = Look { seen: Some(progress.both()), at: begun + LOOK };
+        let mut due = pin!(look.is_due(&progress));
+        assert!(timeout(Duration::from_secs(3_600), due.as_mut()).await.is_err(), "nothing was applied");
+        progress.begin();
+        assert!(timeout(Duration::from_secs(3_600), due.as_mut()).await.is_err(), "it is not stored yet");
+        progress.stored();
+        due.await;
+
+        let early = Instant::now();
+        let look = Look { seen: Some(0), at: early + LOOK };
+        look.is_due(&progress).await;
+        assert!(early.elapsed() >= LOOK, "however often something is applied");
+        let unfinished = Look { seen: None, at: early };
+        timeout(LOOK, unfinished.is_due(&progress)).await.expect("the last look left something");
     }
 }

@@ -1,6 +1,6 @@
 //! Tracks how far the store is behind the state: a batch is applied in memory first and stored a moment later.
 //!
-//! Whoever looks at both, the state first, waits in between until the store has what the state had; otherwise it would see
+//! A reader of both reads the state first and then waits until the store has what the state had. Otherwise it could see
 //! a step run whose predecessor has no result yet.
 
 use std::pin::pin;
@@ -34,6 +34,11 @@ impl Progress {
     /// Ask with the state in hand.
     pub fn mark(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
+    }
+
+    /// How many batches are in the state and in the store.
+    pub fn both(&self) -> u64 {
+        self.stored.load(Ordering::SeqCst)
     }
 
     /// A store that fails ends the process, and every wait with it (L2).

@@ -26,6 +26,8 @@ pub struct Roll {
     /// Places whose newest attempt runs: what ended there before is not shown.
     running: HashSet<(NodeOrd, StepIndex)>,
     over: bool,
+    /// The last look left something.
+    has_more: bool,
 }
 
 /// Which outputs a reader wants, and whether also those that begin later.
@@ -55,6 +57,7 @@ impl Roll {
             begun: HashSet::new(),
             running: HashSet::new(),
             over: false,
+            has_more: true,
         };
         // In this order: what ends in between is running first and a new result then, never neither.
         let running = roll.running_now(shared).await;
@@ -72,6 +75,11 @@ impl Roll {
     /// Everything was found.
     pub fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// Whether another look finds something, even if nothing was applied since the last one.
+    pub fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// The job's current status.
@@ -95,7 +103,8 @@ impl Roll {
         self.begun.extend(running.iter().map(|row| (row.node, row.lease)));
         let (job, after) = (self.job.id, self.results);
         let (rows, reached) = shared.reading.read(move |reader| reader.logs_since(job, after, PAGE)).await?;
-        self.over = ended && rows.len() < PAGE;
+        self.has_more = rows.len() >= PAGE;
+        self.over = ended && !self.has_more;
         self.results = reached;
         let ended = rows.into_iter().filter(|row| {
             let is_new = !self.begun.remove(&(row.node, row.lease));
