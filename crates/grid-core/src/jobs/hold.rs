@@ -117,6 +117,18 @@ impl Turn<'_> {
         }
     }
 
+    /// The attempts before the one that a worker has may have run after the backup. Its result says nothing about them, so they
+    /// count as a change (`condition: on_changed`).
+    pub fn note_lost_attempts(&mut self, id: JobId, position: usize, epoch: JobEpoch, attempt: Attempt) {
+        let Some(job) = self.state.jobs.get_mut(&id) else { return };
+        let cell = &job.cells[position];
+        let has_earlier = epoch > job.head.run_epoch || attempt.0 > cell.attempt;
+        if has_earlier && !cell.changed && job.task_of(cell).is_some_and(Task::may_change) {
+            job.cells[position].changed = true;
+            self.touch_cell(id, position);
+        }
+    }
+
     /// A worker has what is only about to be offered again: that offer is as good as made.
     pub fn adopt(&mut self, id: JobId, position: usize, epoch: JobEpoch, attempt: Attempt) {
         let wall_ms = self.state.meta.wall_ms;

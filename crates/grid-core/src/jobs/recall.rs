@@ -252,6 +252,7 @@ impl Turn<'_> {
                 false
             }
             Recall::Adopt(epoch, attempt) => {
+                self.note_lost_attempts(id, position, epoch, attempt);
                 self.adopt(id, position, epoch, attempt);
                 false
             }

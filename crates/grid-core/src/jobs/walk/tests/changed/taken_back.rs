@@ -1,10 +1,10 @@
 //! A lease that is taken back may have run, and then it may have changed something.
 
-use grid_types::Outcome;
 use grid_types::job::{Offline, Phase};
+use grid_types::{Attempt, LeaseKey, Outcome};
 
 use super::{report, restart};
-use crate::world::{World, confirmed, leaf, pipeline};
+use crate::world::{World, confirmed, leaf, pipeline, retrying};
 
 /// The outcome of the restart after a lease of `action` was taken back, offered again, and changed nothing then.
 fn taken_back(action: &str) -> Outcome {
@@ -49,4 +49,25 @@ fn e2_a_restored_job_restarts_what_may_have_changed_since_the_backup() {
     assert_eq!(restored(phase(), false), Outcome::Success, "it was out when the backup was taken");
     assert_eq!(restored(confirmed(phase()), false), Outcome::Success, "it may have run since the backup");
     assert_eq!(restored(confirmed(phase()), true), Outcome::Skipped, "a complete journal excludes that");
+}
+
+/// The outcome of the restart of a restored job whose worker runs this attempt of the first task, which changes nothing.
+fn adopted(attempt: u32) -> Outcome {
+    let mut world = World::with_nodes(1);
+    let job = world.submit("all", vec![pipeline(vec![retrying("test", "record", 3), restart()])]);
+    let (node, lease) = world.offered()[0];
+    world.restore(1);
+    let lease = LeaseKey { attempt: Attempt(attempt), ..lease };
+    world.return_whole(1, &[job], &[((node, lease), None)]);
+    world.confirm_held(job).unwrap();
+    assert_eq!(world.offered(), [(node, lease)]);
+    report(&mut world, Outcome::Success, Some(false));
+    world.finish_all();
+    world.rows_of(job)[&(1, 1)]
+}
+
+#[test]
+fn e2_an_adopted_lease_says_nothing_of_the_attempts_before_it() {
+    assert_eq!(adopted(1), Outcome::Skipped, "it is the first one");
+    assert_eq!(adopted(2), Outcome::Success, "the first one failed after the backup, and may have changed something");
 }
