@@ -1,4 +1,4 @@
-//! `cargo xtask spawns`: no task and no thread is started and then forgotten.
+//! `cargo xtask spawns`: checks that no task and no thread is started and then forgotten.
 //!
 //! A task whose handle is dropped may panic or end unseen. So the handle of a spawn is kept, awaited or given to an owner:
 //! `grid_tasks::Tasks`, a `JoinSet`, a scope. Flagged is a statement that begins with a spawn, or with `let _ =` or `drop(…)` of

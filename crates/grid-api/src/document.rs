@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the API as a document (OpenAPI 3.1), generated from the annotations of the handlers.
+//! Serves `GET /openapi.json`: the API as a document (OpenAPI 3.1), generated from the annotations of the handlers.
 //!
 //! Each handler says what only it knows: its query, its body, its good answers. What a handler cannot forget is added
 //! here for all of them: names in the path, the epoch of a request, the headers of every answer, and each refusal with

@@ -1,4 +1,4 @@
-//! What every route shares: reading input strictly, guards of the role, refusals, hosts and origins, streams, sockets.
+//! Does what every route shares: reads input strictly, guards roles, answers refusals, checks hosts and origins, serves streams and sockets.
 //!
 //! Not here: what a route does (`routes`), the table of routes (`router`).
 

@@ -1,4 +1,4 @@
-//! The table of routes: canonical paths, their aliases, and the guards of each.
+//! Builds the table of routes: canonical paths, their aliases, and the guards of each.
 //!
 //! E4: every mutation has the guard of its role here. Guards are attached to the method, not to the path, so
 //! that a wrong method is 405 on a standby too.

@@ -1,4 +1,4 @@
-//! What the API asks of a controller, one trait for each resource. Traits, so that handlers are tested without a log and a disk.
+//! Defines what the API asks of a controller, one trait for each resource. Traits, so that handlers are tested without a log and a disk.
 //!
 //! Every method but those of [`Introspect`] takes a [`Caller`], whose right is checked in one place (`caller`). Mutations
 //! answer only when they are committed, fsynced and applied (L3); reads are SQL and stale by default.

@@ -1,4 +1,4 @@
-//! The handle to a running controller, and how a request gets into the log: under which id and which leader epoch (E9, L3).
+//! Holds the handle to a running controller, and brings its requests into the log: under which id and which leader epoch (E9, L3).
 
 use std::sync::{Arc, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The data folder of a controller: whose it is, how its log and its store are opened, how it is made from a backup.
+//! Manages the data folder of a controller: whose it is, how its log and its store are opened, how it is made from a backup.
 
 mod folder;
 mod opening;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use grid_store::StoreError;
 
 pub use folder::{
-    accept_join, check, cluster_id_without_card, enter, has_cluster, prepare_join, raft_config, raft_dir,
+    accept_join, check, cluster_id_without_record, enter, has_cluster, prepare_join, raft_config, raft_dir,
 };
 pub use opening::{take, with_way_out};
 pub use restore::{RestoredFolder, Restoring, restore, restored};

@@ -1,4 +1,4 @@
-//! The way into the log and out of it.
+//! Brings commands into the log, and what is applied out of it.
 //!
 //! ```text
 //!   commands --> proposer (merges) --> Raft --> machine: apply, store --> replies, and the mailbox of the leader

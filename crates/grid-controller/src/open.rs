@@ -26,6 +26,7 @@ use crate::shared::{Gate, Leading, LocalWorker, Settings, Shared, Tenure};
 use crate::tasks;
 use crate::term::{Elapsed, Term};
 
+/// How often a controller that starts looks whether it serves: no signal says that a leader has contact.
 const READY_POLL: Duration = Duration::from_millis(50);
 /// Between the end of a task and the member's own reason for it.
 const CAUSE_LIMIT: Duration = Duration::from_millis(300);
@@ -271,7 +272,7 @@ fn start(shared: &Arc<Shared>, tasks: &Tasks, Started { term, deposed, mailbox }
 fn raft_config(opening: &Opening) -> grid_raft::Config {
     let dir = data_dir::raft_dir(&opening.data_dir);
     let mut config = data_dir::raft_config(dir, &opening.settings.node_id, &opening.raft_addr, opening.feature_level);
-    config.cluster_id = data_dir::cluster_id_without_card(&opening.data_dir);
+    config.cluster_id = data_dir::cluster_id_without_record(&opening.data_dir);
     config.member.api_url.clone_from(&opening.settings.api_url);
     config.member.grpc_addr.clone_from(&opening.settings.grpc_addr);
     config.heartbeat_ms = opening.pace.heartbeat_ms;

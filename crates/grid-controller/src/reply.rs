@@ -1,4 +1,4 @@
-//! What became of commands that were proposed.
+//! Defines what became of commands that were proposed.
 
 use grid_core::{Rejection, Reply};
 

@@ -1,4 +1,4 @@
-//! `apply`: one entry in, one new state out.
+//! Applies one entry to the state (`apply`).
 //!
 //! Commands are handled in order, each all-or-nothing. What follows from them (phases that are decided, slots that
 //! are free, jobs that may start) is settled once, after the last command: so every result of an entry is counted

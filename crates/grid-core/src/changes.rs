@@ -1,4 +1,4 @@
-//! What an applied batch has to store: which live things changed, and new history.
+//! Defines what an applied batch has to store: which live things changed, and new history.
 //!
 //! Keys only for live things: the store reads their newest value from `State` when it writes, so that ten changes of
 //! one row in one batch are one write. History is appended in the order it happened.

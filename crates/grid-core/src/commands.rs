@@ -1,4 +1,4 @@
-//! Commands: the changes that the log can ask for. One file each, with struct, handler and tests.
+//! Defines the commands: the changes that the log can ask for. One file each, with struct, handler and tests.
 //!
 //! A rejection is a replicated value, not an error: every replica refuses the same command for the same reason.
 //! Field and variant numbers are never reused (see `entry`).

@@ -1,4 +1,4 @@
-//! What the leader must do outside because of an entry. Effects are hints, state is the truth: a lost one is made good
+//! Defines what the leader must do outside because of an entry. Effects are hints, state is the truth: a lost one is made good
 //! by [`node_effects`] when the next message of the node arrives (W5).
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The canonical CBOR encoding of values, which hashes and entries share.
+//! Encodes values in canonical CBOR, which hashes and entries share.
 
 use minicbor::Encode;
 

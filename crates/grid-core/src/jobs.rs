@@ -1,4 +1,4 @@
-//! The rules of jobs: everything that follows, without a further command, from what happened to one.
+//! Applies the rules of jobs: everything that follows, without a further command, from what happened to one.
 //!
 //! ```text
 //!   walk      which phase, which step on which node      recall    what may be offered of a restored job

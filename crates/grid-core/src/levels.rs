@@ -1,4 +1,4 @@
-//! Feature levels: which behaviour of `apply` and which stored rows a program knows (L2).
+//! Checks feature levels: which behaviour of `apply` and which stored rows a program knows (L2).
 //!
 //! A cluster works at one level, which is part of the state (`Meta::feature_level`): a new cluster begins at the level of
 //! its first leader (`BeginTerm`), and a leader raises it when every member knows more (`RaiseFeatureLevel`).

@@ -9,7 +9,7 @@ use grid_types::{Event, NodeCause, NodeOrd};
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Whoever reports a result is there, whatever the clock said a moment ago.
+    /// A node that reports a result is online, whatever the clock said a moment ago.
     pub(crate) fn node_spoke(&mut self, ord: NodeOrd) {
         let status = self.state.nodes.get(&ord).map(|node| node.status);
         if matches!(status, Some(NodeStatus::Warning | NodeStatus::Unhealthy)) {

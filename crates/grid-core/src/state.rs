@@ -1,4 +1,4 @@
-//! The live state: everything that can still change, in memory, in ordered maps.
+//! Holds the live state: everything that can still change, in memory, in ordered maps.
 //!
 //! Stored are `Meta`, nodes, jobs with their cells, stubs and idempotency keys ([`Parts`]); the rest (who waits, who
 //! holds, timers, counts of open cells) follows from them and is rebuilt by [`State::from_parts`], so that it cannot

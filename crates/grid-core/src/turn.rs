@@ -1,4 +1,4 @@
-//! `Turn`: one entry while it is applied, which is what commands and the rules of jobs and nodes work on.
+//! Holds one entry while it is applied (`Turn`): what commands and the rules of jobs and nodes work on.
 //!
 //! A rule changes the state through it, adds the effects and rows that follow, and names what has to be looked at again
 //! before the entry is done (`apply` does that). The rules are `impl Turn` blocks in the modules that they belong to.

@@ -1,4 +1,4 @@
-//! The leader's backstop behind the workers' own timeouts (W6): every lease that is out has a time by which it is over.
+//! Expires leases behind the workers' own timeouts (W6): every lease that is out has a time by which it is over.
 //!
 //! ```text
 //!   sent: timeout + grace ──accepted──► timeout + grace, from then on ──begun (W3)──► once more

@@ -6,7 +6,7 @@
 //!
 //! V1: a node's silence grows by at most a second a tick. A tick that comes late says more about the leader than about
 //! the nodes, and a new leader has received no message yet: both begin a grace period. It delays what silence makes worse
-//! and makes nothing better: each node's silence goes on from the least that its state stands for (an unhealthy node was
+//! and makes nothing better: each node's silence continues from the least that its state means (an unhealthy node was
 //! silent for `unhealthy_ms`), and for `warning_ms` no state gets worse. Only a message of its session, received in this
 //! term, makes a node Ready.
 //! V2: when more than half of the nodes are silent it is rather the network that is broken, and nobody is declared dead.
@@ -51,7 +51,7 @@ pub struct Liveness {
 struct Silence {
     session: SessionId,
     ms: u64,
-    /// A message came less than `warning_ms` ago: the node may be silent for less than its state stands for.
+    /// A message came less than `warning_ms` ago: the node may be silent for less than its state means.
     is_heard: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is behind an error of the transport, in one line.
+//! Names the causes behind an error of the transport, in one line.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! Wire messages to and from `grid-types`. A message from outside is checked here, once.
+//! Converts wire messages to and from `grid-types`. A message from outside is checked here, once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The digest of outstanding leases (W5): equal sets give equal digests in any order, so neither side has to sort.
+//! Computes the digest of outstanding leases (W5): equal sets give equal digests in any order, so neither side has to sort.
 
 use grid_types::LeaseKey;
 use grid_types::ids::mix64;

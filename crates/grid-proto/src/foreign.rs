@@ -1,4 +1,4 @@
-//! Text that came from outside this process, as a log line may show it.
+//! Makes text that came from outside this process safe for a log line.
 //!
 //! A name from the network may be megabytes long, contain a newline that begins a forged line, or drive the terminal that shows the
 //! log. [`Foreign`] writes at most [`MAX_CHARS`] characters of it, between quotes, with everything escaped that is not printable:

@@ -1,4 +1,4 @@
-//! The secret of a session never reaches a log line, whichever message is printed.
+//! Keeps a session's secret out of log lines, whichever message is printed.
 
 use std::fmt;
 

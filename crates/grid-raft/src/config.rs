@@ -1,4 +1,4 @@
-//! The configuration of a member, and the bounds of the log.
+//! Defines the configuration of a member, and the bounds of the log.
 //!
 //! L1: a payload stays under [`MAX_PAYLOAD_BYTES`], so that an AppendEntries
 //! request stays under 4 MiB.
@@ -82,6 +82,6 @@ pub enum Start {
     /// The folder must already belong to a group.
     Existing,
     /// An empty folder whose [`LocalMember`](crate::LocalMember) a cluster has
-    /// accepted: waits for its leader, and never stands for election before.
+    /// accepted: waits for its leader, and starts no election before.
     Join,
 }

@@ -1,4 +1,4 @@
-//! The data folder of a member: its parts, its lock, and the ids in it.
+//! Manages the data folder of a member: its parts, its lock, and the ids in it.
 //!
 //! Not here: the log (`log`), snapshots (`snapshots`), the check of a whole folder at start (`start::checked_folder`).
 

@@ -37,7 +37,7 @@ pub enum OpenError {
     #[error("{}: the snapshot is damaged ({reason}); take another one, or a backup", .path.display())]
     SnapshotDamaged { path: PathBuf, reason: String },
 
-    #[error("{}: the state stands at {machine} and the raft log does not ({reason}); log and state are not from the same member: put back the files that belong together", .folder.display())]
+    #[error("{}: the state is at {machine} and the raft log is not ({reason}); log and state are not from the same member: put back the files that belong together", .folder.display())]
     Mismatch { folder: PathBuf, machine: LogPosition, reason: String },
 
     /// Nothing was changed.

@@ -1,4 +1,4 @@
-//! Who leads, and whether this member still runs.
+//! Reports who leads, and whether this member still runs.
 //!
 //! A task follows openraft's metrics and publishes [`Leadership`] when it
 //! changes. E1: a watch keeps only the newest value, so A→B→A may be seen as

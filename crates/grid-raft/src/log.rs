@@ -1,4 +1,4 @@
-//! The log on disk: entries and votes, and what proves that none of them is missing.
+//! Keeps the log on disk: entries and votes, and what proves that none of them is missing.
 //!
 //! ```text
 //!   store   openraft's log storage over `raft-log`      record  the bytes of an entry, a vote, a membership

@@ -1,4 +1,4 @@
-//! The contract between the log and what it drives.
+//! Defines the contract between the log and what it drives.
 //!
 //! A [`Machine`] is applied to in log order, on a thread of its own, and keeps
 //! its position durably *in the same transaction* as its data (L3, L5): that is
@@ -20,7 +20,7 @@ pub trait Machine: Send + 'static {
     /// The answer to one proposed payload.
     type Reply: Send + 'static;
 
-    /// Where the machine's own durable storage stands.
+    /// The position of the machine's own durable storage.
     fn position(&self) -> MachinePosition;
 
     /// Applies committed entries in order, durably, in one transaction, and
@@ -33,7 +33,7 @@ pub trait Machine: Send + 'static {
     /// what is returned, on another thread, while entries go on being applied.
     fn hold(&mut self) -> Result<WriteCopy, MachineError>;
 
-    /// Replaces the machine's data by the copy in `path` and stands at
+    /// Replaces the machine's data by the copy in `path` and is at
     /// `position` afterwards. Must survive a crash at any moment: either the
     /// old data and position, or the new. `path` stays as it is.
     fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError>;

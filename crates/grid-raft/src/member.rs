@@ -1,4 +1,4 @@
-//! A member that runs: its state, and everything that it does besides openraft.
+//! Runs a member: its state, and everything that it does besides openraft.
 //!
 //! Each part is a file with an `impl` of [`RunningMember`]: `candidacy` (elections), `hand_over` (E7), `membership` (changes
 //! of members), `announce` and `removal` (joining and leaving), `read` (E6), `rolled_back` (a log that lost entries),

@@ -1,5 +1,5 @@
-//! The other members as this one reaches them: one connection for the log, one
-//! for snapshots, kept open and dialled again when lost.
+//! Connects to the other members: one connection for the log, one for
+//! snapshots, kept open and dialled again when lost.
 //!
 //! E3: every request names the cluster, the sender with its folder, and whom it
 //! is meant for (`sender`). A member that refuses is logged with the reason,

@@ -1,4 +1,4 @@
-//! A running member, as the rest of Grid sees it.
+//! Offers a running member to the rest of Grid.
 //!
 //! L3: [`Raft::propose`] resolves after commit, fsync and the machine's
 //! transaction. E4: it says "not the leader" only if the payload never reached
@@ -92,7 +92,7 @@ impl<R: Send + 'static> Raft<R> {
         self.member.peers.me()
     }
 
-    /// What other members hear when they ask how this one stands.
+    /// What other members receive when they ask for the status of this one.
     pub fn set_about(&self, about: impl Fn() -> Vec<u8> + Send + Sync + 'static) {
         self.member.set_about(Box::new(about));
     }

@@ -1,10 +1,10 @@
-//! Starting a member.
+//! Starts a member.
 //!
 //! ```text
 //!   checked folder -> compare with machine -> install snapshot? -> run -> first membership? -> mark folder
 //! ```
 //!
-//! L5: if the machine stands below the log's purge point, the newest snapshot
+//! L5: if the machine is below the log's purge point, the newest snapshot
 //! is installed before anything is replayed. Nothing is repaired by guessing: a
 //! machine and a log that do not belong together are refused.
 //! Not here: locking and checking the folder (`checked_folder`), what a member does while it runs (`member`).
@@ -128,7 +128,7 @@ async fn reconcile(checked: &CheckedFolder, state_machine: &StateMachine) -> Res
     let is_behind = applied < extent.purged || (snapshot_at > extent.last && applied < snapshot_at);
     if is_behind || (applied.is_none() && base.is_some()) {
         let snapshot = base.ok_or_else(|| checked.no_base())?;
-        tracing::warn!("the state stands at {}: installing the snapshot at {}", shown(applied), shown(snapshot.last));
+        tracing::warn!("the state is at {}: installing the snapshot at {}", shown(applied), shown(snapshot.last));
         let installed = state_machine.install(snapshot).await;
         return installed.map_err(|e| match e {
             InstallError::Snapshot(e) => damaged(e),

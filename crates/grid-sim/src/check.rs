@@ -1,4 +1,4 @@
-//! What must hold over a whole simulation, decided from what ran and what was recorded alone.
+//! Checks what must hold over a whole simulation, from what ran and what was recorded alone.
 //!
 //! - I7: a `once` lease runs at most once; another attempt of its step only after one that ended `failed` (W8).
 //! - Within one worker process no lease runs twice, whatever its effect class.

@@ -1,4 +1,4 @@
-//! The controllers as one: the replicated state, the leader of the current term, and what it has proposed.
+//! Simulates the controllers as one: the replicated state, the leader of the current term, and what it has proposed.
 //!
 //! A proposal waits in a queue until its entry is committed. When the leader changes, a part of the queue, from its front, is still
 //! committed, and the rest is lost with the leader: nobody learns what became of either.

@@ -1,4 +1,4 @@
-//! How much goes wrong.
+//! Defines how much goes wrong.
 
 /// Chances are in percent, of one message or one moment. The default is a network that only delays.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,7 +16,7 @@ pub struct Faults {
     pub reboot: u64,
     pub leader_change: u64,
     pub broken_stream: u64,
-    /// A worker's process that stands still for some seconds.
+    /// A worker's process that is stopped for some seconds.
     pub frozen: u64,
     /// A leader that is cut off, or paused, for some seconds.
     pub mandate: u64,

@@ -1,4 +1,4 @@
-//! A machine with a worker: the engine, and in the place of disk, clock and processes what the simulation needs of them.
+//! Simulates a machine with a worker: the real engine, and what it needs of a disk, a clock and processes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The simulated time, the order of events, and what a test asks for.
+//! Runs the simulated time and the order of events, and does what a test asks for.
 
 mod controllers;
 mod network;

@@ -1,4 +1,4 @@
-//! A backup: one file that says what it is, holds the applied state, and shows whether it is whole.
+//! Writes and reads a backup: one file that says what it is, holds the applied state, and shows whether it is whole.
 //!
 //! ```text
 //!   "GRIDBKUP"  version u32  length u32  header (CBOR)  BLAKE3 of everything before    the SQLite file

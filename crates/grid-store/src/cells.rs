@@ -1,4 +1,4 @@
-//! Stored cells: where each expected node of a live job is in its current phase, and which rows still say so.
+//! Stores cells: where each expected node of a live job is in its current phase, and which rows still say so.
 //!
 //! A cell at its default has no row, or one that does not count any more: in a phase of one task, a row counts only
 //! until a result of its step and node comes after it (`cells.after` is the newest result when it was written). For

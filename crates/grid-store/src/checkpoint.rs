@@ -1,4 +1,4 @@
-//! The thread that moves the WAL into the database, so that no transaction waits for it.
+//! Moves the WAL into the database on a thread of its own, so that no transaction waits for it.
 //!
 //! ```text
 //!   writer --commit--> frames in the WAL --4 MiB or 1 s--> passive checkpoint here

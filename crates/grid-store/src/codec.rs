@@ -1,4 +1,4 @@
-//! How values are stored in columns: ids as integers, everything else as CBOR.
+//! Converts values to columns and back: ids as integers, everything else as CBOR.
 
 use grid_types::JobId;
 use minicbor::Encode;

@@ -1,4 +1,4 @@
-//! Equal outputs of a job are stored once: which of the recent ones is stored where.
+//! Stores equal outputs of a job once: knows which of the recent ones is stored where.
 //!
 //! Outputs lie in arrival order, and the way from a hash to its row is kept in memory for the newest of them only. An
 //! index over all hashes would cost one dirty page per distinct output (random keys), for outputs that nobody prints

@@ -1,4 +1,4 @@
-//! The store as it was at one moment, for a copy that is made while it goes on.
+//! Copies the store as it was at one moment, while it goes on.
 //!
 //! A read transaction in WAL mode sees one commit, rows and position together, however many follow: snapshots and
 //! backups are copied through one, and delay nobody. L5: a copy is fsynced, file and folder, before it is used.

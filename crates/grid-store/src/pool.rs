@@ -1,4 +1,4 @@
-//! A few read-only connections, and a gate in front of them.
+//! Lends a few read-only connections, with a gate in front of them.
 //!
 //! A reader that finds none free waits: reads are short, and more connections than cores would only compete. A copy of
 //! the whole store is not short, so it has a connection of its own ([`Pool::lend_long`]). While the file is being

@@ -1,4 +1,4 @@
-//! Where the store is in the log.
+//! Defines where the store is in the log.
 
 /// The place of one entry in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! What a restore can be made from: a backup, a snapshot, the store of a folder whose log is damaged, or that folder.
+//! Opens what a restore can be made from: a backup, a snapshot, the store of a folder whose log is damaged, or that folder.
 //!
 //! A backup proves itself by its hashes. A bare SQLite file cannot: it must pass SQLite's own check and rebuild into a
 //! `State`, and its WAL, if there is one, counts. The source is only read, never changed: it may be the last copy.

@@ -1,4 +1,4 @@
-//! The rows that a reader returns: ids, epochs, codes and times in milliseconds.
+//! Defines the rows that a reader returns: ids, epochs, codes and times in milliseconds.
 //!
 //! A row says what is stored; how that looks as text or JSON is not known here. `grid-controller::documents` makes the
 //! documents of the HTTP API from rows. Names of nodes are plain text, as SQLite returns them: a page may have 10,000.

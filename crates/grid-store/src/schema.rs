@@ -1,4 +1,4 @@
-//! The tables, and how a connection is set up.
+//! Defines the tables, and sets up connections.
 //!
 //! ```text
 //!   live:     meta  nodes  jobs(live=1)+specs+expected+cells  keys
@@ -208,7 +208,7 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, Fault> {
 mod tests {
     use super::{TABLES, VERSION};
 
-    /// Whoever changes the tables raises the version, and writes here what it then is.
+    /// A change of the tables raises the version, and puts their new hash here.
     #[test]
     fn the_version_is_that_of_these_tables() {
         let hash = blake3::hash(TABLES.as_bytes()).to_hex();

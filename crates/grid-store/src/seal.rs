@@ -1,4 +1,4 @@
-//! The seal: proof that the store is, byte for byte, what it was when it was closed in order.
+//! Proves that the store is, byte for byte, what it was when it was closed in order (the seal).
 //!
 //! ```text
 //!   open (sealed) --first write--> no seal --closed in order--> sealed

@@ -1,4 +1,4 @@
-//! The writer: one connection, one transaction per applied batch.
+//! Writes what was applied: one connection, one transaction per applied batch.
 //!
 //! L3: `persist` returns after the commit of rows, history and position together. L6: a copy is installed by renaming
 //! it over the store.

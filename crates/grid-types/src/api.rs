@@ -1,4 +1,4 @@
-//! The documents of the HTTP API, shared by server and client: a module for each resource.
+//! Defines the documents of the HTTP API, shared by server and client: a module for each resource.
 //!
 //! Not here: job bodies (`job::parse_job` reads them, `tasks_doc` and `target_doc` write them) and handlers (`grid-api`).
 

@@ -1,4 +1,4 @@
-//! The interface through which controller and worker logic read time, so that a simulator can replace it.
+//! Defines how controller and worker logic read time, so that a simulator can replace it.
 //!
 //! Monotonic time is used for decisions (timeouts, liveness, `State.now`); wall time is only displayed (W6).
 

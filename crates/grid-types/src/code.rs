@@ -1,4 +1,4 @@
-//! The table of refusals: the answers of HTTP, gRPC and the command line for each.
+//! Maps refusals to the answers of HTTP, gRPC and the command line, in one table.
 
 /// Why a request was refused. Its name is the `error` of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

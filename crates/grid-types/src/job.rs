@@ -1,4 +1,4 @@
-//! What a job is to do: its target, its phases, its rules for failure. Checked, with every default resolved, so that
+//! Defines what a job is to do: its target, its phases, its rules for failure. Checked, with every default resolved, so that
 //! what was accepted means the same to every later version.
 //!
 //! Not here: how the phases are walked (`grid-core`).
@@ -161,7 +161,7 @@ pub struct Task {
     /// Checked, with the declared defaults.
     #[n(2)]
     pub params: Params,
-    /// Inside a pipeline it looks at the node; a leaf's stands in its phase.
+    /// Inside a pipeline it looks at the node; a leaf's is that of its phase.
     #[n(3)]
     pub condition: Condition,
     /// Further attempts after a failure.

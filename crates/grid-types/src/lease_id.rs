@@ -1,4 +1,4 @@
-//! The id of a lease as plain HTTP agents see it: one string for (node, job, job epoch, step, attempt).
+//! Reads and writes the id of a lease as plain HTTP agents see it: one string for (node, job, job epoch, step, attempt).
 //!
 //! Opaque to agents, and stable: the same lease has the same id in every answer of every leader. It is neither secret nor a
 //! proof: a result still names its epochs.

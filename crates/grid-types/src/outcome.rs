@@ -1,4 +1,4 @@
-//! The status of jobs, and the outcomes of steps.
+//! Defines the status of jobs, and the outcomes of steps.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Why a step has its outcome, why a step was skipped, and why a job ended as it did.
+//! Defines why a step has its outcome, why a step was skipped, and why a job ended as it did.
 //!
 //! Stored in result rows, skip rows and job heads as a number and data; the text is made when they are read. See `coded` for
 //! how to add a reason.

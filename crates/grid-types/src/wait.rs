@@ -1,4 +1,4 @@
-//! What a paused job is waiting for: an operator, or offline nodes. Stored in events as data, converted to text when read.
+//! Defines what a paused job is waiting for: an operator, or offline nodes. Stored in events as data, converted to text when read.
 
 use serde::{Deserialize, Serialize};
 

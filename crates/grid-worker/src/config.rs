@@ -1,4 +1,4 @@
-//! The configuration of a worker.
+//! Defines the configuration of a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

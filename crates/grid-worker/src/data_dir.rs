@@ -1,4 +1,4 @@
-//! What a worker keeps in its data folder: its identity, the journal, outputs, working folders.
+//! Keeps what a worker needs across restarts in its data folder: its identity, the journal, outputs, working folders.
 //!
 //! ARCHITECTURE.md lists the files. Not here: the real files under the journal (`machine::disk`), what its records mean
 //! (`engine::book`).

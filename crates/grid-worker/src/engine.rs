@@ -1,4 +1,4 @@
-//! The worker as a value: decides everything that a worker does, and does none of it.
+//! Decides everything that a worker does, and does none of it: the worker as a value.
 //!
 //! ```text
 //!   messages of the leader ──►           ──► records for the journal, then starts, stops, messages

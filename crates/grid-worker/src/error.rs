@@ -1,4 +1,4 @@
-//! Why a worker ended without being asked to.
+//! Defines why a worker ended without being asked to.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The real machine: files, randomness, clock, processes, and what it says of itself.
+//! Implements the seams on the real machine: files, randomness, clock, processes, and what it says of itself.
 //!
 //! [`host`] puts its parts behind the traits of `seams`. Nothing else in this crate draws randomness, opens the journal's files or
 //! starts a process; `seams` says what is not behind a trait.

@@ -1,4 +1,4 @@
-//! From a configuration to a running worker: lock the folder, read the journal, end what an earlier process left, go.
+//! Starts a worker from its configuration: locks the folder, reads the journal, ends what an earlier process left, runs.
 //!
 //! W1: a journal that is damaged is given up like one that is lost, with a warning: under a new `journal_id` the leader
 //! counts outstanding `once` leases as unknown, and none runs twice. What can still be read of it serves only to end what

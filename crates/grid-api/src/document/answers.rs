@@ -1,4 +1,4 @@
-//! What every answer carries, and every refusal an operation may give, by the one table of codes.
+//! Adds to each operation what every answer carries, and every refusal it may give, from the one table of codes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Request bodies: at most 1 MiB, within a time, JSON, read strictly.
+//! Reads request bodies: at most 1 MiB, within a time, JSON, strictly.
 //!
 //! Order: content type, size, arrival, JSON. An oversized body is refused as soon as its size is known; the rest of it
 //! is discarded when the connection closes (`wire`).

@@ -1,4 +1,4 @@
-//! What every request passes before its handler, and every answer after it.
+//! Checks every request before its handler, and completes every answer after it.
 //!
 //! E4: the role is checked before the body is read. E7: a DRAINING controller still takes cancels.
 //! E9: an epoch that a request names is checked here, to refuse early, and again where the mutation takes effect.

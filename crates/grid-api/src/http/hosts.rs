@@ -1,4 +1,4 @@
-//! The hosts that this server answers for, as requests name them in `Host` and browsers in `Origin`.
+//! Decides for which hosts this server answers, as requests name them in `Host` and browsers in `Origin`.
 //!
 //! A DNS name is under the control of its owner: a web page at `http://evil.example:8765` whose name is changed to point to
 //! this machine becomes a page of "the same origin", and its browser lets it send and read everything (DNS rebinding).

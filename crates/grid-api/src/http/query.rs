@@ -1,4 +1,4 @@
-//! Query parameters: known ones are checked, all others refused, every fault in one answer.
+//! Reads query parameters: known ones are checked, all others refused, every fault in one answer.
 //!
 //! Not here: the parameters of a list (each handler asks for its own).
 

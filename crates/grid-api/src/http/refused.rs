@@ -1,4 +1,4 @@
-//! A refusal as handlers return it, and the one place where refusals become bodies.
+//! Turns refusals, as handlers return them, into answers: the one place where they become bodies.
 //!
 //! Not here: which status a code has (`grid_types::Code`).
 //! Every refusal has `details`, even if they are empty: a script reads them without asking whether they are there.

@@ -2,7 +2,7 @@
 //!
 //! A client that reads slowly makes the task wait (at most [`AHEAD`] pieces are ready for it), one that goes away ends it,
 //! and so does the end of the server: a stream must not hold up an orderly stop. When there is nothing to say for
-//! [`BEAT`], the task says so, so that both ends notice a broken connection.
+//! [`HEARTBEAT`], the task says so, so that both ends notice a broken connection.
 //! The body owns its task: it ends with the body, and a panic of it breaks the body off instead of ending it as if it were whole.
 
 use std::io;
@@ -22,7 +22,7 @@ use tokio_stream::Stream;
 
 use crate::http::refused::Refused;
 
-pub const BEAT: Duration = Duration::from_secs(10);
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
 const AHEAD: usize = 4;
 
 /// What streams share. An extension of the request; `serve` sets it.
@@ -73,12 +73,12 @@ impl Closing {
 type Pieces = mpsc::Sender<Result<Bytes, io::Error>>;
 
 /// A body of `first`, then what `write` makes of each item; an error breaks it off, so that nobody takes it for whole.
-/// One without a `beat` is bytes and nothing else.
+/// One without a `heartbeat` is bytes and nothing else.
 pub fn body<T: Send + 'static>(
     mut items: mpsc::Receiver<T>,
     mut closing: Closing,
     first: Bytes,
-    beat: &'static str,
+    heartbeat: &'static str,
     mut write: impl FnMut(T) -> Result<Bytes, String> + Send + 'static,
 ) -> Body {
     let (pieces, queue): (Pieces, _) = mpsc::channel(AHEAD);
@@ -100,10 +100,10 @@ pub fn body<T: Send + 'static>(
                     },
                     None => return,
                 },
-                () = tokio::time::sleep(BEAT) => Bytes::from_static(beat.as_bytes()),
+                () = tokio::time::sleep(HEARTBEAT) => Bytes::from_static(heartbeat.as_bytes()),
                 () = closing.changed() => {
                     // Bytes alone cannot say that they are not all.
-                    if beat.is_empty() {
+                    if heartbeat.is_empty() {
                         let _ = pieces.send(Err(io::Error::other("the server stops"))).await;
                     }
                     return;

@@ -1,4 +1,4 @@
-//! JSON bodies, read strictly: exactly one document, no key twice, bounded.
+//! Reads JSON bodies strictly: exactly one document, no key twice, bounded.
 //!
 //! Depth is bounded by `serde_json`'s own limit of 128, so that open brackets cannot exhaust the stack.
 //! Not here: keys and sizes (`grid_types::strict`), what a document means (`grid_types::job`).

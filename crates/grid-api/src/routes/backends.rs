@@ -1,4 +1,4 @@
-//! Backends: what a task may ask for, as this server declares it.
+//! Lists and describes backends: what a task may ask for, as this server declares it.
 //!
 //! Not here: which nodes run them (a node's document says so).
 

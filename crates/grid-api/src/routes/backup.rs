@@ -1,4 +1,4 @@
-//! `GET /api/v1/cluster/backup`: the whole state as one file, from any controller.
+//! Serves `GET /api/v1/cluster/backup`: the whole state as one file, from any controller.
 //!
 //! It has everything that was acknowledged before the request, or it is refused with NO_QUORUM: a controller that cannot
 //! confirm this (E6) may lack jobs. `?stale=true` takes what this controller has, and the file says so.

@@ -1,4 +1,4 @@
-//! The controllers: their state, members that join and leave, the leader.
+//! Handles requests about the controllers: their state, members that join and leave, the leader.
 //!
 //! Not here: what is allowed (`Control` answers CONFLICT with the reason), the role of one controller (`introspect`).
 

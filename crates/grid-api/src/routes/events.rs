@@ -1,4 +1,4 @@
-//! `GET /v1/events`, `GET /api/v1/events`: a stream (SSE), or a page for those who accept only JSON.
+//! Serves `GET /v1/events` and `GET /api/v1/events`: a stream (SSE), or a page for those who accept only JSON.
 //!
 //! ```text
 //!   id: 812
@@ -26,7 +26,7 @@ use crate::http::streams::{self, Closing};
 const LAST_EVENT_ID: &str = "last-event-id";
 /// How long a browser waits before it connects again.
 const OPENING: &str = ": grid events\nretry: 1000\n\n";
-const BEAT: &str = ": beat\n\n";
+const HEARTBEAT: &str = ": beat\n\n";
 
 #[utoipa::path(
     get,
@@ -77,7 +77,7 @@ pub async fn events<C: Events>(
     }
     let events = control.listen(&caller, filter, after).await?;
     let write = move |event: EventDoc| Ok(frame(&EventDoc { role: Some(control.standing().role), ..event }));
-    let body = streams::body(events, closing, Bytes::from_static(OPENING.as_bytes()), BEAT, write);
+    let body = streams::body(events, closing, Bytes::from_static(OPENING.as_bytes()), HEARTBEAT, write);
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -1,4 +1,4 @@
-//! Role, status and health of a controller. Without guards, because clients ask for these before they know anything.
+//! Reports role, status and health of a controller. Without guards, because clients ask for these before they know anything.
 //!
 //! Health takes any query: probes add their own, and a probe that is refused takes a healthy controller out of service.
 

@@ -1,4 +1,4 @@
-//! Jobs: submit, cancel, read, list.
+//! Handles requests to submit, cancel, read and list jobs.
 //!
 //! Not here: what an operator decides while one runs (`decisions`), who may submit (`guard`), what a job may contain (`grid_types::job`).
 

@@ -1,4 +1,4 @@
-//! Outputs: the bytes of one, or the lines of a whole job as they are printed.
+//! Serves outputs: the bytes of one, or the lines of a whole job as they are printed.
 //!
 //! `GET …/output/{step}/{node}`: the bytes, in chunks; with `follow` until the attempt has ended.
 //! `GET …/logs`: one JSON record a line (`LogDoc`), an empty line every 10 s of silence, a record `end` at the end: a stream

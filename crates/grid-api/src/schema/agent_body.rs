@@ -1,4 +1,4 @@
-//! The bodies that plain HTTP agents send, as schemas; `agents` reads them by hand.
+//! Describes the bodies that plain HTTP agents send, as schemas; `agents` reads them by hand.
 
 use grid_types::api::MAX_INSTANCE_BYTES;
 use grid_types::decl::builtin;

@@ -64,7 +64,7 @@ impl Controller {
             }
         });
         let state = self.shared.state();
-        // Whoever registered after this is asked again by the next question.
+        // Another registration may have followed this one; the agent registers again with its next poll.
         let gone =
             || Refusal::new(Code::Conflict, format!("agent {} changed while it registered; ask again", poll.agent));
         known(&state, poll)?.ok_or_else(gone)

@@ -1,4 +1,4 @@
-//! Plain HTTP agents: what they send, and how they are answered (W10).
+//! Defines what plain HTTP agents send, and how they are answered (W10).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The controllers as a cluster: who belongs to it, who leads, its backups.
+//! Defines requests about the controllers as a cluster: who belongs to it, who leads, its backups.
 
 use std::future::Future;
 

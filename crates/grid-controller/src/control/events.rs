@@ -1,4 +1,4 @@
-//! Events: pages of those that are stored, and a stream of those that follow.
+//! Defines requests for events: pages of those that are stored, and a stream of those that follow.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! What a controller says of itself. Free of permits but for `status`: clients ask the role before they know anything.
+//! Defines what a controller says of itself. Free of permits but for `status`: clients ask the role before they know anything.
 
 use std::future::Future;
 

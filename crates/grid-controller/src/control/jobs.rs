@@ -1,4 +1,4 @@
-//! Jobs: submitting, reading and deciding about them.
+//! Defines requests to submit, read and decide about jobs.
 //!
 //! Mutations answer only when they are committed, fsynced and applied (L3).
 

@@ -1,4 +1,4 @@
-//! Nodes: reading, draining and removing them.
+//! Defines requests to read, drain and remove nodes.
 
 use std::future::Future;
 

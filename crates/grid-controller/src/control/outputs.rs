@@ -1,4 +1,4 @@
-//! What the steps of a job returned: results, and outputs as bytes, lines or groups.
+//! Defines requests for what the steps of a job returned: results, and outputs as bytes, lines or groups.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! The hash of a plan, written as 64 hexadecimal digits.
+//! Reads and writes the hash of a plan: 64 hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A refused request, ready for the table of codes (`grid_types::code`).
+//! Defines a refused request, ready for the table of codes (`grid_types::code`).
 
 use grid_types::{Code, Faults, JobId, NodeId};
 

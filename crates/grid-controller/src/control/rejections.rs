@@ -1,4 +1,4 @@
-//! The one table of rejections: which code a client gets for a command that had no effect, on HTTP and gRPC alike.
+//! Maps rejections to codes: what a client gets for a command that had no effect, on HTTP and gRPC alike. The one such table.
 //!
 //! The message is the rejection's own (`grid_core::Rejection`), the status is that of the code (`grid_types::code`).
 

@@ -1,4 +1,4 @@
-//! A controller's data folder: whose it is, and what it shows to a cluster that it wants to join.
+//! Checks and prepares a controller's data folder: whose it is, and what it shows to a cluster that it wants to join.
 //!
 //! ```text
 //!   node-id                 whose folder it is
@@ -51,8 +51,8 @@ pub fn has_cluster(dir: &Path) -> bool {
     grid_raft::is_initialised(&raft_dir(dir))
 }
 
-/// Of a folder that was made before controllers had cards: the state knows it.
-pub fn cluster_id_without_card(dir: &Path) -> Option<String> {
+/// The cluster id from the state, for a folder that has no `member.json`: an older controller made it.
+pub fn cluster_id_without_record(dir: &Path) -> Option<String> {
     match LocalMember::read(&raft_dir(dir)) {
         Ok(None) => grid_store::peek(&state_path(dir)).ok().map(|info| info.cluster_id),
         _ => None,

@@ -51,7 +51,7 @@ pub fn with_way_out(dir: &Path, e: grid_raft::OpenError) -> OpenError {
     let reason = match e {
         grid_raft::OpenError::Damaged { reason, .. } => reason,
         grid_raft::OpenError::Mismatch { machine, reason, .. } => {
-            format!("the state stands at {machine} and the raft log does not ({reason})")
+            format!("the state is at {machine} and the raft log is not ({reason})")
         }
         other => return other.into(),
     };

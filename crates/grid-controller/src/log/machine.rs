@@ -1,8 +1,8 @@
 //! Applies committed entries to the state in memory and stores their changes in SQLite.
 //!
 //! A run of committed entries is applied, stored in one transaction, and only then answered (L3); its effects, and its
-//! answers to workers, go to the dispatcher after that, together: what is said to one worker is one message. Whoever reads the state meanwhile (planners, dispatcher) may see it a transaction
-//! early: everything they do with it is checked again by `apply`.
+//! answers to workers, go to the dispatcher after that, together, so that each worker gets one message. Planners and the dispatcher may read the state one
+//! transaction before it is stored: `apply` checks again everything that they propose.
 //! Entries of two terms are never one transaction: rows say which leader wrote them, and a replay, which has other
 //! batches, must write the same (I13). Effects of a term in which this controller does not lead are dropped here, not by
 //! the dispatcher: a replay of the whole log would fill its queue.

@@ -1,4 +1,4 @@
-//! The one way into the log: merges whatever waits into one entry (L1).
+//! Merges whatever waits into one entry and proposes it: the one way into the log (L1).
 //!
 //! openraft flushes once per write, so the number of entries is the number of fsyncs. While two entries are on their
 //! way, everything else gathers; an idle controller proposes at once and waits for nobody.

@@ -1,4 +1,4 @@
-//! Where bytes of an output may be cut: at the end of a line, and never inside a character.
+//! Decides where bytes of an output may be cut: at the end of a line, and never inside a character.
 
 /// What becomes of a last line that has no end yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

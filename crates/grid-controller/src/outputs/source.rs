@@ -1,4 +1,4 @@
-//! One output as a reader sees it: from the worker while it is there, from what is stored otherwise.
+//! Reads one output: from the worker while it is there, from what is stored otherwise.
 //!
 //! ```text
 //!   settled and short ──────────────► what is stored, over (of an agent: in any case)

@@ -110,7 +110,7 @@ impl EventFeed {
         self.places.available_permits() < SUBSCRIBERS
     }
 
-    /// Whoever is behind `newest` reads from SQLite up to it.
+    /// A listener that is behind `newest` reads from SQLite up to it.
     fn begin_after(&self, newest: u64) {
         *self.ring.lock().unwrap_or_else(PoisonError::into_inner) = Ring { events: VecDeque::new(), after: newest };
         self.newest.send_replace(newest);

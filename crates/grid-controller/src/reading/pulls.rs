@@ -1,6 +1,6 @@
 //! Outputs stay on the workers: asks one in its session for some bytes, and hands over what comes back by `StreamLogs`.
 //!
-//! One request, one bounded answer. Whoever asks has room for the answer before it asks, so nothing piles up here, in the
+//! One request, one bounded answer. A caller has room for the answer before it asks, so nothing piles up here, in the
 //! streams or on the worker, however slowly somebody reads (and a worker's session never waits behind its outputs).
 
 use std::collections::HashMap;

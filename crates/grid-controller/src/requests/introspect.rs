@@ -1,4 +1,4 @@
-//! Role and status: how much there is, how far it is applied and, if asked for, a hash to compare replicas by (I13).
+//! Answers role and status: how much there is, how far it is applied and, if asked for, a hash to compare replicas by (I13).
 
 use grid_core::State;
 use grid_store::{Reader, Stored};

@@ -1,4 +1,4 @@
-//! Submitting, reading and deciding about jobs.
+//! Submits, reads and decides about jobs.
 
 use grid_core::{
     CancelJob, Command, ConfirmJob, Planned, Rejection, Reply, RequestHash, ResolveStep, SubmitJob, Verdict,

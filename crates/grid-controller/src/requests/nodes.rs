@@ -1,4 +1,4 @@
-//! Reading, draining and removing nodes.
+//! Reads, drains and removes nodes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `POST …/jobs/plan`: what a job would do if it were submitted now, and a hash that names exactly that.
+//! Answers `POST …/jobs/plan`: what a job would do if it were submitted now, and a hash that names exactly that.
 //!
 //! Not here: the hash itself and which nodes a target means (`grid-core`), which must be the same when the job starts.
 

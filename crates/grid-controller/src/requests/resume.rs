@@ -1,4 +1,4 @@
-//! `resume` and `retry`: what is asked of an ended job, as the command that carries what the store knows of it (L8).
+//! Builds the command of `resume` and `retry`, which carries what the store knows of an ended job (L8), or refuses it.
 //!
 //! A retry is a resume on the nodes where something failed, and nowhere else; what the others miss is said up front.
 //! W8: once-only steps that may have run already are named and need `rerun_once`. E2: of a job from before a restore these

@@ -1,4 +1,4 @@
-//! How much leader time has passed that no entry has recorded yet (W6).
+//! Measures how much leader time has passed that no entry has recorded yet (W6).
 //!
 //! Leader time is stamped into entries. While nothing happens there are none, so a new leader that went on from the last
 //! entry would give that time back: deadlines of waiting jobs would never be reached if leaders changed often enough.

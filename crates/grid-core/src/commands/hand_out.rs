@@ -1,6 +1,6 @@
-//! `HandOut`: a plain HTTP agent is given leases in one answer (W10).
+//! `HandOut`: records which leases a plain HTTP agent receives in one answer (W10).
 //!
-//! An agent keeps no journal, so it is written down here, before the answer goes out, what it has been given: a `once`
+//! An agent keeps no journal, so this is recorded before the answer is sent: a `once`
 //! lease is given once, whatever becomes of the answer, the agent or the leader. What may run again may be given again.
 //!
 //! ```text

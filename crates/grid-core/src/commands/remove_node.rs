@@ -2,8 +2,8 @@
 //!
 //! It is refused while work may run there, unless it is forced; what is lost by force is `unknown`, as with a dead node.
 //! The node stays in the state as a tombstone that matches no target: results name nodes by number, and a number must
-//! keep its name. Whoever registers under that name again is new (W1 asks nothing about the old journal) and gets the
-//! same number, so that old and new results of one machine stand under one name.
+//! keep its name. A worker that registers under that name again is new (W1 asks nothing about the old journal) and gets the
+//! same number, so that old and new results of one machine have one name.
 
 use grid_types::limits::AGENT_SILENT_MS;
 use grid_types::node::NodeStatus;

@@ -1,4 +1,4 @@
-//! I7: a `once` attempt runs at most once, and another one comes only by W8.
+//! Checks I7: a `once` attempt runs at most once, and another one comes only by W8.
 //!
 //! A state does not say what ran before it, so this watches entries as they are applied. A `once` step runs on a node when
 //! a worker process is granted to begin it (W3), or when an agent is given it (W10). After that no other process and no

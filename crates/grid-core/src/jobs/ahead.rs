@@ -62,7 +62,15 @@ impl Turn<'_> {
         }
     }
 
-    fn take_one(&mut self, id: JobId, position: usize, step: StepIndex, ran: &Ran, is_complete: bool, passing: Passing) {
+    fn take_one(
+        &mut self,
+        id: JobId,
+        position: usize,
+        step: StepIndex,
+        ran: &Ran,
+        is_complete: bool,
+        passing: Passing,
+    ) {
         let passes_by = passing == Passing::By;
         let Some(job) = self.state.jobs.get(&id) else { return };
         let is_once = job.task_at(step).is_none_or(|task| task.effect == EffectClass::Once);

@@ -1,4 +1,4 @@
-//! How long a retry waits: 1, 2, 4 … 30 s, jittered by what it is for, so that every replica computes the same.
+//! Computes how long a retry waits: 1, 2, 4 … 30 s, jittered by what it is for, so that every replica computes the same.
 
 use grid_types::ids::mix64;
 use grid_types::{Attempt, JobId, NodeOrd, StepIndex};

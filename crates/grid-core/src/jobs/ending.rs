@@ -1,4 +1,4 @@
-//! How a job ends, and what is left of it.
+//! Ends a job, and decides what is kept of it.
 //!
 //! J8: terminal is final within a job epoch. L8: the job leaves the state with its last cell; a stub stays behind.
 

@@ -1,4 +1,4 @@
-//! Canaries: a phase with `first` begins on a few nodes, and on the others when a person has seen how that went (J13).
+//! Runs canaries: a phase with `first` begins on a few nodes, and on the others when an operator has confirmed it (J13).
 //!
 //! ```text
 //!   phase begins ─► first nodes run it, the others are parked ─► through: the job waits for a person

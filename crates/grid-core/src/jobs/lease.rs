@@ -1,4 +1,4 @@
-//! Leases: the right of one node to run one attempt of one step.
+//! Grants and takes back leases: the right of one node to run one attempt of one step.
 //!
 //! ```text
 //!   Queued --slot free, node online--> Leased --result--> settled, or Backoff --due--> Queued

@@ -1,4 +1,4 @@
-//! What a job would do, as one hash: over its spec, the nodes it would run on and the declarations of its actions.
+//! Computes what a job would do as one hash: over its spec, the nodes it would run on and the declarations of its actions.
 //!
 //! A submit that names the hash is refused if any of these has changed since somebody looked at the plan; the nodes are then
 //! frozen at once, so that what runs is what was seen.

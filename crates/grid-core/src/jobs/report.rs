@@ -1,4 +1,4 @@
-//! How an attempt ended, as it will be stored.
+//! Defines how an attempt ended, as it will be stored.
 
 use grid_types::{Detail, Outcome, Reason, Revoked};
 

@@ -1,4 +1,4 @@
-//! The walk through a job: which phase, which step on which node, and when it is over.
+//! Walks through a job: which phase, which step on which node, and when it is over.
 //!
 //! ```text
 //!   start ─► enter phase ─► each node walks its sub-steps ─► decided ─► next phase … ─► conclude ─► retire

@@ -1,4 +1,4 @@
-//! The window of a phase: how many nodes may be in it at once (`concurrency`, J2).
+//! Limits how many nodes may be in a phase at once (`concurrency`, J2).
 //!
 //! ```text
 //!   Parked (its node is there) ──a place is free──► Queued, Leased … until the phase ends there
@@ -43,7 +43,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A node has come or gone: it stands in line again, or steps out of it where it has not begun.
+    /// A node came online or went offline: it waits for a place again, or gives up its turn where it has not begun.
     pub fn window_turned(&mut self, ord: NodeOrd) {
         let Some(node) = self.state.nodes.get_mut(&ord) else { return };
         for (id, job) in &mut self.state.jobs {

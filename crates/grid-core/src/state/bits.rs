@@ -1,4 +1,4 @@
-//! A set of small numbers, one bit each: which nodes of a job have a step behind them.
+//! Stores a set of small numbers, one bit each: which nodes of a job have a step behind them.
 
 use minicbor::{Decode, Encode};
 

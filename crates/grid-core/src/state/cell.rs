@@ -1,4 +1,4 @@
-//! Where one node of a job is in the job's current phase.
+//! Records where one node of a job is in the job's current phase.
 //!
 //! ```text
 //!   Idle → [Parked →] Queued → Leased → Idle     (nothing left for this node in this phase)

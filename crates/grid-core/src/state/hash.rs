@@ -1,4 +1,4 @@
-//! L7: the state hash, equal on replicas at one index (I13).
+//! Computes the state hash (L7), equal on replicas at one index (I13).
 //!
 //! Over the canonical encoding of what is stored, and the rolling hash of history. Derived and soft state are in neither.
 

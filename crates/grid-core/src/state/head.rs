@@ -1,4 +1,4 @@
-//! What changes of a job besides its cells: one row, which every batch that touches the job writes.
+//! Holds what changes of a job besides its cells: one row, which every batch that touches the job writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

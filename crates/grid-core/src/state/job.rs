@@ -1,4 +1,4 @@
-//! A job while it lives: its head (`head`), and where each of its nodes is in the current phase (`cell`).
+//! Holds a job while it lives: its head (`head`), and where each of its nodes is in the current phase (`cell`).
 //!
 //! Only the current phase has cells: a job over 100,000 nodes holds 100,000 of them, whatever its number of steps.
 //! Outcomes of earlier phases are history rows; what remains here of them are counts.

@@ -1,4 +1,4 @@
-//! A node as the state machine knows it.
+//! Holds what the state machine knows about a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The stored parts of the state, and how the rest is rebuilt from them.
+//! Rebuilds the state from its stored parts.
 
 use std::sync::Arc;
 

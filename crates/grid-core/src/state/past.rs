@@ -1,4 +1,4 @@
-//! What a node's journal said about a job that a restore brought back (E2).
+//! Holds what a node's journal said about a job that a restore brought back (E2).
 //!
 //! A backup does not know what happened after it was taken. The workers' journals do, as far as they are whole. A node is
 //! asked once per generation, and its answer is kept here until the job ends: the journal may be lost later, the answer is

@@ -1,4 +1,4 @@
-//! What a run of a job has to do: all of it, or only what an earlier run left open.
+//! Holds what a run of a job has to do: all of it, or only what an earlier run left open.
 //!
 //! Fixed when the run begins and as large as steps × nodes. So it is stored with the expected nodes, not in the head,
 //! which every batch writes.

@@ -1,4 +1,4 @@
-//! What the state keeps of a session's secret: enough for any leader to check it, useless to a reader of a backup.
+//! Hashes a session's secret: enough for any leader to check it, useless to a reader of a backup.
 
 use std::fmt;
 

@@ -183,8 +183,7 @@ fn compares(found: &str, op: &str, value: &str) -> bool {
 
 fn register(world: &mut World, machine: &Machine) {
     let owned = |map: &BTreeMap<&str, &str>| map.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let Command::RegisterNode(command) = World::register_command(&machine.id, machine.id.as_bytes(), 1, b"n", 4)
-    else {
+    let Command::RegisterNode(command) = World::register_command(&machine.id, machine.id.as_bytes(), 1, b"n", 4) else {
         unreachable!()
     };
     let facts = NodeFacts {

@@ -1,4 +1,4 @@
-//! Events: what an operator wants to know of, as rows of history in the order it happened.
+//! Records events: what an operator wants to know of, as rows of history in the order it happened.
 //!
 //! L2: an event is part of what `apply` returns, so every replica has the same ones under the same numbers. It holds codes
 //! and data; its words are made by readers (`grid_types::Event`, which also says how to add a kind).

@@ -64,9 +64,7 @@ impl World {
         unstarted: &[Lease],
     ) -> Result<Reply, Rejection> {
         let journal = id.replace("node", "journal").into_bytes();
-        let Command::RegisterNode(worker) = Self::register_command(id, &journal, 2, nonce, 4) else {
-            unreachable!()
-        };
+        let Command::RegisterNode(worker) = Self::register_command(id, &journal, 2, nonce, 4) else { unreachable!() };
         let keys = |leases: &[Lease]| leases.iter().map(|(_, lease)| *lease).collect();
         let (outstanding, unstarted) = (keys(outstanding), keys(unstarted));
         self.one(Command::RegisterNode(RegisterNode { outstanding, unstarted, ..worker }))

@@ -67,9 +67,8 @@ impl World {
                 && results.iter().filter(same).any(|other| other.outcome == Outcome::Success)
         };
         let mut changed: BTreeMap<_, Bits> = BTreeMap::new();
-        let may_have_changed = |row: &ResultRow| {
-            ended.task_at(row.step).is_some_and(|task| PastAttempt::from(row).may_have_changed(task))
-        };
+        let may_have_changed =
+            |row: &ResultRow| ended.task_at(row.step).is_some_and(|task| PastAttempt::from(row).may_have_changed(task));
         for row in results.iter().filter(|row| may_have_changed(row) && !is_done(row)) {
             changed.entry(row.step).or_default().set(ended.position(row.node).unwrap());
         }

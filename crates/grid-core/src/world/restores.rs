@@ -28,9 +28,7 @@ impl World {
         nonce: &[u8],
         outstanding: Vec<LeaseKey>,
     ) -> Result<Reply, Rejection> {
-        let Command::RegisterNode(worker) = Self::register_command(id, journal, 2, nonce, 4) else {
-            unreachable!()
-        };
+        let Command::RegisterNode(worker) = Self::register_command(id, journal, 2, nonce, 4) else { unreachable!() };
         self.one(Command::RegisterNode(RegisterNode { outstanding, ..worker }))
     }
 

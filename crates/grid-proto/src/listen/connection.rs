@@ -1,4 +1,4 @@
-//! One connection of a listener: its place, its times, and whether it has made a valid call.
+//! Tracks one connection of a listener: its place, its times, and whether it has made a valid call.
 
 use std::io;
 use std::pin::Pin;

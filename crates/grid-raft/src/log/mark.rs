@@ -1,4 +1,4 @@
-//! How far the log was flushed: what tells a log that lost entries from one that was merely cut short by a crash.
+//! Records how far the log was flushed: what tells a log that lost entries from one that was merely cut short by a crash.
 //!
 //! ```text
 //!   raft-log.mark = offset u64, first 8 bytes of its BLAKE3; big-endian, rewritten in place after every flush

@@ -1,4 +1,4 @@
-//! What the log files hold, byte for byte.
+//! Encodes what the log files contain, byte for byte.
 //!
 //! ```text
 //!   entry  = tag u8 (0 blank, 1 payload, 2 membership), then for 1 and 2: length u32, bytes

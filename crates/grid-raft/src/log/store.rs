@@ -1,4 +1,4 @@
-//! The log on disk: openraft's log storage over `raft-log`.
+//! Implements openraft's log storage over `raft-log`.
 //!
 //! L3: an append is reported only after its fdatasync. L5: votes, truncations
 //! and purges are on disk before they are answered. The commit point rides

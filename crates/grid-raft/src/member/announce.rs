@@ -1,5 +1,5 @@
-//! A member makes itself known: its addresses when they changed, its wish to
-//! vote while it joins.
+//! Announces this member to the others: its addresses when they changed, its
+//! wish to vote while it joins.
 //!
 //! Said to every other member until the leader among them has acted, or done
 //! here if this member leads. Repeating it is harmless.
@@ -48,7 +48,7 @@ impl RunningMember {
 
     /// What a member said of itself; only the leader can act on it.
     pub async fn announced(&self, from: u64, member: Member, wants_vote: bool) -> Result<(), ChangeError> {
-        // Whoever was removed and does not know it yet is not let in again by the back door.
+        // A member that was removed and does not know it yet must not become a member again this way.
         self.membership().get_node(&from).ok_or(ChangeError::Unknown(from))?;
         self.admit(from, member, Namesake::Refuse).await?;
         if wants_vote { self.promote(from).await } else { Ok(()) }

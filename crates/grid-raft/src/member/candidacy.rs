@@ -4,17 +4,17 @@
 //!   hears a leader ------------------------------------------> may not
 //!   hears none --probe--> a majority hears none either,
 //!                         and has no longer log -------------> may, when openraft's time is over
-//!                            and it is the first of them ----> stands at once
+//!                            and it is the first of them ----> may at once
 //! ```
 //!
-//! openraft 0.9 has no pre-vote: a member that cannot hear the leader stands
-//! again and again, and the higher term it comes back with deposes a leader
+//! openraft 0.9 has no pre-vote: a member that cannot hear the leader starts
+//! elections again and again, and the higher term it comes back with deposes a leader
 //! that everybody else was content with. So its elections are switched off, and
-//! on only after asking around; the ask changes nothing anywhere.
+//! on only after the member has asked the others; asking changes nothing anywhere.
 //!
-//! Whoever has asked around need not wait as openraft does, which gives the leader one lease and each member a random
+//! A member that has asked the others need not wait as openraft does, which gives the leader one lease and each member a random
 //! time after it: the lease is over for all who answered, and of them the one with the longest log, or of equals the
-//! highest id, is the same for everybody. So it stands alone and at once; the random time is for when it does not win.
+//! highest id, is the same for everybody. So it alone starts an election, and at once; the random time is for when it does not win.
 //! Not here: the election itself, whose rules stay openraft's; the hand-over (E7),
 //! which asks openraft directly.
 

@@ -1,4 +1,4 @@
-//! E7: a leader lets another member lead. openraft 0.9 has no transfer, so:
+//! Hands leadership over to another member (E7). openraft 0.9 has no transfer, so:
 //!
 //! ```text
 //!   wait for a follower with the whole log -> stop heartbeats -> wait out the lease -> ask it to stand

@@ -1,4 +1,4 @@
-//! Who belongs to the group, and changes of it: one at a time, in the order in
+//! Changes who belongs to the group: one change at a time, in the order in
 //! which they were asked for.
 //!
 //! Refused, with the reason: what would leave a group whose voters that answer

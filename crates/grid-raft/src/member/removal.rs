@@ -1,4 +1,4 @@
-//! A member that was removed learns of it, even if it was away when that happened.
+//! Notifies a member that it was removed, even if it was away when that happened.
 //!
 //! ```text
 //!   hears a leader ------------------------------------------------------> is a member

@@ -1,4 +1,4 @@
-//! A member whose log was rolled back (an older copy of its folder was put back) notices it and ends.
+//! Ends a member whose log was rolled back (an older copy of its folder was put back).
 //!
 //! ```text
 //!   starts --asks all others--> one knows that it had more than its log has ---------> was rolled back: it ends
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What a member acknowledged was counted for a majority. If it votes without those entries, a leader without them can
-//! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor stands nor takes entries before it has
+//! be elected, and what was acknowledged to clients is lost (L3). So it neither votes nor starts elections nor takes entries before it has
 //! compared, and its leader does not replicate to it as if it had only lagged behind (`peers::network`).
 //!
 //! *Enough* are a majority of the voters with this one: any member that commits or elects with its help is among them or overlaps with

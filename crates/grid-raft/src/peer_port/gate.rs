@@ -1,4 +1,4 @@
-//! In front of the peer port's service: who calls is checked before anything of the body is read, each call has its own limit of
+//! Guards the peer port's service: checks who calls before anything of the body is read, and limits each call in
 //! size and time.
 //!
 //! A caller that is not accepted costs a header: it is answered at once and its body is never read. Only a call that was accepted

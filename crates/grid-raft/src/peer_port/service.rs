@@ -1,4 +1,4 @@
-//! The peer port: answers what other members ask.
+//! Answers what other members ask on the peer port.
 //!
 //! Every request comes from a member (`gate`), and is within its bounds (`bounds`) before openraft sees it.
 //! Not here: calls of this member (`peers::network`, `member`).

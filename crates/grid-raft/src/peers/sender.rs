@@ -1,4 +1,4 @@
-//! The header of every call that names its sender, and the answer to a sender that is refused.
+//! Writes and reads the header that names the sender of a call, and the answer to a sender that is refused.
 //!
 //! A refusal is the same whatever was wrong, so that it confirms no id; the log of the member that refuses says what it was. It carries
 //! the leader epoch (E2) with a proof that only somebody who knows the cluster id can make or check: a member from before a restore

@@ -1,4 +1,4 @@
-//! What is known of one snapshot, and whether it is still that.
+//! Describes one snapshot, and checks whether it is still that.
 //!
 //! A snapshot is used only if its length and BLAKE3 hash are right; the hash is part of the id, so that a receiver
 //! checks what the sender wrote, and of the name, which shows a description that was changed.

@@ -1,4 +1,4 @@
-//! The thread on which the machine lives.
+//! Runs the thread that owns the machine.
 //!
 //! ```text
 //!   openraft's tasks --Job--> channel --> machine thread --answer--> oneshot

@@ -1,4 +1,4 @@
-//! The side of the controllers: calls of workers, commits, terms.
+//! Simulates the side of the controllers: calls of workers, commits, terms.
 
 use std::collections::BTreeMap;
 

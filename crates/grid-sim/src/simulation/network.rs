@@ -1,4 +1,4 @@
-//! The network: delays, loses and repeats messages.
+//! Delays, loses and repeats messages.
 //!
 //! Messages of one direction arrive in their order, as on a stream, but each may be lost alone, and a repeated one comes later once more:
 //! more than TCP allows, because fabrics without a connection allow it.

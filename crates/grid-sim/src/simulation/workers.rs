@@ -1,4 +1,4 @@
-//! The side of the workers: does what an engine asks for, with a journal in memory and processes that only have a duration.
+//! Does what the engines of the workers ask for, with a journal in memory and processes that only have a duration.
 
 use grid_proto::v1;
 use grid_types::LeaseKey;
@@ -49,9 +49,9 @@ impl Simulation {
         }
     }
 
-    /// The worker's process stands still, and what it started goes on.
+    /// The worker's process is stopped, and what it started continues.
     pub fn freeze(&mut self, machine: usize, ms: u64) {
-        self.note(|all| format!("{} stands still for {ms} ms", all.machines[machine].name));
+        self.note(|all| format!("{} is stopped for {ms} ms", all.machines[machine].name));
         self.machines[machine].frozen_until_ms = self.now_ms + ms;
     }
 

@@ -1,4 +1,4 @@
-//! The row of a job of which nothing has ended yet, from the state in memory.
+//! Builds the row of a job of which nothing has ended yet, from the state in memory.
 //!
 //! A submit is answered with the whole job, and at that moment everything about it is in the state: reading it
 //! back from SQLite cost as much as storing it. As soon as a step has ended anywhere the rows say more than the state;

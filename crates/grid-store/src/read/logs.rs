@@ -1,4 +1,4 @@
-//! Which outputs a job has: the newest of each node and step, in pages, and those that come after.
+//! Finds the outputs of a job: the newest of each node and step, in pages, and those that come after.
 
 use grid_types::{Attempt, JobEpoch, JobId, JobRef, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
 use rusqlite::{Connection, OptionalExtension, params};

@@ -1,4 +1,4 @@
-//! A page of a job's rows, by (step, node name).
+//! Reads a page of a job's rows, by (step, node name).
 //!
 //! Nothing but the page is read: nodes come in the order of their names from where the last page ended, and each row
 //! is looked up. A status that a step's counts do not have skips that step.

@@ -1,4 +1,4 @@
-//! An ended job, as it has to be known to go on: whole (`resume`), or only where something failed (`retry`).
+//! Reads what is needed to continue an ended job: whole (`resume`), or only where something failed (`retry`).
 
 mod changes;
 

@@ -1,4 +1,4 @@
-//! The expected nodes of a job in the order of their names.
+//! Lists the expected nodes of a job in the order of their names.
 //!
 //! A job knows its nodes by number, people by name. A job over much of the fleet walks the index of names and leaves
 //! out who is not expected, so that a page costs a page; a job over a few nodes looks those up and sorts them.

@@ -1,4 +1,4 @@
-//! The state of one step on one node, from what is stored of it.
+//! Reads the state of one step on one node.
 //!
 //! ```text
 //!   a live cell at this step  >  done in an earlier run  >  the newest result of this run (J8)  >  a skip  >  pending

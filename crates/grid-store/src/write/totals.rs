@@ -1,7 +1,7 @@
-//! How many jobs have which status, kept in step with their rows.
+//! Counts how many jobs have which status, in step with their rows.
 //!
 //! Once a batch: the triggers that the tables have for it would write these rows several times for every job, and are
-//! switched off on the writer (see `schema::writer`). Whoever else writes into the file still has them.
+//! switched off on the writer (see `schema::writer`). Any other writer of the file still has them.
 
 use std::collections::BTreeMap;
 

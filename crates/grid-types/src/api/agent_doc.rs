@@ -1,4 +1,4 @@
-//! The requests and responses of plain HTTP agents (W10).
+//! Defines the requests and responses of plain HTTP agents (W10).
 //!
 //! Not here: parsing of their bodies (`grid-api` does it by hand, to name every fault at once).
 

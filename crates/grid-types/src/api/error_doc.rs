@@ -1,4 +1,4 @@
-//! Refusals.
+//! Defines the documents of refusals.
 
 use serde::{Deserialize, Serialize};
 

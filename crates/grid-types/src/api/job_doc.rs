@@ -1,4 +1,4 @@
-//! The job document, and how a validated spec is shown in it.
+//! Defines the job document, and how a validated spec is shown in it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Nodes.
+//! Defines the documents of nodes.
 
 use std::collections::BTreeMap;
 

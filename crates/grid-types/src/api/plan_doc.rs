@@ -1,4 +1,4 @@
-//! What a job would do.
+//! Defines the document that says what a job would do.
 
 use std::collections::BTreeMap;
 

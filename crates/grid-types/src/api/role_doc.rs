@@ -1,4 +1,4 @@
-//! The controller that answers: its role and its status.
+//! Defines the documents of the controller that answers: its role and its status.
 
 use std::collections::BTreeMap;
 

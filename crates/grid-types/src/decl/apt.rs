@@ -1,4 +1,4 @@
-//! `apt`: packages of Debian and its kin.
+//! Declares `apt`: packages of Debian and its kin.
 //!
 //! Everything here may run again with the same end: apt-get finds what is already done and goes on from there.
 //! The patterns are stricter than the names apt-get takes: a `-` at the end would turn an install into a removal, and

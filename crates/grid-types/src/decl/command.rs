@@ -1,4 +1,4 @@
-//! `command`: any program of the node, by an argument vector. Off by default, and even then only what the worker's own list
+//! Declares `command`: any program of the node, by an argument vector. Off by default, and even then only what the worker's own list
 //! allows (`--allow-command`).
 //!
 //! `once` unless the caller says otherwise: nobody but the caller knows what a program does when it runs a second time.

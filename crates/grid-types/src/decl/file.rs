@@ -1,4 +1,4 @@
-//! `file`: files in folders that the worker's operator has allowed (`--allow-path`). Off by default.
+//! Declares `file`: files in folders that the worker's operator has allowed (`--allow-path`). Off by default.
 //!
 //! Nothing here is `once`: a file that is written, removed or read a second time ends up the same.
 //! Content is part of the job, and a job is stored by every controller: it is short. A path names a file from the root, and no link below an

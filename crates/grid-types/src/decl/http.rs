@@ -1,4 +1,4 @@
-//! `http`: does a server answer as it should. Off by default, and only to hosts that the worker's operator has allowed (`--allow-connect`): a
+//! Declares `http`: does a server answer as it should. Off by default, and only to hosts that the worker's operator has allowed (`--allow-connect`): a
 //! worker reaches addresses that its callers do not.
 
 use super::{ActionDecl, BackendDecl, EffectClass, ParamDecl, ParamType};

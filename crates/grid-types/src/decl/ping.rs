@@ -1,4 +1,4 @@
-//! `ping`: is the node there, and does it do what it is told.
+//! Declares `ping`: is the node there, and does it do what it is asked.
 
 use super::{ActionDecl, BackendDecl, EffectClass, ParamDecl, ParamType};
 

@@ -1,4 +1,4 @@
-//! `rke2`: Rancher's Kubernetes distribution, by its own installer and scripts.
+//! Declares `rke2`: Rancher's Kubernetes distribution, by its own installer and scripts.
 //!
 //! `mode` is what a node is in the cluster. Where an action does not need it, it is a condition: a node on which the
 //! other kind runs is left alone, so that a target that was written too wide does not turn servers into agents.

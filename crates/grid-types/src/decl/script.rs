@@ -1,4 +1,4 @@
-//! `script`: a text that an interpreter of the node runs. Off by default, and even then only with the interpreters that the worker's own
+//! Declares `script`: a text that an interpreter of the node runs. Off by default, and even then only with the interpreters that the worker's own
 //! list allows (`--allow-interpreter`).
 //!
 //! Allowing an interpreter allows everything that it can do: the text is the caller's.

@@ -1,4 +1,4 @@
-//! `systemd`: units of the machine's service manager.
+//! Declares `systemd`: units of the machine's service manager.
 //!
 //! `restart` is idempotent although a second one interrupts the service again: its end is the same, and the alternative,
 //! `unknown` on every node whose worker was restarted meanwhile, would stop a rollout for something harmless.

@@ -1,4 +1,4 @@
-//! `test`: actions that fail, wait, write and refuse to die on demand. Off by default on a worker.
+//! Declares `test`: actions that fail, wait, write and refuse to die on demand. Off by default on a worker.
 
 use super::{ActionDecl, BackendDecl, EffectClass, ParamDecl, ParamType};
 

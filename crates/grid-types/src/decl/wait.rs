@@ -1,4 +1,4 @@
-//! `wait`: for a port, a file, or a time. Off by default; ports and files need the lists of `http` and `file`.
+//! Declares `wait`: for a port, a file, or a time. Off by default; ports and files need the lists of `http` and `file`.
 //!
 //! The task's timeout is how long it waits: an hour unless the task says otherwise.
 

@@ -1,4 +1,4 @@
-//! How many nodes may be in a phase at once: `5` nodes, or a share of the expected ones, `"20%"`.
+//! Defines how many nodes may be in a phase at once: `5` nodes, or a share of the expected ones, `"20%"`.
 //!
 //! A number is encoded as a bare number, as it was before there were shares.
 

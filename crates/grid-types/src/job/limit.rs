@@ -1,4 +1,4 @@
-//! A part of a job's target, so that a job can be tried on a few nodes first: `3`, `"20%"`, or a target.
+//! Defines a part of a job's target, so that a job can be tried on a few nodes first: `3`, `"20%"`, or a target.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Which nodes a job runs on: `all`, `any`, one term, or an expression of them.
+//! Defines which nodes a job runs on: `all`, `any`, one term, or an expression of them.
 //!
 //! What could be said before there were expressions is stored as it was then ([`Target::All`] to [`Target::Any`]);
 //! everything else is a [`Target::Where`]. A text that is neither is refused, never taken for `all`.

@@ -1,4 +1,4 @@
-//! How many nodes may fail: `3` nodes, or a share of them, `"10%"` or `"0.1"`. Kept exact: one failure in 300 exceeds a
+//! Defines how many nodes may fail: `3` nodes, or a share of them, `"10%"` or `"0.1"`. Kept exact: one failure in 300 exceeds a
 //! tolerance of 0, whatever a rounded ratio would say (J1).
 
 use std::fmt;

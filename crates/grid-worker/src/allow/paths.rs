@@ -177,9 +177,9 @@ impl Place {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match openat(&self.folder, &self.name, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
-            found => found.map_err(|error| self.told(error))?,
+            found => found.map_err(|error| self.fault(error))?,
         };
-        let stat = fstat(&found).map_err(|error| self.told(error))?;
+        let stat = fstat(&found).map_err(|error| self.fault(error))?;
         Ok(Some((found, stat)))
     }
 
@@ -195,10 +195,10 @@ impl Place {
         // The same file, whatever has its name by now.
         let again = format!("/proc/self/fd/{}", found.as_raw_fd());
         let opened = openat(CWD, again, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty());
-        Ok(Some((File::from(opened.map_err(|error| self.told(error))?), stat)))
+        Ok(Some((File::from(opened.map_err(|error| self.fault(error))?), stat)))
     }
 
-    pub fn told(&self, error: impl std::fmt::Display) -> String {
+    pub fn fault(&self, error: impl std::fmt::Display) -> String {
         format!("{}: {error}", self.path.display())
     }
 }

@@ -1,4 +1,4 @@
-//! The data folder: who this worker is across restarts (W1), and the proof that only one process uses it.
+//! Opens the data folder: who this worker is across restarts (W1), and the proof that only one process uses it.
 //!
 //! `identity` is written whole or not at all, with a checksum: a worker must not become another node, or another journal's
 //! owner, by a changed byte. The journal belongs to the `journal_id`: if the journal is gone, damaged or
@@ -18,7 +18,7 @@ use crate::seams::Random;
 
 const RANDOM_CHARS: usize = 5;
 const LONGEST_HOST: usize = 63 - 1 - RANDOM_CHARS;
-/// Stands for the id of a journal whose identity is gone.
+/// Replaces the id of a journal whose identity is gone.
 const UNKNOWN_JOURNAL: &str = "unknown";
 
 /// What is wrong with a data folder.

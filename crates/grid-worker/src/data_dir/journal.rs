@@ -1,7 +1,7 @@
-//! The journal: what this worker must still know after a `kill -9` or a power cut.
+//! Keeps the journal: what this worker must still know after a `kill -9` or a power cut.
 //!
-//! Append-only, one frame per record. Appending is a plain `write`, which survives the death of the process; whoever
-//! needs it to survive the machine asks for a sync and goes on when it is reported. Many leases share one fsync (group
+//! Append-only, one frame per record. Appending is a plain `write`, which survives the death of the process; a caller that
+//! needs it to survive the machine requests a sync and continues when it is reported. Many leases share one fsync (group
 //! commit), made by a thread of its own so that the worker keeps talking meanwhile.
 //! A write or fsync that fails ends the worker: after that nobody knows what is on disk.
 //! A journal that is not all that this worker last wrote counts as lost (W1): what is missing may be the start of a

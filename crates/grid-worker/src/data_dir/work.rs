@@ -1,4 +1,4 @@
-//! Working folders of leases: `work/<job>-e<epoch>-<step>-<attempt>`, mode 0700, removed after the lease has ended.
+//! Makes and removes the working folders of leases: `work/<job>-e<epoch>-<step>-<attempt>`, mode 0700, removed after the lease has ended.
 //!
 //! ```text
 //!   first program of a lease --> made --> outcome reported --> queued --> removed by a thread of its own

@@ -42,7 +42,7 @@ use grid_types::{JobId, LeaderEpoch, LeaseKey, SessionId};
 use crate::engine::record::{Ended, Group, Record, Status};
 use entry::{Entry, Phase, Settled};
 use forgotten::Forgotten;
-pub use offers::Heard;
+pub use offers::Received;
 pub use reports::Heartbeat;
 
 /// Settled leases, forgotten or not, and tombstones of forgotten jobs.

@@ -1,4 +1,4 @@
-//! How a worker ends.
+//! Decides how a worker ends.
 //!
 //! A worker that was asked to stop asks the leader to drain the node (DrainNode). Offers are taken until that is answered, because the leader may have
 //! made them before it knew; then nothing new, and LeaveNode when nothing is outstanding any more. Without a leader it ends when only

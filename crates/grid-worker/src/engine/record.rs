@@ -1,4 +1,4 @@
-//! What the journal records. Numbers are never reused: an older file must stay readable.
+//! Defines what the journal records. Numbers are never reused: an older file must stay readable.
 
 use grid_proto::v1;
 use grid_types::decl::EffectClass;

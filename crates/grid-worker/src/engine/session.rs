@@ -1,4 +1,4 @@
-//! One session: from its registration to its end.
+//! Handles one session, from its registration to its end.
 //!
 //! W5: the first message lists what is outstanding; each heartbeat carries the digest of it; `ask_outstanding` is answered with the list.
 
@@ -8,7 +8,7 @@ use grid_types::{LeaderEpoch, SessionId};
 
 use super::ending::Drain;
 use super::{Connection, Ending, Engine, Output};
-use crate::engine::book::{Heard, Heartbeat, Now};
+use crate::engine::book::{Heartbeat, Now, Received};
 
 const DEFAULT_HEARTBEAT_MS: u64 = 5_000;
 const SHORTEST_HEARTBEAT_MS: u64 = 50;
@@ -106,8 +106,8 @@ impl Engine {
         }
         let log_request = message.log_request.take();
         match self.book.receive(&message, now) {
-            Heard::Go => self.outputs.extend(log_request.map(|request| Output::AnswerLog(Box::new(request)))),
-            Heard::Reconnect { reason, leader_url } => self.close(&reason, leader_url, now),
+            Received::Go => self.outputs.extend(log_request.map(|request| Output::AnswerLog(Box::new(request)))),
+            Received::Reconnect { reason, leader_url } => self.close(&reason, leader_url, now),
         }
     }
 

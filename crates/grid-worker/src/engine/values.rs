@@ -1,4 +1,4 @@
-//! What goes into an engine and what comes out of it.
+//! Defines what goes into an engine and what comes out of it.
 
 use grid_fabric::{Credential, Leave, LinkError};
 use grid_proto::v1;

@@ -1,4 +1,4 @@
-//! The real files under the journal, and files that are written whole or not at all.
+//! Reads and writes the real files under the journal, and files that are written whole or not at all.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};

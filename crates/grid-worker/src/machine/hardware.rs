@@ -15,7 +15,7 @@ use grid_types::node::is_fact;
 
 /// Of one file: `/proc/cpuinfo` of a machine with a thousand processors fits.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// Disks and interfaces that are told one by one.
+/// Disks and interfaces that are listed one by one.
 const MAX_LISTED: usize = 8;
 /// Addresses of one interface and family.
 const MAX_ADDRESSES: usize = 4;

@@ -1,4 +1,4 @@
-//! The processes of this machine: `tokio` starts them, `/proc` lists them.
+//! Starts, finds and signals the processes of this machine: `tokio` starts them, `/proc` lists them.
 
 mod launch;
 mod procfs;

@@ -1,4 +1,4 @@
-//! Where a program is on this machine.
+//! Finds where a program is on this machine.
 //!
 //! Looked up by hand, since nothing is run only to see whether it is there.
 

@@ -1,4 +1,4 @@
-//! The randomness of the kernel.
+//! Reads the randomness of the kernel.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The room on the disk of a data folder: a reserve for the journal, and a floor below which no output is kept.
+//! Watches the room on the disk of a data folder: a reserve for the journal, and a floor below which no output is kept.
 //!
 //! ```text
 //!   | outputs, and whatever else uses the disk | floor: no output grows into it | reserve: a file, given up for the journal |

@@ -1,4 +1,4 @@
-//! What a lease can do on this node, one file per backend. What the actions take is declared in `grid_types::decl`.
+//! Runs what a lease can do on this node, one file per backend. What the actions take is declared in `grid_types::decl`.
 //!
 //! A node runs what its operator allowed: the backends that are on by default and whose programs are installed, and those
 //! enabled by name, without those disabled by name.

@@ -1,4 +1,4 @@
-//! The environment of the programs that leases run: a short list instead of whatever the worker was started with.
+//! Sets the environment of the programs that leases run: a short list instead of whatever the worker was started with.
 //!
 //! ```text
 //!   PATH, LANG, LC_ALL (fixed), HOME (the lease's own folder)  <  --pass-env  <  what the action declares  <  GRID_*

@@ -1,4 +1,4 @@
-//! What a lease has while it runs: its output, its programs, its working folder, its blocking calls.
+//! Provides what a lease has while it runs: its output, its programs, its working folder, its blocking calls.
 //!
 //! Backends see a [`LeaseContext`] and nothing else of the worker. Not here: when a lease starts and stops (`executor`), what its
 //! actions do (`backends`).

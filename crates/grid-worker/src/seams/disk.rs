@@ -1,4 +1,4 @@
-//! The files under the journal: a test or a simulator uses a disk that loses what was not synced.
+//! Defines the files under the journal as a seam: a test or a simulator uses a disk that loses what was not synced.
 
 use std::io;
 use std::sync::Arc;

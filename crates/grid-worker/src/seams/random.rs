@@ -1,4 +1,4 @@
-//! Randomness: ids, the nonce of a process, the seed of its pauses.
+//! Defines randomness as a seam: ids, the nonce of a process, the seed of its pauses.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Everything that reaches the worker from its own side: leases, the disk, and requests to stop.
+//! Collects everything that reaches the worker from its own side: leases, the disk, and requests to stop.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The graph of imports between the top-level modules of one crate, and its cycles.
+//! Builds the graph of imports between the top-level modules of one crate, and finds its cycles.
 //!
 //! A cycle is a strongly connected part of more than one module. Crates have at most a few dozen modules, so the
 //! reachable set of each module is computed by plain search.

@@ -1,4 +1,4 @@
-//! What an agent says of itself: groups, labels, backends, slots. The limits are those of workers.
+//! Reads what an agent says of itself: groups, labels, backends, slots. The limits are those of workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

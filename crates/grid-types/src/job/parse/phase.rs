@@ -23,7 +23,7 @@ pub(super) fn phases_field(value: Option<&Value>, faults: &mut Faults) -> Vec<Ph
     if list.is_empty() {
         faults.add("tasks", "must have at least one phase");
     }
-    // Before anything in it is looked at: what is too long is told once, not for each of its parts.
+    // Before anything in it is looked at: what is too long is reported once, not for each of its parts.
     let steps: usize = list.iter().map(|phase| phase.get("tasks").and_then(Value::as_array).map_or(1, Vec::len)).sum();
     if steps > MAX_STEPS || list.len() > MAX_STEPS {
         let (phases, steps) = (list.len(), steps.max(list.len()));

@@ -1,4 +1,4 @@
-//! The expression of a target, as it is stored: sets of nodes, combined.
+//! Stores the expression of a target: sets of nodes, combined.
 //!
 //! Not here: how it is read (`read`), which nodes it means (`grid-core::targets`).
 

@@ -1,4 +1,4 @@
-//! How far the journal was written: a small file beside it, without which a journal cut between two records looks whole.
+//! Records how far the journal was written: a small file beside it, without which a journal cut between two records looks whole.
 //!
 //! Written after each append, never synced for it: a `kill -9` keeps the order of completed writes, so afterwards the
 //! journal is at least as long as this says. A power cut may keep one and lose the other; then the journal counts as

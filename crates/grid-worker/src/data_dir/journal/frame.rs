@@ -1,4 +1,4 @@
-//! Frames: how records lie in the file, and how damage is distinguished from a torn end.
+//! Frames records in the file, and distinguishes damage from a torn end.
 //!
 //! ```text
 //!   "GRIDJNL1" seed:8  |  length:4 checksum:4 payload  |  length:4 checksum:4 payload  | …

@@ -1,4 +1,4 @@
-//! The thread that syncs: everything asked for while one fsync runs is covered by the next.
+//! Syncs the journal on a thread of its own: everything asked for while one fsync runs is covered by the next.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The files of outputs: `output/<job>/<step>-<attempt>-e<epoch>-<started, ms since 1970>`.
+//! Names and finds the files of outputs: `output/<job>/<step>-<attempt>-e<epoch>-<started, ms since 1970>`.
 //!
 //! The time in the name tells the run of a lease from an earlier one. Files of older workers have none; then it is the time at which they were made.
 

@@ -1,4 +1,4 @@
-//! One output while its lease runs: all of it in memory while it is short, then a file with its beginning and its last bytes in memory.
+//! Collects one output while its lease runs: all of it in memory while it is short, then a file with its beginning and its last bytes in memory.
 //!
 //! ```text
 //!   in memory --longer than a result takes, or its lease has run for a while--> file --limit, disk short--> cut

@@ -16,7 +16,7 @@ const QUEUE_PER_SLOT: usize = 2;
 
 /// What becomes of the session after a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     Go,
     /// Register again: the reason, and the API URL of a controller that may know more.
     Reconnect {
@@ -26,15 +26,15 @@ pub enum Heard {
 }
 
 impl Book {
-    pub fn receive(&mut self, message: &v1::ToWorker, now: Now) -> Heard {
+    pub fn receive(&mut self, message: &v1::ToWorker, now: Now) -> Received {
         if let Some(closing) = &message.closing {
             let reason = format!("the controller closed the session: {}", explained(closing));
             let leader_url = Some(closing.leader_url.clone()).filter(|url| !url.is_empty());
-            return Heard::Reconnect { reason, leader_url };
+            return Received::Reconnect { reason, leader_url };
         }
         if !self.obey(LeaderEpoch::from_wire(message.leader_epoch)) {
             let reason = format!("leader epoch {} is over, {} is newer", message.leader_epoch, self.epoch);
-            return Heard::Reconnect { reason, leader_url: None };
+            return Received::Reconnect { reason, leader_url: None };
         }
         for answer in &message.answers {
             if let Some(lease) = answer.lease {
@@ -57,7 +57,7 @@ impl Book {
         }
         self.list_asked |= message.ask_outstanding;
         self.ask_about(&message.ask_journal);
-        Heard::Go
+        Received::Go
     }
 
     /// W4.

@@ -11,7 +11,7 @@ use grid_proto::v1;
 use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, SessionId, StepIndex};
 
-use super::{Book, Heard, Heartbeat, Now};
+use super::{Book, Heartbeat, Now, Received};
 use crate::engine::record::{Ended, Record, Status};
 
 const SESSION: u64 = 7;
@@ -125,7 +125,7 @@ impl Bench {
         self.say().begins.iter().map(|begin| (begin.lease.unwrap().into(), begin.asked_ms)).collect()
     }
 
-    fn hear(&mut self, message: v1::ToWorker) -> Heard {
+    fn hear(&mut self, message: v1::ToWorker) -> Received {
         let heard = self.book.receive(&v1::ToWorker { leader_epoch: self.epoch, ..message }, self.now);
         self.settle();
         heard
@@ -133,7 +133,7 @@ impl Bench {
 
     fn offer(&mut self, lease: LeaseKey, effect: EffectClass) {
         let offers = vec![offer_of(lease, effect)];
-        assert_eq!(self.hear(v1::ToWorker { offers, ..Default::default() }), Heard::Go);
+        assert_eq!(self.hear(v1::ToWorker { offers, ..Default::default() }), Received::Go);
     }
 
     fn revoke(&mut self, lease: LeaseKey) {

@@ -1,4 +1,4 @@
-//! What a program gets from the worker's process beside its arguments: a umask of 022, and no ignored signals.
+//! Sets what a program gets from the worker's process beside its arguments: a umask of 022, and no ignored signals.
 //!
 //! Both are inherited over `exec`, and nothing in safe code changes them between `fork` and `exec`. So they are arranged
 //! before: the umask in a thread that has one of its own (`unshare(CLONE_FS)`), because the worker's own files want 077; and a

@@ -1,4 +1,4 @@
-//! What `/proc` tells of other processes.
+//! Reads what `/proc` shows of other processes.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What changed between two texts, as `diff -u` shows it.
+//! Shows what changed between two texts, as `diff -u` does.
 //!
 //! The common beginning and end are left out first; in what is left the longest common lines are found, if that is not too much work.
 //! Otherwise everything in between counts as replaced: a diff is for people, and bounded.

@@ -79,9 +79,9 @@ impl Backend for Files {
 
 /// Every byte of it, or an error: a file that is longer than an output can be is refused before anything is read.
 fn fetch(place: &Place, mut to: impl FnMut(&[u8])) -> Result<(), String> {
-    let (mut file, stat) = place.file()?.ok_or_else(|| place.told("there is no such file"))?;
+    let (mut file, stat) = place.file()?.ok_or_else(|| place.fault("there is no such file"))?;
     let too_long = |bytes: u64| {
-        place.told(format!(
+        place.fault(format!(
             "has {bytes} bytes; at most {OUTPUT_CAP_BYTES} can be fetched, since that is what an output can have"
         ))
     };
@@ -91,7 +91,7 @@ fn fetch(place: &Place, mut to: impl FnMut(&[u8])) -> Result<(), String> {
     }
     let (mut piece, mut total) = (vec![0; PIECE_BYTES], 0_u64);
     loop {
-        let count = file.read(&mut piece).map_err(|error| place.told(error))?;
+        let count = file.read(&mut piece).map_err(|error| place.fault(error))?;
         if count == 0 {
             return Ok(());
         }
@@ -129,13 +129,13 @@ fn delete(place: &Place, gate: &EffectGate) -> Result<bool, String> {
     let Some((_, stat)) = place.look()? else { return Ok(false) };
     // A link is removed itself, never what it points to.
     if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Symlink) {
-        return Err(place.told(format!("is {}; only files are deleted", kind(&stat))));
+        return Err(place.fault(format!("is {}; only files are deleted", kind(&stat))));
     }
     let _entered = gate.enter()?;
     match unlinkat(&place.folder, &place.name, AtFlags::empty()) {
         Err(rustix::io::Errno::NOENT) => return Ok(false),
-        removed => removed.map_err(|error| place.told(error))?,
+        removed => removed.map_err(|error| place.fault(error))?,
     }
-    fsync(open_folder(place)?).map_err(|error| place.told(error))?;
+    fsync(open_folder(place)?).map_err(|error| place.fault(error))?;
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! What `command` and `script` share: arguments, variables, folder, input and exit codes of a program, as a caller gave them.
+//! Reads what `command` and `script` share: arguments, variables, folder, input and exit codes of a program, as a caller gave them.
 //!
 //! Arguments are items of a list from the caller to `execve`: nothing here joins or splits them.
 

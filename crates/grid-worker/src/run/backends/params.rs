@@ -1,4 +1,4 @@
-//! Typed access to parameters that the server has already checked against the declaration.
+//! Reads parameters by type that the server has already checked against the declaration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Token streams without what is compiled only for tests.
+//! Removes from token streams what is compiled only for tests.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 

@@ -1,7 +1,7 @@
 //! Offers, revokes and forgets: what runs, what does not, and in which order.
 
 use super::{Bench, SESSION, ended, lease, offer_of};
-use crate::engine::book::{Heard, TOMBSTONE_MS};
+use crate::engine::book::{Received, TOMBSTONE_MS};
 use crate::engine::record::{Record, Status};
 use grid_proto::v1;
 use grid_types::decl::EffectClass::{Idempotent, Once};
@@ -26,7 +26,7 @@ fn w2_a_deposed_leader_is_not_obeyed_even_after_a_restart() {
     bench.begin();
     bench.epoch = 4;
     let offers = vec![offer_of(lease(1, 0), Idempotent)];
-    assert!(matches!(bench.hear(v1::ToWorker { offers, ..Default::default() }), Heard::Reconnect { .. }));
+    assert!(matches!(bench.hear(v1::ToWorker { offers, ..Default::default() }), Received::Reconnect { .. }));
     assert_eq!(bench.started, []);
 }
 

@@ -114,7 +114,7 @@ impl Put {
             return Ok(Some(Old { file, stat, content: None, is_same: false }));
         }
         let mut content = Vec::new();
-        (&mut file).take(DIFF_BYTES).read_to_end(&mut content).map_err(|error| place.told(error))?;
+        (&mut file).take(DIFF_BYTES).read_to_end(&mut content).map_err(|error| place.fault(error))?;
         let is_same = content == self.content;
         Ok(Some(Old { file, stat, content: Some(content), is_same }))
     }
@@ -153,10 +153,10 @@ impl Put {
             match linkat(CWD, from, &place.folder, &name, AtFlags::SYMLINK_FOLLOW) {
                 Ok(()) => return Ok(place.path.with_file_name(&name).display().to_string()),
                 Err(Errno::EXIST) => {}
-                Err(error) => return Err(place.told(format!("cannot keep a backup: {error}"))),
+                Err(error) => return Err(place.fault(format!("cannot keep a backup: {error}"))),
             }
         }
-        Err(place.told(format!("cannot keep a backup: {BACKUPS_A_SECOND} of this second are there already")))
+        Err(place.fault(format!("cannot keep a backup: {BACKUPS_A_SECOND} of this second are there already")))
     }
 }
 
@@ -170,11 +170,11 @@ struct New<'a> {
 
 impl<'a> New<'a> {
     fn create(place: &'a Place) -> Result<Self, String> {
-        let random = SystemRandom.number().map_err(|error| place.told(error.to_string()))?;
+        let random = SystemRandom.number().map_err(|error| place.fault(error.to_string()))?;
         let name = OsString::from(format!(".grid-put-{random:016x}"));
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = openat(&place.folder, &name, flags, Mode::from_raw_mode(0o600));
-        let file = File::from(made.map_err(|error| place.told(format!("cannot make a file beside it: {error}")))?);
+        let file = File::from(made.map_err(|error| place.fault(format!("cannot make a file beside it: {error}")))?);
         Ok(Self { place, file, name, is_kept: std::cell::Cell::new(false) })
     }
 
@@ -187,23 +187,23 @@ impl<'a> New<'a> {
         group: Option<u32>,
         mode: u32,
     ) -> Result<(), String> {
-        (&self.file).write_all(content).map_err(|error| place.told(error))?;
-        let own = rustix::fs::fstat(&self.file).map_err(|error| place.told(error))?;
+        (&self.file).write_all(content).map_err(|error| place.fault(error))?;
+        let own = rustix::fs::fstat(&self.file).map_err(|error| place.fault(error))?;
         let owner = owner.filter(|id| *id != own.st_uid).map(Uid::from_raw);
         let group = group.filter(|id| *id != own.st_gid).map(Gid::from_raw);
         if owner.is_some() || group.is_some() {
-            fchown(&self.file, owner, group).map_err(|error| place.told(format!("cannot set its owner: {error}")))?;
+            fchown(&self.file, owner, group).map_err(|error| place.fault(format!("cannot set its owner: {error}")))?;
         }
         fchmod(&self.file, Mode::from_raw_mode(mode))
-            .map_err(|error| place.told(format!("cannot set its mode: {error}")))?;
-        self.file.sync_all().map_err(|error| place.told(error))
+            .map_err(|error| place.fault(format!("cannot set its mode: {error}")))?;
+        self.file.sync_all().map_err(|error| place.fault(error))
     }
 
     fn rename(self, place: &Place, gate: &EffectGate) -> Result<(), String> {
         let _entered = gate.enter()?;
-        renameat(&place.folder, &self.name, &place.folder, &place.name).map_err(|error| place.told(error))?;
+        renameat(&place.folder, &self.name, &place.folder, &place.name).map_err(|error| place.fault(error))?;
         self.is_kept.set(true);
-        fsync(open_folder(place)?).map_err(|error| place.told(error))
+        fsync(open_folder(place)?).map_err(|error| place.fault(error))
     }
 }
 
@@ -219,7 +219,7 @@ impl Drop for New<'_> {
 /// The folder of a place in a way that can be synced.
 pub(super) fn open_folder(place: &Place) -> Result<std::os::fd::OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(&place.folder, ".", flags, Mode::empty()).map_err(|error| place.told(error))
+    openat(&place.folder, ".", flags, Mode::empty()).map_err(|error| place.fault(error))
 }
 
 fn user_id(name: &str) -> Result<u32, String> {
