@@ -11,14 +11,14 @@ use rusqlite::ErrorCode;
 pub enum StoreError {
     #[error(
         "{} is not a store of grid, and was left as it is: name another data folder; or, if the log beside it is \
-         this controller's, move it away and start again: it is made anew from the newest snapshot and the log",
+         this controller's, move it away and start again: it is rebuilt from the newest snapshot and the log",
         .path.display()
     )]
     Foreign { path: PathBuf },
     #[error(
         "{} was written by a newer grid (store version {found}, this one knows {known}), and was left as it is: \
-         start that grid on this folder; if none ever ran here it is damaged: move it away and start again, it is made \
-         anew from the newest snapshot and the log", .path.display()
+         start that grid on this folder; if none ever ran here it is damaged: move it away and start again, it is rebuilt \
+         from the newest snapshot and the log", .path.display()
     )]
     Newer { path: PathBuf, found: u32, known: u32 },
     #[error(

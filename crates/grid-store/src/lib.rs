@@ -37,8 +37,8 @@ pub use load::Stored;
 pub use pinned::PinnedStore;
 pub use position::Position;
 pub use read::{
-    EventFilter, JobFilter, LogFilter, LogPage, LogPlace, LogRow, Reader, ResultFilter, Resumable, StoredOutput,
-    Totals, fresh_job,
+    EventFilter, JobFilter, LogFilter, LogPage, LogPlace, LogRow, Reader, RerunOn, ResultFilter, Resumable,
+    StoredOutput, Totals, fresh_job,
 };
 pub use restorable::{peek, unpack};
 pub use rows::{EventRow, JobRow, NodeRow, Note, OutputGroup, Page, ResultPage, ResultRow, RunRow, StepResult};

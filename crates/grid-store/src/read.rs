@@ -34,7 +34,7 @@ pub use fresh::fresh_job;
 pub use job::JobFilter;
 pub use logs::{LogFilter, LogPage, LogPlace, LogRow};
 pub use results::ResultFilter;
-pub use resumable::Resumable;
+pub use resumable::{RerunOn, Resumable};
 
 /// Shares its connections with its clones.
 #[derive(Clone)]
@@ -103,8 +103,8 @@ impl Reader {
     }
 
     /// What a leader has to know of an ended job to resume it (L8), or only what failed of it. None: no such job.
-    pub fn resumable(&self, job: &JobRef, failed_only: bool, generation: u32) -> Result<Option<Resumable>, StoreError> {
-        self.read(|conn| resumable::of_job(conn, job, failed_only, generation))
+    pub fn resumable(&self, job: &JobRef, on: RerunOn, generation: u32) -> Result<Option<Resumable>, StoreError> {
+        self.read(|conn| resumable::of_job(conn, job, on, generation))
     }
 
     /// Outputs of a job by step and node, behind `after`; and where the next page begins. None: no such job.

@@ -24,7 +24,7 @@ use crate::position::Position;
 use crate::read::Reader;
 use crate::schema;
 use crate::seal;
-use crate::write::{self, Written};
+use crate::write::Written;
 
 pub struct Store {
     path: PathBuf,
@@ -187,7 +187,7 @@ impl Open {
         membership: Option<&[u8]>,
     ) -> Result<(), Fault> {
         let transaction = self.writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        write::batch(&transaction, &mut self.written, state, changes, at, membership)?;
+        self.written.batch(&transaction, state, changes, at, membership)?;
         transaction.commit()?;
         self.checkpointer.keep_cap(&self.writer)
     }

@@ -48,35 +48,35 @@ impl Written {
         let (outputs, pruned) = (RecentOutputs::load(conn)?, prune::unfinished(conn)?);
         Ok(Self { jobs: jobs.collect(), outputs, last_result, pruned })
     }
-}
 
-/// Inside a transaction.
-pub(crate) fn batch(
-    conn: &Connection,
-    written: &mut Written,
-    state: &State,
-    changes: &[Changes],
-    at: Position,
-    membership: Option<&[u8]>,
-) -> Result<(), Fault> {
-    let touched = Touched::of(changes);
-    write_nodes(conn, state, &touched)?;
-    // Before the cells: these say which result they come after.
-    let settled = history::append(conn, written, changes)?;
-    let mut totals = Totals::default();
-    let rewritten = write_jobs(conn, written, &mut totals, state, &touched)?;
-    write_cells(conn, written, state, &touched, &rewritten, &settled)?;
-    write_keys(conn, state, changes)?;
-    // Last: a job may end and be forgotten in one batch.
-    prune::forget(conn, written, &mut totals, changes)?;
-    prune::sweep(conn, written, changes)?;
-    totals.write(conn)?;
-    let mut meta = conn.prepare_cached(
-        "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)
-         WHERE one = 1",
-    )?;
-    meta.execute(params![encoded(&state.meta)?, at.term.cast_signed(), at.index.cast_signed(), membership])?;
-    Ok(())
+    /// Inside a transaction.
+    pub fn batch(
+        &mut self,
+        conn: &Connection,
+        state: &State,
+        changes: &[Changes],
+        at: Position,
+        membership: Option<&[u8]>,
+    ) -> Result<(), Fault> {
+        let touched = Touched::of(changes);
+        write_nodes(conn, state, &touched)?;
+        // Before the cells: these say which result they come after.
+        let settled = history::append(conn, self, changes)?;
+        let mut totals = Totals::default();
+        let rewritten = write_jobs(conn, self, &mut totals, state, &touched)?;
+        write_cells(conn, self, state, &touched, &rewritten, &settled)?;
+        write_keys(conn, state, changes)?;
+        // Last: a job may end and be forgotten in one batch.
+        prune::forget(conn, self, &mut totals, changes)?;
+        prune::sweep(conn, self, changes)?;
+        totals.write(conn)?;
+        let mut meta = conn.prepare_cached(
+            "UPDATE meta SET state = ?1, term = ?2, log_index = ?3, membership = coalesce(?4, membership)
+             WHERE one = 1",
+        )?;
+        meta.execute(params![encoded(&state.meta)?, at.term.cast_signed(), at.index.cast_signed(), membership])?;
+        Ok(())
+    }
 }
 
 /// The keys of all changes of a batch, each once.

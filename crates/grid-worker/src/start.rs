@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::{Ready, WorkerConfig};
 use crate::data_dir::WorkFolders;
-use crate::data_dir::folder::Folder;
+use crate::data_dir::folder::{Folder, KnownJournal};
 use crate::data_dir::journal::{Journal, JournalError};
 use crate::data_dir::output::Outputs;
 use crate::engine::book::Book;
@@ -78,8 +78,8 @@ pub async fn run_with<D: Dialer, R: Directory>(
     let unlucky = |error: io::Error| WorkerError::Config(error.to_string());
     let nonce = host.random.id().map_err(unlucky)?;
     let seed = host.random.number().map_err(unlucky)?;
-    let (given, reset) = (config.node_id.as_ref(), config.reset_journal);
-    let mut folder = Folder::open(&config.data_dir, given, reset, &*host.random)?;
+    let known = if config.reset_journal { KnownJournal::Reset } else { KnownJournal::Keep };
+    let mut folder = Folder::open(&config.data_dir, config.node_id.as_ref(), known, &*host.random)?;
     let facts = facts::gather(&config, backends.facts());
     let mut book = Book::new(facts.capacity.slots);
     let tasks = Tasks::default();

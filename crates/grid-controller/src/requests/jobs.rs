@@ -3,7 +3,7 @@
 use grid_core::{
     CancelJob, Command, ConfirmJob, Planned, Rejection, Reply, RequestHash, ResolveStep, SubmitJob, Verdict,
 };
-use grid_store::Reader;
+use grid_store::{Reader, RerunOn};
 use grid_types::api::{DoubtDoc, JobDoc, JobStateDoc, ListDoc, PlanDoc, Resolution, RunDoc, WhyDoc};
 use grid_types::job::JobSpec;
 use grid_types::{Code, JobId, JobRef, Namespace};
@@ -94,7 +94,8 @@ impl Jobs for Controller {
         let permit = caller.permit(Right::Operate, Scope::Namespace(&job.namespace))?;
         let asked = job.clone();
         let generation = self.shared.state().meta.leadership.epoch.generation;
-        let read = move |reader: &Reader| reader.resumable(&asked, wanted.failed_only, generation);
+        let on = if wanted.failed_only { RerunOn::FailedNodes } else { RerunOn::AllNodes };
+        let read = move |reader: &Reader| reader.resumable(&asked, on, generation);
         let found = self.read(permit, read).await?.ok_or_else(|| no_job(job.id))?;
         let (command, note) = resume::command(found, wanted, generation)?;
         let moved = self.moved(permit, job, Command::ResumeJob(command)).await?;

@@ -18,6 +18,15 @@ use crate::error::Fault;
 /// At most so many examples of steps that an operator has to decide about.
 const EXAMPLES: usize = 20;
 
+/// On which nodes an ended job goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RerunOn {
+    /// On all of them: what is missing anywhere.
+    AllNodes,
+    /// On those where something failed and has not succeeded since.
+    FailedNodes,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resumable {
     pub head: JobHead,
@@ -72,7 +81,7 @@ impl Resumable {
 pub(super) fn of_job(
     conn: &Connection,
     job: &JobRef,
-    failed_only: bool,
+    on: RerunOn,
     generation: u32,
 ) -> Result<Option<Resumable>, Fault> {
     let Some(job) = StoredJob::find(conn, job)? else { return Ok(None) };
@@ -87,14 +96,14 @@ pub(super) fn of_job(
         }
     })?;
     let mut failed = Bits::default();
-    if failed_only {
+    if on == RerunOn::FailedNodes {
         each_result(conn, &job, &[Outcome::Failed, Outcome::TimedOut, Outcome::Unknown], |step, position| {
             if counts(step) && !done.get(&step).is_some_and(|done| done.has(position)) {
                 failed.set(position);
             }
         })?;
     }
-    let only = failed_only.then_some(failed);
+    let only = (on == RerunOn::FailedNodes).then_some(failed);
     let doubtful = doubtful(conn, &job, &done, only.as_ref(), generation)?;
     let complete_journals = complete_journals(&job, generation).cloned();
     let unchanged = changes::unchanged(conn, &job)?;

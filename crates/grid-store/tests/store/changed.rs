@@ -1,7 +1,7 @@
 //! What earlier runs changed on a node, as a resumed job has to know it (`condition: on_changed`).
 
 use grid_core::{Bits, Command};
-use grid_store::Resumable;
+use grid_store::{RerunOn, Resumable};
 use grid_types::job::{Condition, Phase, Task};
 use grid_types::node::NodeStatus;
 use grid_types::{Detail, JobId, Outcome, StepIndex};
@@ -27,7 +27,7 @@ fn report(world: &mut World, outcome: Outcome, changed: Option<bool>) {
 
 fn resumable(world: &mut World, job: JobId) -> Resumable {
     world.store();
-    world.reader().resumable(&named("default", job), false, 0).unwrap().unwrap()
+    world.reader().resumable(&named("default", job), RerunOn::AllNodes, 0).unwrap().unwrap()
 }
 
 fn first_step(positions: &[usize]) -> Vec<(StepIndex, Bits)> {
@@ -96,7 +96,7 @@ fn j8_a_step_that_was_unchanged_counts_until_its_pipeline_runs_again() {
     let found = resumable(&mut world, job);
     assert_eq!(found.unchanged.keys().copied().collect::<Vec<_>>(), [StepIndex(1)]);
     world.one(world.register_command("node-1", "journal-1", 2, true)).unwrap();
-    crate::runs::rerun(&mut world, job, false);
+    crate::runs::rerun(&mut world, job, RerunOn::AllNodes);
     report(&mut world, Outcome::Success, Some(true));
     world.cancel(job).unwrap();
     let lease = world.leases().1[0];

@@ -1,7 +1,7 @@
 //! L6: of a forgotten job nothing is found at once, and nothing is stored in the end.
 
 use grid_core::{Command, LeaveNode, PruneHistory, ReclaimNodes, RemoveNode, Reply, State};
-use grid_store::EventFilter;
+use grid_store::{EventFilter, RerunOn};
 use grid_types::{JobId, NodeOrd, Outcome};
 use rusqlite::Connection;
 
@@ -45,7 +45,7 @@ fn nothing_is_left_of_a_forgotten_job_and_the_others_stay_whole() {
     prune(&mut world, vec![old]);
     let reader = world.reader();
     assert_eq!(reader.job(&named("default", old)).unwrap(), None);
-    assert_eq!(reader.resumable(&named("default", old), false, 0).unwrap(), None);
+    assert_eq!(reader.resumable(&named("default", old), RerunOn::AllNodes, 0).unwrap(), None);
     assert_eq!(reader.jobs(&"default".parse().unwrap(), 10, &grid_store::JobFilter::default()).unwrap().items.len(), 1);
     assert_eq!(reader.totals().unwrap().jobs["failed"], 1);
     assert_eq!(world.job(young), before);

@@ -6,6 +6,7 @@ use grid_core::{
     CellState, Command, ConfirmJob, DrainNode, Job, LeaveNode, PruneHistory, Quotas, ResolveStep, RestoredFrom,
     ResumeJob, State, Verdict, violations,
 };
+use grid_store::RerunOn;
 use grid_types::job::{Condition, Offline, OnUnknown, Phase, Strategy, Task};
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobStatus, LeaseKey, NodeOrd, Outcome, StepIndex};
@@ -92,8 +93,8 @@ pub(crate) fn happen(world: &mut World, random: &mut Random) {
             if let Some(job) = random.pick(&ended) {
                 // What a leader reads of it is what is stored.
                 world.store();
-                let failed_only = random.one_in(2);
-                let found = world.reader().resumable(&named("default", job), failed_only, 0).unwrap().unwrap();
+                let on = if random.one_in(2) { RerunOn::FailedNodes } else { RerunOn::AllNodes };
+                let found = world.reader().resumable(&named("default", job), on, 0).unwrap().unwrap();
                 let command = ResumeJob {
                     namespace: found.head.namespace,
                     job,

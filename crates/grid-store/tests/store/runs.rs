@@ -1,7 +1,7 @@
 //! Runs of a job: each stays on record, and views show the newest or the one that is asked for (J8).
 
 use grid_core::{Command, ConfirmJob, JournalOfJob, RanEnd, RegisterNode, ReportJournal, RestoredFrom, ResumeJob};
-use grid_store::{JobRow, LogFilter, ResultFilter, RunRow};
+use grid_store::{JobRow, LogFilter, RerunOn, ResultFilter, RunRow};
 use grid_types::job::{Condition, Phase, Strategy};
 use grid_types::{JobId, JobStatus, NodeOrd, Outcome, Reason, RunKind, StepIndex};
 
@@ -12,13 +12,13 @@ fn cleanup() -> Phase {
 }
 
 /// As a leader does it; the run before must be stored.
-pub fn rerun(world: &mut World, job: JobId, failed_only: bool) {
-    let command = resume_command(world, job, failed_only);
+pub fn rerun(world: &mut World, job: JobId, on: RerunOn) {
+    let command = resume_command(world, job, on);
     world.one(Command::ResumeJob(command)).unwrap();
 }
 
-fn resume_command(world: &World, job: JobId, failed_only: bool) -> ResumeJob {
-    let found = world.reader().resumable(&named("default", job), failed_only, 0).unwrap().unwrap();
+fn resume_command(world: &World, job: JobId, on: RerunOn) -> ResumeJob {
+    let found = world.reader().resumable(&named("default", job), on, 0).unwrap().unwrap();
     ResumeJob {
         namespace: found.head.namespace,
         job,
@@ -50,7 +50,7 @@ fn retried() -> (World, JobId) {
     world.store();
     assert_eq!(world.job(job).status, JobStatus::Completed, "one of two may fail");
     world.advance_ms(1_000);
-    rerun(&mut world, job, true);
+    rerun(&mut world, job, RerunOn::FailedNodes);
     world.report_with(world.offered()[0], Outcome::Success, b"second on node-2\n");
     world.store();
     (world, job)
@@ -141,7 +141,7 @@ fn j8_a_run_that_is_cancelled_spans_two_epochs() {
     let confirmed = world.confirm_command(revoked, Some(Outcome::Cancelled));
     world.one(confirmed).unwrap();
     world.store();
-    rerun(&mut world, job, false);
+    rerun(&mut world, job, RerunOn::AllNodes);
     world.report(world.offered()[0], Outcome::Success);
     world.store();
     let first = world.reader().job_in(&named("default", job), Some(1)).unwrap().unwrap();
@@ -160,7 +160,7 @@ fn j8_runs_are_kept_however_entries_are_batched_and_go_with_the_job() {
         world.store();
         for run in 1..=25 {
             // What a leader reads is stored; but the next run may end in the batch in which it began.
-            rerun(&mut world, job, run % 2 == 0);
+            rerun(&mut world, job, if run % 2 == 0 { RerunOn::FailedNodes } else { RerunOn::AllNodes });
             if each {
                 world.store();
             }
@@ -191,7 +191,7 @@ fn j8_a_run_that_begins_and_ends_in_one_batch_with_the_next_one_is_on_record() {
     let job = world.submit("all", vec![retrying(0)]);
     world.report(world.offered()[0], Outcome::Failed);
     world.store();
-    let first = resume_command(&world, job, false);
+    let first = resume_command(&world, job, RerunOn::AllNodes);
     // A replica that catches up applies what a leader did over minutes.
     for run in 1..=3 {
         let epoch = world.state.stubs[&job].epoch;
@@ -246,7 +246,7 @@ fn restored_and_failed(on_first: Option<Outcome>) -> (World, JobId) {
 }
 
 fn doubtful(world: &World, job: JobId, generation: u32) -> Vec<String> {
-    let found = world.reader().resumable(&named("default", job), false, generation).unwrap().unwrap();
+    let found = world.reader().resumable(&named("default", job), RerunOn::AllNodes, generation).unwrap().unwrap();
     found.doubtful.into_iter().map(|(step, node)| format!("{step} on {node}")).collect()
 }
 

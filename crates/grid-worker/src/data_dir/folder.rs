@@ -63,18 +63,27 @@ struct Stored {
     check: Option<u32>,
 }
 
+/// What becomes of the journal that the folder has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KnownJournal {
+    /// It counts.
+    Keep,
+    /// An operator gave it up (`--reset-journal`): the node starts over.
+    Reset,
+}
+
 impl Folder {
     /// Locks the folder and raises the boot counter, on disk.
     pub(crate) fn open(
         path: &Path,
         given: Option<&NodeId>,
-        reset: bool,
+        journal: KnownJournal,
         random: &dyn Random,
     ) -> Result<Self, FolderError> {
         let fault = |problem: String| FolderError { path: path.to_owned(), problem };
         // Outputs and errors of leases are nobody else's business.
         grid_folder::enter(path, Kind::WORKER).map_err(|refused| fault(refused.to_string()))?;
-        Self::locked(path, lock(path)?, given, reset, random)
+        Self::locked(path, lock(path)?, given, journal, random)
     }
 
     /// As [`Self::open`], for a folder that was entered and whose lock this process has.
@@ -82,12 +91,12 @@ impl Folder {
         path: &Path,
         lock: File,
         given: Option<&NodeId>,
-        reset: bool,
+        journal: KnownJournal,
         random: &dyn Random,
     ) -> Result<Self, FolderError> {
         let fault = |problem: String| FolderError { path: path.to_owned(), problem };
         // With a node id on the command line nothing of a damaged identity is needed.
-        let start_over = reset && given.is_some();
+        let start_over = journal == KnownJournal::Reset && given.is_some();
         let known = match read_identity(path) {
             Err(Unreadable::Damaged(problem)) if start_over => {
                 tracing::warn!("the file `identity` is damaged ({problem}); this node starts over");
@@ -95,7 +104,7 @@ impl Folder {
             }
             read => read.map_err(|unreadable| fault(unreadable.to_string()))?,
         };
-        let identity = next_identity(path, known, given, reset, random).map_err(fault)?;
+        let identity = next_identity(path, known, given, journal, random).map_err(fault)?;
         let folder = Self { path: path.to_owned(), identity, _lock: lock };
         folder.save()?;
         Ok(folder)
@@ -207,10 +216,10 @@ fn next_identity(
     folder: &Path,
     known: Option<Identity>,
     given: Option<&NodeId>,
-    reset: bool,
+    journal: KnownJournal,
     random: &dyn Random,
 ) -> Result<Identity, String> {
-    let journal_is_there = journal_path(folder).exists();
+    let (journal_is_there, reset) = (journal_path(folder).exists(), journal == KnownJournal::Reset);
     let Some(known) = known else {
         let node_id = given.cloned().map_or_else(|| make_node_id(&hostname(), random), Ok)?;
         let previous_journal_id = journal_is_there.then(|| UNKNOWN_JOURNAL.to_owned());
@@ -257,20 +266,20 @@ fn random_hex(random: &dyn Random) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Folder, make_node_id};
+    use super::{Folder, KnownJournal, make_node_id};
     use crate::machine::SystemRandom;
     use grid_types::NodeId;
 
     #[test]
     fn w1_the_boot_counter_rises_and_the_rest_stays() {
         let dir = tempfile::tempdir().unwrap();
-        let mut first = Folder::open(dir.path(), None, false, &SystemRandom).unwrap();
+        let mut first = Folder::open(dir.path(), None, KnownJournal::Keep, &SystemRandom).unwrap();
         first.set_cluster_id("c1").unwrap();
         std::fs::write(first.journal_path(), b"").unwrap();
         let (node, journal) = (first.node_id().clone(), first.journal_id().to_owned());
         assert_eq!((first.boot(), first.journal_id_bytes().len()), (1, 16));
         drop(first);
-        let second = Folder::open(dir.path(), Some(&node), false, &SystemRandom).unwrap();
+        let second = Folder::open(dir.path(), Some(&node), KnownJournal::Keep, &SystemRandom).unwrap();
         assert_eq!((second.node_id(), second.journal_id(), second.boot()), (&node, journal.as_str(), 2));
         assert_eq!((second.cluster_id(), second.replaced_journal_id()), ("c1", None));
     }
@@ -278,14 +287,15 @@ mod tests {
     #[test]
     fn w1_a_lost_or_reset_journal_gets_another_id() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Folder::open(dir.path(), None, false, &SystemRandom).unwrap().journal_id().to_owned();
-        let mut lost = Folder::open(dir.path(), None, false, &SystemRandom).unwrap();
+        let journal =
+            Folder::open(dir.path(), None, KnownJournal::Keep, &SystemRandom).unwrap().journal_id().to_owned();
+        let mut lost = Folder::open(dir.path(), None, KnownJournal::Keep, &SystemRandom).unwrap();
         assert_ne!(lost.journal_id(), journal, "its journal was never there");
         lost.journal_is_replaced().unwrap();
         std::fs::write(lost.journal_path(), b"").unwrap();
         let journal = lost.journal_id().to_owned();
         drop(lost);
-        let reset = Folder::open(dir.path(), None, true, &SystemRandom).unwrap();
+        let reset = Folder::open(dir.path(), None, KnownJournal::Reset, &SystemRandom).unwrap();
         assert_ne!(reset.journal_id(), journal);
         assert_eq!(reset.replaced_journal_id(), Some(journal.as_str()));
     }
@@ -295,13 +305,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let web: NodeId = "web-01".parse().unwrap();
         let db: NodeId = "db-01".parse().unwrap();
-        let first = Folder::open(dir.path(), Some(&web), false, &SystemRandom).unwrap();
-        let refused = Folder::open(dir.path(), Some(&web), false, &SystemRandom).unwrap_err().to_string();
+        let first = Folder::open(dir.path(), Some(&web), KnownJournal::Keep, &SystemRandom).unwrap();
+        let refused = Folder::open(dir.path(), Some(&web), KnownJournal::Keep, &SystemRandom).unwrap_err().to_string();
         assert!(refused.contains("another worker process"), "{refused}");
         drop(first);
-        let refused = Folder::open(dir.path(), Some(&db), false, &SystemRandom).unwrap_err().to_string();
+        let refused = Folder::open(dir.path(), Some(&db), KnownJournal::Keep, &SystemRandom).unwrap_err().to_string();
         assert!(refused.contains("belongs to node web-01"), "{refused}");
-        Folder::open(dir.path(), Some(&db), true, &SystemRandom).unwrap();
+        Folder::open(dir.path(), Some(&db), KnownJournal::Reset, &SystemRandom).unwrap();
     }
 
     #[test]

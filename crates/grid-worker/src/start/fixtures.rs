@@ -10,7 +10,7 @@ use grid_types::decl::EffectClass;
 use grid_types::{Attempt, JobEpoch, JobId, LeaderEpoch, LeaseKey, NodeId, StepIndex};
 
 use super::open_journal;
-use crate::data_dir::folder::Folder;
+use crate::data_dir::folder::{Folder, KnownJournal};
 use crate::engine::book::{Book, Now};
 use crate::engine::record::{Ended, Group, Record, Status};
 use crate::machine::{SystemRandom, host};
@@ -58,7 +58,7 @@ async fn w3_the_journals_of_every_version_still_answer() {
 
 async fn opened(dir: &Path) -> (Folder, Book) {
     let node: NodeId = "n1".parse().unwrap();
-    let mut folder = Folder::open(dir, Some(&node), false, &SystemRandom).unwrap();
+    let mut folder = Folder::open(dir, Some(&node), KnownJournal::Keep, &SystemRandom).unwrap();
     let mut book = Book::new(8);
     open_journal(&mut folder, &mut book, &host(), |_| {}).await.unwrap();
     book.recover();
@@ -72,7 +72,7 @@ async fn write(folder: &Path) {
     }
     let home = tempfile::tempdir().unwrap();
     let node: NodeId = "n1".parse().unwrap();
-    let mut made = Folder::open(home.path(), Some(&node), false, &SystemRandom).unwrap();
+    let mut made = Folder::open(home.path(), Some(&node), KnownJournal::Keep, &SystemRandom).unwrap();
     made.set_cluster_id("fixture").unwrap();
     let mut journal = open_journal(&mut made, &mut Book::new(8), &host(), |_| {}).await.unwrap();
     let started = |job, effect| Record::Started { lease: lease(job), effect, at_ms: 1_790_000_000_000 };

@@ -11,7 +11,7 @@ use std::path::Path;
 use grid_folder::{Kind, LockError};
 
 use super::open_journal;
-use crate::data_dir::folder::Folder;
+use crate::data_dir::folder::{Folder, KnownJournal};
 use crate::engine::book::Book;
 use crate::error::WorkerError;
 use crate::machine::host;
@@ -54,7 +54,7 @@ pub async fn end_left_over(data_dir: &Path) -> Result<LeftOver, WorkerError> {
         return Ok(LeftOver::Gone { nothing_outstanding: lacks("journal") });
     }
     let host = host();
-    let mut folder = Folder::locked(data_dir, lock, None, false, &*host.random)?;
+    let mut folder = Folder::locked(data_dir, lock, None, KnownJournal::Keep, &*host.random)?;
     let is_given_up = |folder: &Folder| folder.replaced_journal_id().is_some();
     let (was_given_up, id) = (is_given_up(&folder), folder.journal_id().to_owned());
     let mut book = Book::new(1);
