@@ -161,7 +161,7 @@ fn windows_hold(state: &State, job: &Job, report: &mut impl FnMut(String)) {
         report(format!("J3: stalled {}, but admitted {}", job.is_stalled(), !admitted));
     }
     if job.waits_for_a_person() && job.head.status == JobStatus::Running && job.head.deadline_ms.is_some() {
-        report("J3: its deadline runs while it waits for a person".to_owned());
+        report("J3: its deadline runs while it waits for an operator".to_owned());
     }
 }
 

@@ -176,7 +176,7 @@ pub fn backend(name: &str) -> Option<&'static BackendDecl> {
 }
 
 impl BackendDecl {
-    /// What a worker that does not run it needs, for a person.
+    /// What a worker that does not run it needs, for an operator.
     #[must_use]
     pub fn missing(&self) -> String {
         match self.needs {

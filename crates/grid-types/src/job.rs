@@ -117,7 +117,7 @@ pub struct Phase {
     /// How many nodes may be in the phase at once (J2).
     #[n(3)]
     pub concurrency: Option<Concurrency>,
-    /// Waits for a person before it begins.
+    /// Waits for an operator before it begins.
     #[n(4)]
     pub confirm: bool,
     /// J9: as given, on `on_failure` phases only.
@@ -128,7 +128,7 @@ pub struct Phase {
     #[n(6)]
     #[cbor(default)]
     pub atomic: bool,
-    /// J13: so many nodes run it before the others, which then need a person's word.
+    /// J13: so many nodes run it before the others, which then need an operator's confirmation.
     #[n(7)]
     pub first: Option<Concurrency>,
 }

@@ -138,7 +138,7 @@ pub fn is_fact_key(key: &str) -> bool {
 ///   Ready --15 s--> Warning --30 s--> Unhealthy --60 s--> Dead
 ///     ^----------- heard again ---------'                  |
 ///     '------------------ registers again -----------------'
-///   any --drain--> Draining --leave--> Left --registers--> Ready (Draining, if a person ordered it)
+///   any --drain--> Draining --leave--> Left --registers--> Ready (Draining, if an operator ordered it)
 ///   Dead, Left, Draining with nothing left (or any, by force) --remove--> Removed --registers--> Ready, as new
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
@@ -163,7 +163,7 @@ pub enum NodeStatus {
     /// Its worker ended in order.
     #[n(5)]
     Left,
-    /// By a person. What is left of it gives old results their node's name; it counts as a node again when it registers.
+    /// By an operator. What is left of it gives old results their node's name; it counts as a node again when it registers.
     #[n(6)]
     Removed,
 }

@@ -122,7 +122,7 @@ fn info_text(node: &NodeDoc, now: Timestamp) -> String {
     let cpu = format!("{}.{:02} cores", node.capacity.cpu_milli / 1_000, node.capacity.cpu_milli % 1_000 / 10);
     let mut rows = vec![
         ("id", node.id.clone()),
-        ("status", if node.drained { format!("{} (by a person)", node.state) } else { node.state.clone() }),
+        ("status", if node.drained { format!("{} (by an operator)", node.state) } else { node.state.clone() }),
         ("hostname", node.hostname.clone()),
         ("address", node.address.clone()),
         ("groups", node.groups.join(",")),

@@ -134,7 +134,7 @@ pub fn named(names: &[String]) -> String {
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
-/// `7s`, `3m 05s`, `2h 07m`: as exact as a person wants it.
+/// `7s`, `3m 05s`, `2h 07m`: as exact as an operator wants it.
 pub fn seconds(span: Duration) -> String {
     let s = span.as_secs();
     match (s / 3_600, s / 60 % 60, s % 60) {

@@ -1,7 +1,7 @@
 //! Runs canaries: a phase with `first` begins on a few nodes, and on the others when an operator has confirmed it (J13).
 //!
 //! ```text
-//!   phase begins ─► first nodes run it, the others are parked ─► through: the job waits for a person
+//!   phase begins ─► first nodes run it, the others are parked ─► through: the job waits for an operator
 //!                        │ trip, timeout, cancel                      │ confirm
 //!                        ▼                                            ▼
 //!                   the others are skipped, as without `first`    the others are let in, as the window has room
@@ -26,7 +26,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The first nodes may be through: then the others wait for a person.
+    /// The first nodes may be through: then the others wait for an operator.
     pub fn ask_for_the_others(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         let are_through = job.open > 0 && usize::try_from(job.open) == Ok(job.held_back.len());
@@ -37,7 +37,7 @@ impl Turn<'_> {
         self.record_job_event(id, Event::ConfirmationWanted { phase });
     }
 
-    /// The others wait for nobody any more: a person has seen the first nodes, or the job goes no further.
+    /// The others are admitted: an operator has confirmed the first nodes, or the job goes no further.
     pub fn admit_the_others(&mut self, id: JobId) {
         let Some(job) = self.state.jobs.get_mut(&id) else { return };
         if job.head.first.take().is_none() {

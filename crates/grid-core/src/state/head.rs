@@ -123,7 +123,7 @@ pub struct FirstNodes {
     /// Their positions in `expected`.
     #[n(0)]
     pub nodes: Bits,
-    /// They are through: the others wait for a person.
+    /// They are through: the others wait for an operator.
     #[n(1)]
     pub through: bool,
 }
@@ -249,7 +249,7 @@ impl JobHead {
 }
 
 impl JobHead {
-    /// The phase that waits for a person: to begin, or to go on beyond its first nodes (J13).
+    /// The phase that waits for an operator: to begin, or to go on beyond its first nodes (J13).
     #[must_use]
     pub fn waiting_phase(&self) -> Option<u32> {
         let rest = self.first.as_ref().is_some_and(|first| first.through);

@@ -203,7 +203,7 @@ impl Place {
     }
 }
 
-/// What an entry of a folder is, for a person.
+/// What an entry of a folder is, for an operator.
 #[must_use]
 pub fn kind(stat: &Stat) -> &'static str {
     match FileType::from_raw_mode(stat.st_mode) {

@@ -60,11 +60,11 @@ async fn w8_resolve_says_exactly_what_the_person_said() {
 
 #[tokio::test]
 async fn why_is_one_line_or_the_document() {
-    let doc = json!({"id": JOB, "status": "running", "why": "phase 1 waits\u{1b} for a person"});
+    let doc = json!({"id": JOB, "status": "running", "why": "phase 1 waits\u{1b} for an operator"});
     let want = doc.clone();
     let server = Fake::start(move |_, _| (200, doc.clone())).await;
     let ran = run(&server.url(), &format!("job why {JOB}")).await.exits(0);
-    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("phase 1 waits\\u{1b} for a person\n", ""));
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("phase 1 waits\\u{1b} for an operator\n", ""));
     assert_eq!(run(&server.url(), &format!("job why {JOB} -o json")).await.exits(0).json(), want);
     assert_eq!(server.seen()[0].line, format!("GET {}", path("why")));
 }
@@ -120,9 +120,9 @@ async fn job_status_says_why_a_job_is_not_further() {
         .await;
         run(&server.url(), &format!("job status {JOB}")).await.exits(0).stdout
     };
-    let text = status((200, json!({"id": JOB, "status": "running", "why": "phase 0 waits for a person"}))).await;
+    let text = status((200, json!({"id": JOB, "status": "running", "why": "phase 0 waits for an operator"}))).await;
     assert!(
-        text.contains("status     running\nwhy        phase 0 waits for a person\ntarget     group:web\n"),
+        text.contains("status     running\nwhy        phase 0 waits for an operator\ntarget     group:web\n"),
         "{text}"
     );
     let text = status(refusal(404, "NOT_FOUND", "no such path")).await;

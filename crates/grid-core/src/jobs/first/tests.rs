@@ -27,7 +27,7 @@ fn j13_the_first_nodes_run_a_phase_and_the_others_after_a_confirmation() {
     assert_eq!(offered(&world), [1], "the whole pipeline");
     world.succeed_all_offered();
     assert!(offered(&world).is_empty());
-    assert_eq!(world.state.waiting_jobs(), 1, "J3: it holds no place while it waits for a person");
+    assert_eq!(world.state.waiting_jobs(), 1, "J3: it holds no place while it waits for an operator");
     let said =
         format!("phase 0 has run on its first 1 node; 3 more are waiting for confirmation: gridc job confirm {job}");
     assert_eq!(reason(&world, job), said);

@@ -167,7 +167,7 @@ impl LeaseContext {
             ("GRID_NODE", self.node_id().to_string()),
         ];
         env.extend(own.map(|(name, value)| (name.into(), value.into())));
-        // Attempts begin anew with each run.
+        // Attempts restart with each run.
         env.extend(Some(self.run).filter(|run| *run > 0).map(|run| ("GRID_RUN".into(), run.to_string().into())));
         let mark = self.surroundings.mark(&self.lease);
         let folder = call.folder.clone().unwrap_or(folder);

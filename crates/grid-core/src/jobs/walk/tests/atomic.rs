@@ -77,7 +77,7 @@ fn j10_retries_and_waits_go_on_and_failures_count() {
     world.fail(retries[0]);
     assert_eq!(world.job(job).head.failed.len(), 1);
     assert_eq!(world.status(job), JobStatus::Running);
-    assert_eq!(world.count(job, 0, Outcome::Unknown), 1, "it still waits for a person");
+    assert_eq!(world.count(job, 0, Outcome::Unknown), 1, "it still waits for an operator");
     world.fail(retries[1]);
     assert_eq!(world.job(job).head.failed.len(), 2, "its failure counts");
     world.resolve(job, 0, 3, crate::commands::Verdict::Success).unwrap();
