@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 use rustix::process::{Pid, kill_process, kill_process_group, test_kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::process::Command;
@@ -91,9 +92,14 @@ impl Processes for SystemProcesses {
     }
 
     fn is_alive(&self, group: Group, mark: Option<&str>) -> bool {
-        // A zombie answers a signal, too, hence the second look.
-        let answers = raw(group.pgid).is_some_and(|pgid| test_kill_process_group(pgid).is_ok());
+        // A zombie answers a signal, too, hence the second look. One that this user may not signal (`sudo`) is there as well.
+        let answers =
+            raw(group.pgid).is_some_and(|pgid| test_kill_process_group(pgid).is_ok()) || self.is_foreign(group);
         (answers && !is_anothers(group) && group_lives(group.pgid)) || !marked(&mark.into_iter().collect()).is_empty()
+    }
+
+    fn is_foreign(&self, group: Group) -> bool {
+        raw(group.pgid).is_some_and(|pgid| test_kill_process_group(pgid) == Err(Errno::PERM))
     }
 
     fn kill_left_over(&self, groups: &[Group], is_left_over: &dyn Fn(&str) -> bool) -> usize {
@@ -146,7 +152,7 @@ fn marked(marks: &BTreeSet<&str>) -> Vec<Stat> {
 
 /// Processes whose mark is wanted.
 fn carriers(is_wanted: impl Fn(&str) -> bool) -> Vec<Stat> {
-    let is_marked = |stat: &Stat| procfs::env_value(stat.pid, MARK).is_some_and(|mark| is_wanted(&mark));
+    let is_marked = |stat: &Stat| procfs::env_value(stat, MARK).is_some_and(|mark| is_wanted(&mark));
     procfs::living().into_iter().filter(is_marked).collect()
 }
 

@@ -72,6 +72,9 @@ pub trait Processes: Send + Sync + 'static {
     /// Whether anything in the group, or anything that carries the mark, still runs. May block for some milliseconds.
     fn is_alive(&self, group: Group, mark: Option<&str>) -> bool;
 
+    /// Whether the group has processes, and this user may signal none of them: a program changed its user (`sudo`).
+    fn is_foreign(&self, group: Group) -> bool;
+
     /// Kills everything in these groups of an earlier process of this worker, and everything whose mark is a left-over one.
     /// Returns how many were still there; zero: all gone.
     fn kill_left_over(&self, groups: &[Group], is_left_over: &dyn Fn(&str) -> bool) -> usize;

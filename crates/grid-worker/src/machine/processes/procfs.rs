@@ -11,6 +11,8 @@ pub(super) struct Stat {
     pub(super) start_ticks: u64,
     /// A zombie runs nothing; whether somebody reaps it is up to its parent.
     pub(super) zombie: bool,
+    /// The kernel shows it like a zombie, but its other threads run.
+    pub(super) first_thread_exited: bool,
 }
 
 impl Stat {
@@ -20,7 +22,9 @@ impl Stat {
 }
 
 pub(super) fn stat(pid: u32) -> Option<Stat> {
-    parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    // A process may give itself a name that is no text.
+    let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse(pid, &String::from_utf8_lossy(&bytes))
 }
 
 /// Every living process.
@@ -31,11 +35,20 @@ pub(super) fn living() -> Vec<Stat> {
 }
 
 /// The value of a variable in the environment a process was started with.
-pub(super) fn env_value(pid: u32, name: &str) -> Option<String> {
-    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+pub(super) fn env_value(stat: &Stat, name: &str) -> Option<String> {
+    let Stat { pid, first_thread_exited, .. } = *stat;
+    let environ =
+        if first_thread_exited { environ_of_threads(pid) } else { fs::read(format!("/proc/{pid}/environ")).ok() };
+    let environ = environ?;
     let mut variables = environ.split(|byte| *byte == 0);
     let value = variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
     String::from_utf8(value.to_vec()).ok()
+}
+
+/// A thread that has exited has no environment any more, the others have.
+fn environ_of_threads(pid: u32) -> Option<Vec<u8>> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    threads.filter_map(|thread| fs::read(thread.ok()?.path().join("environ")).ok()).find(|environ| !environ.is_empty())
 }
 
 /// A number that is another one after each boot of the machine.
@@ -45,15 +58,18 @@ pub(super) fn machine_boot() -> u64 {
     u64::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
-/// `pid (command) state ppid pgrp …`, start time is field 22; a command may contain anything, `)` too.
+/// `pid (command) state ppid pgrp …`, the number of threads is field 20, start time 22; a command may contain anything, `)` too.
 fn parse(pid: u32, text: &str) -> Option<Stat> {
     let (_, tail) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = tail.split_whitespace().collect();
+    let (state, threads): (_, u64) = (*fields.first()?, fields.get(17)?.parse().ok()?);
+    let has_exited = matches!(state, "Z" | "X");
     Some(Stat {
         pid,
         pgid: fields.get(2)?.parse().ok()?,
         start_ticks: fields.get(19)?.parse().ok()?,
-        zombie: matches!(*fields.first()?, "Z" | "X"),
+        zombie: has_exited && threads <= 1,
+        first_thread_exited: has_exited && threads > 1,
     })
 }
 
@@ -67,5 +83,8 @@ mod tests {
         let parsed = parse(12, text).unwrap();
         assert_eq!((parsed.pgid, parsed.start_ticks, parsed.zombie), (34, 4242, true));
         assert!(!stat(std::process::id()).unwrap().zombie);
+        let first_thread_exited = text.replace(" 1 0 4242", " 2 0 4242");
+        let parsed = parse(12, &first_thread_exited).unwrap();
+        assert_eq!((parsed.zombie, parsed.first_thread_exited), (false, true));
     }
 }

@@ -82,6 +82,66 @@ async fn w9_a_child_that_left_the_group_is_found_by_its_mark() {
 }
 
 #[tokio::test]
+async fn w9_a_process_whose_name_is_no_text_is_not_overlooked() {
+    let processes = SystemProcesses::new();
+    let mark = own_mark("name");
+    // Both the first process and a stray call themselves so.
+    let script = "rename() { printf '\\377) Z 1' >/proc/self/comm; }; trap '' TERM; rename; \
+                  setsid sh -c \"printf '\\377' >/proc/self/comm; echo ready; while :; do sleep 1; done\" & \
+                  while :; do sleep 1; done";
+    let mut spawned = processes.spawn(&shell(script, &mark)).unwrap();
+    let mut ready = [0; 6];
+    tokio::io::AsyncReadExt::read_exact(&mut spawned.output, &mut ready).await.unwrap();
+    assert_ne!(spawned.group.start_ticks, 0);
+    assert!(processes.is_alive(spawned.group, None));
+    let strays = super::marked(&[mark.as_str()].into());
+    assert!(strays.iter().any(|stat| stat.pgid != spawned.group.pgid), "{strays:?}");
+    kill_until_gone(&processes, spawned.group, &mark).await;
+    assert_eq!(spawned.exit.await.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn w9_a_process_whose_first_thread_has_exited_is_not_overlooked() {
+    let processes = SystemProcesses::new();
+    let mark = own_mark("threads");
+    let program = "import ctypes, signal, threading, time\n\
+                   signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+                   def run():\n    print('ready', flush=True)\n    time.sleep(600)\n\
+                   threading.Thread(target=run).start()\n\
+                   ctypes.CDLL(None).pthread_exit(None)\n";
+    let script = format!("exec python3 -c \"{program}\"");
+    let mut spawned = processes.spawn(&shell(&script, &mark)).unwrap();
+    let mut ready = [0; 6];
+    tokio::io::AsyncReadExt::read_exact(&mut spawned.output, &mut ready).await.unwrap();
+    let first_thread_exited = async {
+        let state = |pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        while !state(spawned.group.pgid).contains(") Z ") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), first_thread_exited).await.expect("its first thread runs on");
+    assert!(processes.is_alive(spawned.group, None));
+    assert!(!super::marked(&[mark.as_str()].into()).is_empty());
+    kill_until_gone(&processes, spawned.group, &mark).await;
+    assert_eq!(spawned.exit.await.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn w9_a_group_that_this_user_may_not_signal_is_alive() {
+    let processes = SystemProcesses::new();
+    let mark = own_mark("privileged");
+    let spawned = processes.spawn(&shell("sleep 600", &mark)).unwrap();
+    assert!(!processes.is_foreign(spawned.group));
+    let seen_by_another = std::thread::spawn(move || {
+        // Of this thread alone.
+        rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65534)).expect("this test needs root");
+        (processes.is_alive(spawned.group, None), processes.is_foreign(spawned.group))
+    });
+    assert_eq!(seen_by_another.join().unwrap(), (true, true));
+    kill_until_gone(&processes, spawned.group, &mark).await;
+}
+
+#[tokio::test]
 async fn a_group_whose_number_was_given_to_somebody_else_is_gone_and_gets_no_signal() {
     let processes = SystemProcesses::new();
     let mark = own_mark("reused");

@@ -322,8 +322,9 @@ fn w6_w9_a_blocking_call_that_does_not_come_back_is_abandoned() {
     let gates = runtime.block_on(async {
         let mut stopped = stuck(Hangs::InEffect, EffectClass::Once, 60_000).await;
         stopped.rig.executor.stop(&LEASE);
-        let mut late = stuck(Hangs::InEffect, EffectClass::Once, 1).await;
-        let mut again = stuck(Hangs::InEffect, EffectClass::Idempotent, 1).await;
+        // Long enough to start in.
+        let mut late = stuck(Hangs::InEffect, EffectClass::Once, 2_000).await;
+        let mut again = stuck(Hangs::InEffect, EffectClass::Idempotent, 2_000).await;
         let mut cancelled = stuck(Hangs::InEffect, EffectClass::Pure, 60_000).await;
         cancelled.rig.executor.stop(&LEASE);
         let ended = stopped.rig.ended().await.0;
@@ -331,7 +332,7 @@ fn w6_w9_a_blocking_call_that_does_not_come_back_is_abandoned() {
         assert!(ended.error.starts_with("it was stopped, but") && ended.error.contains("may still"), "{}", ended.error);
         for late in [&mut late, &mut again] {
             let ended = late.rig.ended().await.0;
-            assert_eq!((ended.status, ended.error.starts_with("timed out after 1ms, but")), (Status::Unknown, true));
+            assert_eq!((ended.status, ended.error.starts_with("timed out after 2s, but")), (Status::Unknown, true));
         }
         assert_eq!(cancelled.rig.ended().await.0.status, Status::Cancelled);
         [stopped.go, late.go, again.go, cancelled.go]

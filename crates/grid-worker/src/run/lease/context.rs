@@ -237,12 +237,21 @@ impl LeaseContext {
     }
 
     async fn kill(&self, group: Group, mark: Option<String>) {
+        let mut is_told = false;
         while !self.is_gone_within(group, mark.clone(), Duration::ZERO).await {
+            // Nothing was to be stopped, and the outcome is known: it is left like a daemon.
+            if mark.is_none() && self.is_foreign(group).await {
+                tracing::warn!(lease = %self.lease, pgid = group.pgid, "what a lease left running belongs to another user and is left alone");
+                return;
+            }
             self.signal(group, mark.clone(), Signal::Kill).await;
             if self.is_gone_within(group, mark.clone(), KILL_LIMIT).await {
                 return;
             }
-            tracing::warn!(lease = %self.lease, pgid = group.pgid, "processes of a lease do not die of SIGKILL");
+            if !std::mem::replace(&mut is_told, true) {
+                let foreign = self.is_foreign(group).await;
+                tracing::warn!(lease = %self.lease, pgid = group.pgid, foreign, "processes of a lease do not die of SIGKILL; it waits for them");
+            }
         }
     }
 
@@ -259,6 +268,11 @@ impl LeaseContext {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    async fn is_foreign(&self, group: Group) -> bool {
+        let processes = Arc::clone(&self.surroundings.processes);
+        off_runtime(move || processes.is_foreign(group)).await == Some(true)
     }
 
     async fn signal(&self, group: Group, mark: Option<String>, signal: Signal) {
