@@ -35,7 +35,7 @@ pub(super) const HTTP: BackendDecl = BackendDecl {
                 "the statuses that count as success, like 200,204",
             ),
             optional("contains", ParamType::Text, None, "a text that the first MiB of the body must contain"),
-            optional("headers", ParamType::TextMap, None, "headers to send"),
+            optional("headers", ParamType::TextMap, None, "headers to send, to the host of url only"),
             optional("redirects", ParamType::Integer { min: 0, max: 10 }, Some("0"), "how many redirects to follow"),
         ],
     }],

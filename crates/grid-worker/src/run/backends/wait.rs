@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use grid_types::decl::Params;
+use rustix::io::Errno;
 use tokio::net::TcpStream;
 
 use super::{Backend, Run, params};
@@ -55,6 +56,11 @@ async fn port(context: &LeaseContext, hosts: &Hosts, given: &Params) -> Result<(
     loop {
         let tried = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect((host, port))).await;
         let problem = match tried {
+            Ok(Ok(stream)) if is_own(&stream) => {
+                // The service that is waited for needs the port: best effort to leave nothing of the connection behind.
+                let _ = stream.set_zero_linger();
+                std::io::Error::from(Errno::CONNREFUSED).to_string()
+            }
             Ok(Ok(_)) => {
                 context.write(format!("{host}:{port} accepts connections\n").as_bytes());
                 return Ok(());
@@ -71,6 +77,12 @@ async fn port(context: &LeaseContext, hosts: &Hosts, given: &Params) -> Result<(
     }
 }
 
+/// Whether it is connected to itself: while nobody listens on a port of this machine, the kernel may choose that very port for the
+/// connecting end.
+fn is_own(stream: &TcpStream) -> bool {
+    matches!((stream.local_addr(), stream.peer_addr()), (Ok(local), Ok(peer)) if local == peer)
+}
+
 async fn file(context: &LeaseContext, paths: &Arc<Paths>, given: &Params) -> Result<(), String> {
     let path = params::required_text(given, "path")?;
     loop {
@@ -81,5 +93,24 @@ async fn file(context: &LeaseContext, paths: &Arc<Paths>, given: &Params) -> Res
             return Ok(());
         }
         tokio::time::sleep(pause(given)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+    use super::is_own;
+
+    #[tokio::test]
+    async fn a_connection_to_itself_is_not_taken_for_a_service() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let own = socket.local_addr().unwrap();
+        let stream = socket.connect(own).await.expect("the kernel connects a socket to itself");
+        assert!(is_own(&stream));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        assert!(!is_own(&stream));
     }
 }
