@@ -19,6 +19,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, open, openat};
 use rustix::io::Errno;
 
+/// How a folder is opened on the way to a file.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// What a caller wants of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -48,6 +51,13 @@ pub struct Place {
     pub name: std::ffi::OsString,
     /// As the caller wrote it.
     pub path: PathBuf,
+}
+
+/// How a walk along a path ended.
+enum Way {
+    Open(Place),
+    /// This folder is missing.
+    Missing(PathBuf),
 }
 
 /// Reads one entry: `DIR` (read and write), `DIR:ro` or `DIR:rw`.
@@ -91,10 +101,29 @@ impl Paths {
     fn check_folder(&self, folder: &OwnedFd, path: &Path) -> Result<(), String> {
         let Some(own) = self.own.as_ref().and_then(|own| rustix::fs::stat(own).ok()) else { return Ok(()) };
         let stat = fstat(folder).map_err(|error| format!("{}: {error}", path.display()))?;
-        if (stat.st_dev, stat.st_ino) == (own.st_dev, own.st_ino) {
+        if is_same(&stat, &own) {
             return Err(refused(path, "is the data folder of this worker, which no list can allow"));
         }
         Ok(())
+    }
+
+    /// Refuses the folder of a rule that is somewhere in the worker's data folder, whatever links lead there.
+    fn check_above(&self, folder: &OwnedFd, path: &Path) -> Result<(), String> {
+        let Some(own) = self.own.as_ref().and_then(|own| rustix::fs::stat(own).ok()) else { return Ok(()) };
+        let unreadable = |error: Errno| format!("{}: the folders above it: {error}", path.display());
+        let up = |folder: &OwnedFd| openat(folder, "..", FOLDER, Mode::empty()).map_err(unreadable);
+        let (mut stat, mut above) = (fstat(folder).map_err(unreadable)?, up(folder)?);
+        loop {
+            let next = fstat(&above).map_err(unreadable)?;
+            if is_same(&next, &own) {
+                return Err(refused(path, "is in the data folder of this worker, which no list can allow"));
+            }
+            // Only the root is its own parent.
+            if is_same(&next, &stat) {
+                return Ok(());
+            }
+            (stat, above) = (next, up(&above)?);
+        }
     }
 
     /// The folder and name of `path`. May block.
@@ -102,7 +131,10 @@ impl Paths {
     /// # Errors
     /// It is not allowed, and then which setting would allow it; or a folder on the way is missing or a link.
     pub fn place(&self, path: &str, access: Access) -> Result<Place, String> {
-        self.walk(Path::new(path), access)?.ok_or_else(|| format!("{path}: a folder on the way to it is missing"))
+        match self.walk(Path::new(path), access)? {
+            Way::Open(place) => Ok(place),
+            Way::Missing(folder) => Err(format!("{path}: there is no folder {} on this node", folder.display())),
+        }
     }
 
     /// Whether anything is there. May block.
@@ -110,12 +142,13 @@ impl Paths {
     /// # Errors
     /// It is not allowed to look.
     pub fn exists(&self, path: &str) -> Result<bool, String> {
-        let Some(place) = self.walk(Path::new(path), Access::Read)? else { return Ok(false) };
-        Ok(place.look()?.is_some())
+        match self.walk(Path::new(path), Access::Read)? {
+            Way::Open(place) => Ok(place.look()?.is_some()),
+            Way::Missing(_) => Ok(false),
+        }
     }
 
-    /// None: a folder on the way is missing.
-    fn walk(&self, path: &Path, access: Access) -> Result<Option<Place>, String> {
+    fn walk(&self, path: &Path, access: Access) -> Result<Way, String> {
         let Some(all) = parts(path).filter(|parts| !parts.is_empty()) else {
             return Err(refused(path, "is not a path from / without . and .."));
         };
@@ -124,17 +157,17 @@ impl Paths {
         let Some((name, folders)) = below.split_last() else {
             return Err(refused(path, "is an allowed folder itself; only files in it can be named"));
         };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut folder = match open(&rule.folder, flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(None),
+        let mut folder = match open(&rule.folder, FOLDER, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(Way::Missing(rule.folder.clone())),
             opened => opened.map_err(|error| format!("{}: {error}", rule.folder.display()))?,
         };
         let mut so_far = rule.folder.clone();
         self.check_folder(&folder, &so_far)?;
+        self.check_above(&folder, &so_far)?;
         for part in folders {
             so_far.push(part);
-            folder = match openat(&folder, *part, flags | OFlags::NOFOLLOW, Mode::empty()) {
-                Err(Errno::NOENT) => return Ok(None),
+            folder = match openat(&folder, *part, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+                Err(Errno::NOENT) => return Ok(Way::Missing(so_far)),
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     return Err(refused(&so_far, "is a symbolic link or no folder; links are not followed"));
                 }
@@ -142,7 +175,7 @@ impl Paths {
             };
             self.check_folder(&folder, &so_far)?;
         }
-        Ok(Some(Place { folder, name: (*name).to_owned(), path: path.to_owned() }))
+        Ok(Way::Open(Place { folder, name: (*name).to_owned(), path: path.to_owned() }))
     }
 
     /// The longest rule decides, so that a folder within another can have less, or more.
@@ -215,6 +248,10 @@ pub fn kind(stat: &Stat) -> &'static str {
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
         FileType::Unknown => "of an unknown kind",
     }
+}
+
+fn is_same(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
 fn refused(path: &Path, why: &str) -> String {

@@ -167,4 +167,22 @@ fn the_data_folder_of_the_worker_is_never_reached() {
     assert_eq!(content(&paths, &rig.text("in/sub/f")).unwrap(), "in");
     let refusal = content(&paths.without(&rig.path("in/sub")), &rig.text("in/sub/f")).unwrap_err();
     assert!(refusal.contains("is the data folder of this worker"), "{refusal}");
+    symlink(rig.path("in/sub"), rig.path("alias")).unwrap();
+    for rule in ["in/sub", "alias"] {
+        let refusal =
+            content(&rig.paths(&[rule]).without(&rig.path("in")), &rig.text(&format!("{rule}/f"))).unwrap_err();
+        assert!(refusal.contains("is in the data folder of this worker"), "a folder in it, {rule}: {refusal}");
+    }
+    assert_eq!(content(&rig.paths(&["in"]).without(&rig.path("out")), &rig.text("in/sub/f")).unwrap(), "in");
+}
+
+#[test]
+fn the_folder_that_is_missing_is_named() {
+    let rig = Rig::new();
+    let paths = rig.paths(&["in", "nowhere"]);
+    for (path, missing) in [("in/no/f", "in/no"), ("in/no/such/f", "in/no"), ("nowhere/f", "nowhere")] {
+        let problem = paths.place(&rig.text(path), Access::Write).unwrap_err();
+        assert!(problem.ends_with(&format!("there is no folder {} on this node", rig.text(missing))), "{problem}");
+        assert_eq!(paths.exists(&rig.text(path)), Ok(false));
+    }
 }

@@ -63,7 +63,7 @@ impl Put {
     pub(super) fn read(given: &Params, now_ms: u64) -> Result<Self, String> {
         let content = match (params::text(given, "content"), params::text(given, "base64")) {
             (Some(text), None) => text.as_bytes().to_vec(),
-            (None, Some(text)) => base64::decode(text)?,
+            (None, Some(text)) => base64::decode(text).map_err(|problem| format!("base64 {problem}"))?,
             (None, None) => return Err("one of content and base64 is needed".to_owned()),
             (Some(_), Some(_)) => return Err("content and base64 exclude each other".to_owned()),
         };
