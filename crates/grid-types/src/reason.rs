@@ -89,7 +89,8 @@ coded! {
             Some(Outcome::TimedOut) => format!("step {step} timed out on {node} (fail-fast)"),
             _ => format!("step {step} failed on {node} (fail-fast)"),
         };
-        45 AllFailed { 0 nodes: u32 } => format!("no node is left: all {nodes} failed");
+        45 AllFailed { 0 nodes: u32 } =>
+            if *nodes == 1 { "no node is left: the only one failed".to_owned() } else { format!("no node is left: all {nodes} failed") };
         46 NobodyReachable => "no node was reachable";
         47 OthersOffline => "no node is left: the others were offline";
         48 PhaseUnreached { 0 step: StepIndex } => format!("no node was left or reachable for step {step}");

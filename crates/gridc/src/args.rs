@@ -50,6 +50,12 @@ pub fn arrange(argv: Vec<OsString>, root: &Command) -> Vec<OsString> {
     arranged
 }
 
+/// The job file that was named without `-f`, in a line that was arranged.
+pub fn forgotten_file(arranged: &[OsString]) -> Option<&str> {
+    let first = arranged.iter().skip_while(|word| *word != "--").nth(1)?.to_str()?;
+    [".yaml", ".yml", ".json"].iter().any(|end| first.ends_with(end)).then_some(first)
+}
+
 /// A backup goes into a file, and `-o` there names that file, not the format of what is printed.
 fn with_output_as_file(mut argv: Vec<OsString>, start: usize) -> Vec<OsString> {
     for word in &mut argv[start..] {

@@ -5,7 +5,7 @@
 //! Not here: which programs a worker runs (`--allow-command` there).
 
 use grid_client::{Client, IdempotencyKey};
-use grid_types::api::{FaultDoc, JobDoc, OutputGroupDoc, target_doc};
+use grid_types::api::{FaultDoc, JobDoc, OutputGroupDoc};
 use grid_types::job::parse_job;
 use grid_types::{JobId, JobStatus, Outcome, StepIndex};
 use serde::Serialize;
@@ -64,10 +64,19 @@ fn succeeded_everywhere(end: &JobDoc) -> bool {
 
 /// The job to submit.
 fn document(args: &CommandArgs) -> Result<Value, Failure> {
-    each_once(&args.env)?;
+    each_once("variable", &args.env)?;
     let Some((program, words)) = args.words.split_first() else {
         return Err(Failure::usage("a program is needed, like `gridc run -t all -- uname -r`", None));
     };
+    // The parser takes an option that it does not know for the program.
+    if program.starts_with('-') {
+        let hint = "options come before PROGRAM; `gridc run --help` lists them";
+        return Err(Failure::usage(format!("gridc run has no option {program:?}"), Some(hint.to_owned())));
+    }
+    if words.is_empty() && !program.starts_with('/') && program.trim().contains(char::is_whitespace) {
+        let hint = format!("no shell reads it: write -- {}, without quotes around all of it", program.trim());
+        return Err(Failure::usage(format!("{program:?} is not the name of a program"), Some(hint)));
+    }
     let mut params = Map::from_iter([("program".to_owned(), json!(program))]);
     if !words.is_empty() {
         params.insert("args".to_owned(), json!(words));
@@ -90,13 +99,19 @@ fn document(args: &CommandArgs) -> Result<Value, Failure> {
     task.extend(args.effect.as_ref().map(|effect| ("effect".to_owned(), json!(effect))));
     task.extend(args.timeout.map(|timeout| ("timeout".to_owned(), json!(timeout))));
     task.extend(args.concurrency.as_ref().map(|text| ("concurrency".to_owned(), number_or_share(text))));
-    let job = json!({"target": target_doc(&args.target), "strategy": "continue", "tasks": [task]});
+    let mut job = Map::from_iter([
+        ("target".to_owned(), crate::aim::target(&args.target)?),
+        ("strategy".to_owned(), json!("continue")),
+        ("tasks".to_owned(), json!([task])),
+    ]);
+    args.narrow().put(&mut job);
+    let job = Value::Object(job);
     match parse_job(&job) {
         Ok(_) => Ok(job),
         Err(faults) => {
-            let faults =
-                faults.list().iter().map(|f| FaultDoc { field: typed(&f.field), problem: f.problem.clone(), at: None });
-            Err(Failure::Invalid { what: "the command".to_owned(), faults: faults.collect() })
+            let faults = crate::aim::pointed(&faults, &job).into_iter();
+            let faults = faults.map(|fault| FaultDoc { field: typed(&fault.field), ..fault }).collect();
+            Err(Failure::Invalid { what: "the command".to_owned(), faults })
         }
     }
 }
@@ -137,7 +152,7 @@ mod tests {
     fn read(line: &str) -> Result<Value, String> {
         let cli = Cli::try_parse_from(std::iter::once("gridc").chain(line.split(' '))).map_err(|e| e.to_string())?;
         let Verb::Run(args) = cli.verb else { panic!("{line}") };
-        document(&args).map_err(|failure| failure.to_string())
+        document(&args).map_err(|failure| failure.lines())
     }
 
     #[test]
@@ -155,12 +170,36 @@ mod tests {
     }
 
     #[test]
+    fn a_target_is_narrowed_as_for_a_job_file() {
+        let job = read("run -t all --limit 20% --exclude node:db-01 -- x").unwrap();
+        assert_eq!((&job["limit"], &job["exclude"]), (&json!("20%"), &json!("node:db-01")));
+        assert_eq!(read("run -t all --limit 1 -- x").unwrap()["limit"], 1);
+    }
+
+    #[test]
+    fn a_command_line_in_quotes_is_told_apart_from_a_program() {
+        let read = |program: &str| {
+            let cli = Cli::try_parse_from(["gridc", "run", "-t", "all", "--", program]).unwrap();
+            let Verb::Run(args) = cli.verb else { panic!("{program}") };
+            document(&args).map(drop).map_err(|failure| failure.lines())
+        };
+        let problem = read("uname -r").unwrap_err();
+        assert!(problem.contains("hint: no shell reads it: write -- uname -r"), "{problem}");
+        read("/opt/my tool").unwrap();
+    }
+
+    #[test]
     fn faults_are_named_as_they_were_typed() {
         for (line, want) in [
             ("run -t all -- ./x", "PROGRAM"),
             ("run -t all --cwd tmp -- x", "--cwd"),
             ("run -t all --concurrency 0 -- x", "--concurrency"),
-            ("run -t all --env A=1 --env A=2 -- x", "\"A\" is given twice"),
+            ("run -t all --env A=1 --env A=2 -- x", "the variable \"A\" is given twice"),
+            ("run -t all --exlude node:x -- x", "no option \"--exlude\""),
+            ("run -t all -- -x", "no option \"-x\""),
+            ("run -t wbe -- x", "wbe\n    ^"),
+            ("run -t all --limit web -- x", "--limit: unknown word \"web\""),
+            ("run -t all --exclude any -- x", "--exclude"),
             ("run -t all --stdin /no/such/file -- x", "--stdin /no/such/file: "),
             ("run -t all --env =1 -- x", "write NAME=VALUE"),
             ("run -- x", "--target"),

@@ -33,7 +33,7 @@ pub fn named(verb: &Verb) -> Option<Named> {
     // What does not even look like an id is no slip of the pen.
     let job = |id: &String| Some(id).filter(|id| id.starts_with("job-")).map(|id| Named::Job(id.clone()));
     match verb {
-        Verb::Run(args) => Some(Named::Target(args.target.to_string())),
+        Verb::Run(args) => Some(Named::Target(args.target.clone())),
         Verb::Job(JobVerb::Outputs(args)) => job(&args.id),
         Verb::Job(JobVerb::Run(args)) => args.target.clone().map(Named::Target),
         Verb::Job(JobVerb::Plan(args)) => args.target.clone().map(Named::Target),

@@ -4,11 +4,11 @@ use grid_types::JobId;
 
 use crate::failure::Failure;
 
-/// Refuses a label that is given twice: only the last one would count.
-pub fn each_once(labels: &[(String, String)]) -> Result<(), Failure> {
-    let twice = labels.iter().enumerate().find(|(at, (key, _))| labels[..*at].iter().any(|(before, _)| before == key));
+/// Refuses a label or variable (`what`) that is given twice: only the last one would count.
+pub fn each_once(what: &str, pairs: &[(String, String)]) -> Result<(), Failure> {
+    let twice = pairs.iter().enumerate().find(|(at, (key, _))| pairs[..*at].iter().any(|(before, _)| before == key));
     match twice {
-        Some((_, (key, _))) => Err(Failure::usage(format!("the label {key:?} is given twice"), None)),
+        Some((_, (key, _))) => Err(Failure::usage(format!("the {what} {key:?} is given twice"), None)),
         None => Ok(()),
     }
 }

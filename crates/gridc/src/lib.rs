@@ -54,6 +54,7 @@ mod yaml;
 use std::ffi::OsString;
 
 use clap::builder::Resettable::Reset;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use grid_types::StepIndex;
 
@@ -76,7 +77,12 @@ pub fn main(argv: Vec<OsString>) -> u8 {
         Ok(matches) => matches,
         // Help and version come this way too, with code 0 and on stdout.
         Err(error) => {
-            return out::usage(&without_environment(error, &argv)).unwrap_or_else(|failure| out::report(&failure));
+            let forgotten = args::forgotten_file(&argv).filter(|_| error.kind() == ErrorKind::MissingRequiredArgument);
+            let code = out::usage(&without_environment(error, &argv)).unwrap_or_else(|failure| out::report(&failure));
+            if let Some(file) = forgotten {
+                out::tell(&format!("hint: a job file is given with -f {file}"));
+            }
+            return code;
         }
     };
     let done = match Cli::from_arg_matches(&matches) {

@@ -35,8 +35,13 @@ pub async fn list(global: &Global, target: Option<&str>) -> Result<u8, Failure> 
     }
     let format = global.output.unwrap_or(Format::Table);
     out::print(format, &nodes, |terminal| table(&nodes.items, client.now()).painted(global.color.style(terminal)))?;
-    if format == Format::Table && nodes.items.is_empty() && target.is_none() {
-        tell("hint: no node has registered yet; `grid worker --server URL` starts one");
+    if format == Format::Table && nodes.items.is_empty() {
+        match target {
+            None => tell("hint: no node has registered yet; `grid worker --server URL` starts one"),
+            Some(target) => {
+                tell(&format!("hint: no known node matches {}; gridc node list shows all of them", one_line(target)));
+            }
+        }
     }
     Ok(0)
 }

@@ -65,7 +65,7 @@ pub fn worse(job: u8, written: u8) -> u8 {
 
 /// `--name`, `--label` and what narrows the target may accompany a file: they override what it says.
 pub fn put_marks(body: &mut Value, args: &RunArgs) -> Result<(), Failure> {
-    each_once(&args.labels)?;
+    each_once("label", &args.labels)?;
     let Some(job) = body.as_object_mut() else { return Ok(()) };
     if !args.narrow().put(job) && args.name.is_none() && args.labels.is_empty() {
         return Ok(());

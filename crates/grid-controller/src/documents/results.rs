@@ -28,7 +28,7 @@ pub fn result(row: StepResult, job: JobId) -> ResultDoc {
 fn note_text(note: &Note, job: JobId) -> String {
     match note {
         Note::Reason(reason) => reason.text(job),
-        Note::Parked => "waiting for a place in the phase's window".to_owned(),
+        Note::Parked => "waiting for its turn in the phase (concurrency or first)".to_owned(),
         Note::Unresolved => "its outcome is unknown; waiting for an operator to resolve it".to_owned(),
         Note::Held => "held after a restore; waiting for an operator to confirm the job".to_owned(),
         Note::Queued { attempt } if *attempt > 1 => format!("attempt {attempt} waits for a free slot"),

@@ -122,7 +122,7 @@ impl ParamDecl {
             (ParamType::TextMap, ParamValue::TextMap(map)) => collection::map_fits(map),
             (ParamType::Mode, ParamValue::Text(text)) if is_mode(text) => Ok(()),
             (ParamType::Integers { min, max }, ParamValue::Integers(list))
-                if list.iter().all(|n| (min..=max).contains(n)) =>
+                if !list.is_empty() && list.iter().all(|n| (min..=max).contains(n)) =>
             {
                 collection::count_fits(list.len())
             }
@@ -387,6 +387,7 @@ mod tests {
             ("env", json!({"\u{ff21}": "1"})),
             ("env", json!({"A": "x\0"})),
             ("exit_codes", json!([256])),
+            ("exit_codes", json!([])),
             ("exit_codes", json!([-1])),
             ("exit_codes", json!("")),
             ("exit_codes", json!([0.5])),
@@ -439,6 +440,7 @@ mod tests {
             ("args", ParamValue::Texts(vec!["a\0".to_owned()])),
             ("env", ParamValue::TextMap([("A B".to_owned(), String::new())].into())),
             ("exit_codes", ParamValue::Integers(vec![256])),
+            ("exit_codes", ParamValue::Integers(Vec::new())),
         ] {
             assert!(run.admit(&params(&[program.clone(), bad.clone()])).is_err(), "{bad:?}");
         }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use grid_types::Span;
-use grid_types::job::Target;
+
+use crate::aim::Narrow;
 
 pub const EXAMPLES: &str = "\
 Runs a job with one task, `command run`. Everything after the program is an argument of it. No shell
@@ -20,6 +21,7 @@ A worker runs only programs that its operator allows:
 Examples:
   gridc run -t all -- uname -r
   gridc run -t group:web -- systemctl is-active nginx
+  gridc run -t group:web --limit 1 -- /usr/local/bin/migrate
   gridc run -t node:web-01 --effect idempotent --timeout 30s -- /usr/local/bin/cleanup --days 7
   gridc run -t group:db --env PGHOST=/run/postgresql --cwd / --stdin check.sql -- psql -At
   gridc run -t all -o json -- uname -r | jq '.outputs[] | {output, nodes}'";
@@ -27,9 +29,16 @@ Examples:
 #[derive(Debug, Args)]
 #[command(override_usage = "gridc run [OPTIONS] --target TARGET [--] PROGRAM [ARG]...")]
 pub struct CommandArgs {
-    /// Nodes to run on: all, group:NAME, node:ID, labels:KEY=VALUE,... or any (one node, chosen by the scheduler)
+    /// Nodes to run on: all, any (one node, chosen by the scheduler), node:ID,..., group:NAME,..., labels:KEY=VALUE,...,
+    /// facts:KEY=VALUE,..., combined with and, or, not; first 3 of ..., 20% of ...
     #[arg(short, long, value_name = "TARGET")]
-    pub target: Target,
+    pub target: String,
+    /// Do not run on these nodes of the target
+    #[arg(long, value_name = "TARGET")]
+    pub exclude: Option<String>,
+    /// Run only on this part of the target: the first N nodes by id, a share, or those that also match
+    #[arg(long, value_name = "N|SHARE|TARGET", allow_negative_numbers = true)]
+    pub limit: Option<String>,
     /// Effect class of the command; `once` is never repeated automatically [default: once]
     #[arg(long, value_name = "CLASS", value_parser = ["pure", "idempotent", "once"])]
     pub effect: Option<String>,
@@ -54,6 +63,12 @@ pub struct CommandArgs {
     /// Program (a name or an absolute path) and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
+}
+
+impl CommandArgs {
+    pub fn narrow(&self) -> Narrow<'_> {
+        Narrow { exclude: self.exclude.as_deref(), limit: self.limit.as_deref(), first: None }
+    }
 }
 
 pub const OUTPUTS_EXAMPLES: &str = "\

@@ -19,7 +19,7 @@ use crate::text::{counts_line, failures, one_line, target};
 use crate::when::ago;
 
 pub async fn list(global: &Global, args: &ListArgs) -> Result<u8, Failure> {
-    each_once(&args.labels)?;
+    each_once("label", &args.labels)?;
     let label = args.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
     let label = Some(label).filter(|label| !label.is_empty());
     let waiting = args.waiting || args.status == Some(StatusWord::Waiting);

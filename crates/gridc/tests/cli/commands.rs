@@ -98,10 +98,16 @@ async fn what_cannot_be_a_command_exits_2_and_asks_nobody() {
         ("run -t all -- ./uname", "PROGRAM"),
         ("run -t all --cwd tmp -- uname", "--cwd"),
         ("run -t all --effect twice -- uname", "possible values: pure, idempotent, once"),
-        ("run -t nowhere -- uname", "nowhere"),
+        ("run -t all --exlude node:a -- uname", "no option \"--exlude\""),
     ] {
         let ran = run(&server.url(), line).await.exits(2);
         assert!(ran.stdout.is_empty() && ran.stderr.contains(want), "{line}: {ran:?}");
     }
     assert!(server.seen().is_empty());
+    let ran = run(&server.url(), "run -t nowhere -- uname").await.exits(2);
+    assert!(ran.stderr.contains("    nowhere\n    ^\n"), "{ran:?}");
+    assert!(
+        !server.seen().iter().any(|seen| seen.line.starts_with("POST ")),
+        "only names that may be meant are asked for"
+    );
 }

@@ -187,7 +187,7 @@ async fn faults_of_a_job_file_are_named_before_anybody_is_asked() {
     assert_eq!(
         ran.stderr,
         "error: the job in stdin is not valid\n  \
-         target: unknown word \"everyone\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE\n    \
+         target: unknown word \"everyone\": use all, node:everyone, group:everyone, labels:KEY=VALUE or facts:KEY=VALUE\n    \
          everyone\n    \
          ^\n  \
          tasks[0].action: unknown action \"pong\"; ping has echo, hostname, sleep\n  \

@@ -58,10 +58,11 @@ async fn usage_errors_exit_2_and_say_what_would_have_been_right() {
     for (line, want) in [
         ("frobnicate", "unrecognized subcommand 'frobnicate'"),
         ("job run ping echo", "required arguments were not provided:\n  --target <TARGET>"),
+        ("job run deploy.yaml --wait", "hint: a job file is given with -f deploy.yaml\n"),
         ("job run --tagret all ping echo", "a similar argument exists: '--target'"),
         (
             "job run -t everything ping echo",
-            "unknown word \"everything\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE\n    everything\n    ^\n",
+            "unknown word \"everything\": use all, node:everything, group:everything, labels:KEY=VALUE or facts:KEY=VALUE\n    everything\n    ^\n",
         ),
         ("job run -t labels:web ping echo", "labels are KEY=VALUE"),
         ("job run -t any:web ping echo", "any takes no value"),

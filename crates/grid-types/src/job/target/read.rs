@@ -175,7 +175,10 @@ impl<'a> Reader<'a> {
             (None, "node" | "group") => Err(self.fault(at, format!("{word} needs a name, like {word}:web"))),
             (None, "labels") => Err(self.fault(at, "labels needs KEY=VALUE, like labels:zone=a".to_owned())),
             (None, "facts") => Err(self.fault(at, "facts needs KEY=VALUE, like facts:os.id=debian".to_owned())),
-            (None, word) => Err(self.fault(at, format!("unknown word {:?}: use {TERMS}", shown(word)))),
+            (None, word) => {
+                let terms = terms_for(word);
+                Err(self.fault(at, format!("unknown word {:?}: use {terms}", shown(word))))
+            }
         }
     }
 
@@ -378,6 +381,15 @@ pub(in crate::job) fn share(text: &str) -> Result<Share, String> {
 
 fn is_of_names(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit() || "-*?".contains(c)
+}
+
+/// What to write instead of a word alone, which is usually the name of a node or a group.
+fn terms_for(word: &str) -> String {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-*?,".contains(c);
+    if word.len() > 40 || !word.chars().all(is_name) {
+        return TERMS.to_owned();
+    }
+    format!("all, node:{word}, group:{word}, labels:KEY=VALUE or facts:KEY=VALUE")
 }
 
 fn shown(text: &str) -> String {

@@ -78,7 +78,7 @@ fn expressions_are_shown_as_they_were_written_and_read_back_as_themselves() {
 #[test]
 fn a_fault_points_at_its_character() {
     for golden in [
-        "web\n^ unknown word \"web\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE",
+        "web\n^ unknown word \"web\": use all, node:web, group:web, labels:KEY=VALUE or facts:KEY=VALUE",
         "group:web and nod:x\n              ^ unknown scope \"nod\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE",
         "\n^ ends too early; a set of nodes is missing here: all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE",
         "group:web and\n             ^ ends too early; a set of nodes is missing here: all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE",
@@ -98,7 +98,9 @@ fn a_fault_points_at_its_character() {
         "labels:zone\n           ^ labels are KEY=VALUE, separated by commas, without spaces",
         "labels:a=1,a=2\n           ^ label \"a\" is there twice",
         "labels:zone=a and grup:web\n                  ^ unknown scope \"grup\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE",
-        "labels:ü=1 and x\n               ^ unknown word \"x\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE",
+        "web-01,web-* or db\n^ unknown word \"web-01,web-*\": use all, node:web-01,web-*, group:web-01,web-*, labels:KEY=VALUE or facts:KEY=VALUE",
+        "Web\n^ unknown word \"Web\": use all, node:ID, group:NAME, labels:KEY=VALUE or facts:KEY=VALUE",
+        "labels:ü=1 and x\n               ^ unknown word \"x\": use all, node:x, group:x, labels:KEY=VALUE or facts:KEY=VALUE",
         "labels:a=\"b\n         ^ the closing quote is missing",
         "facts:os.id\n           ^ a comparison is missing: =, !=, >=, <=, > or <",
         "facts:OS=x\n      ^ a fact is compared as KEY=VALUE, like os.id=debian; a key has 1 to 63 of a-z, 0-9, '.', '_' and '-'",
