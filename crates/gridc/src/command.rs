@@ -15,7 +15,7 @@ use crate::cli::{CommandArgs, Format, Global};
 use crate::connect::connect;
 use crate::failure::Failure;
 use crate::input::each_once;
-use crate::logs::{Names, group_text};
+use crate::logs::{Names, group_text, left_out};
 use crate::out::{self, tell, warn};
 use crate::run::{id_of, wait, worse};
 use crate::safe::Safe;
@@ -42,6 +42,9 @@ pub async fn run(global: &Global, args: &CommandArgs) -> Result<u8, Failure> {
     let format = global.output.unwrap_or(Format::Table);
     let printed = out::print(format, &CommandDoc { job: &end, outputs: &outputs }, |_| outputs_text(&end, &outputs));
     let written = printed.map_or_else(|failure| out::report(&failure), |()| 0);
+    if let Some(hint) = left_out(id, &end.counts, &outputs) {
+        tell(&hint);
+    }
     let everywhere = succeeded_everywhere(&end);
     if !everywhere {
         tell_failures(&client, namespace, id, &end).await;

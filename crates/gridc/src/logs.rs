@@ -19,7 +19,7 @@ use crate::text::one_line;
 use crate::watch::{Until, WatchedJob};
 use printer::Printer;
 
-pub use grouped::{Names, group_text};
+pub use grouped::{Names, group_text, left_out};
 
 pub async fn logs(global: &Global, args: &LogsArgs) -> Result<u8, Failure> {
     let (client, job) = (connect(global)?, job_id(&args.id)?);

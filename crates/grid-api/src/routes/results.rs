@@ -51,7 +51,7 @@ pub async fn rows<C: Outputs>(
         ("run" = Option<u32>, Query, description = "of this run; the newest if it is left out", minimum = 1, maximum = 100),
     ),
     responses(
-        (status = 200, description = "equal outputs once, the largest group first", body = ListDoc<OutputGroupDoc>),
+        (status = 200, description = "equal outputs once, the largest group first; at most the 1,000 largest groups", body = ListDoc<OutputGroupDoc>),
     ),
 )]
 pub async fn outputs<C: Outputs>(

@@ -1,15 +1,15 @@
 //! Prints equal outputs once: what 5,000 nodes printed, on a page.
 
 use grid_client::Client;
-use grid_types::api::{JobDoc, OutputGroupDoc};
+use grid_types::api::{Counts, JobDoc, OutputGroupDoc};
 use grid_types::visible::visible_lines;
-use grid_types::{JobId, StepIndex};
+use grid_types::{JobId, Outcome, StepIndex};
 use serde::Serialize;
 
 use crate::cli::{Format, Global, LogsArgs};
 use crate::failure::Failure;
 use crate::out;
-use crate::text::{named, one_line, step_name};
+use crate::text::{count, named, one_line, step_name};
 
 #[derive(Serialize)]
 struct GroupsDoc {
@@ -40,7 +40,27 @@ pub async fn grouped(
         shown.map(|step| step_text(doc, step, names)).collect::<Vec<_>>().join("\n")
     };
     out::print(global.output.unwrap_or(Format::Table), &groups, text)?;
+    for step in &groups.steps {
+        let known = doc.steps.iter().find(|known| known.step == step.step);
+        if let Some(hint) = known.and_then(|known| left_out(job, &known.counts, &step.groups)) {
+            out::tell(&hint);
+        }
+    }
     Ok(0)
+}
+
+/// How many nodes have an output that is in no group: a controller answers with the largest groups only.
+pub fn left_out(job: JobId, counts: &Counts, groups: &[OutputGroupDoc]) -> Option<String> {
+    let ran: u64 =
+        [Outcome::Success, Outcome::Failed, Outcome::TimedOut].map(|outcome| count(counts, outcome)).iter().sum();
+    let shown: u64 = groups.iter().map(|group| group.count).sum();
+    let missing = ran.saturating_sub(shown);
+    (missing > 0).then(|| {
+        let kinds = thousands(groups.len() as u64);
+        let nodes = if missing == 1 { "node" } else { "nodes" };
+        let missing = thousands(missing);
+        format!("hint: {missing} further {nodes} printed something else than these {kinds} outputs; gridc job logs {job} prints all of them")
+    })
 }
 
 fn step_text(doc: &JobDoc, step: &StepGroupsDoc, names: Names) -> String {

@@ -90,6 +90,19 @@ async fn variables_folder_input_and_limits_go_with_the_task() {
 }
 
 #[tokio::test]
+async fn outputs_that_the_controller_left_out_are_counted() {
+    let end = job("completed", &[("success", 5)], None);
+    let server = ends(end, json!([group(&["web-01", "web-02"], "a\n"), group(&["web-03"], "b\n")])).await;
+    let hint = format!(
+        "hint: 2 further nodes printed something else than these 2 outputs; gridc job logs {JOB} prints all of them\n"
+    );
+    for line in ["run -t all -- hostname", &format!("job logs {JOB} --grouped")] {
+        let ran = run(&server.url(), line).await.exits(0);
+        assert!(ran.stderr.ends_with(&hint), "{line}: {ran:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_a_command_exits_2_and_asks_nobody() {
     let server = ends(job("completed", &[], None), json!([])).await;
     for (line, want) in [
