@@ -18,7 +18,7 @@ held = {}  # lease id -> event that says "stop"
 
 
 def call(path, body):
-    """To whoever leads; tries until somebody takes it or refuses it for good."""
+    """To the leader; tries until a controller accepts it or refuses it for good."""
     while True:
         for url in list(URLS):
             request = urllib.request.Request(url + path, json.dumps(body).encode(), {"content-type": "application/json"})

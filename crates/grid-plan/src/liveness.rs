@@ -10,7 +10,7 @@
 //! silent for `unhealthy_ms`), and for `warning_ms` no state gets worse. Only a message of its session, received in this
 //! term, makes a node Ready.
 //! V2: when more than half of the nodes are silent it is rather the network that is broken, and nobody is declared dead.
-//! This needs no record of its own: a node that is held is Unhealthy, so a new leader counts it as silent from the start.
+//! This needs no record of its own: such a node stays Unhealthy, so a new leader counts it as silent from the start.
 //! Heartbeats are soft state: only the transitions go through the log.
 
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ impl Machine for Idle {
         Ok(replies)
     }
 
-    fn hold(&mut self) -> Result<WriteCopy, MachineError> {
+    fn pin(&mut self) -> Result<WriteCopy, MachineError> {
         Err(MachineError::new("this machine has no data"))
     }
 

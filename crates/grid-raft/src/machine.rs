@@ -29,9 +29,9 @@ pub trait Machine: Send + 'static {
     /// last `membership` if the batch has one. An error ends the process (L2).
     fn apply(&mut self, batch: Vec<Committed>) -> Result<Vec<Option<Self::Reply>>, MachineError>;
 
-    /// Takes hold of the machine's data as it is now, at [`Machine::position`], and copies nothing yet: that is done by
+    /// Pins the machine's data as it is now, at [`Machine::position`], and copies nothing yet: that is done by
     /// what is returned, on another thread, while entries go on being applied.
-    fn hold(&mut self) -> Result<WriteCopy, MachineError>;
+    fn pin(&mut self) -> Result<WriteCopy, MachineError>;
 
     /// Replaces the machine's data by the copy in `path` and is at
     /// `position` afterwards. Must survive a crash at any moment: either the
@@ -39,7 +39,7 @@ pub trait Machine: Send + 'static {
     fn install_snapshot(&mut self, path: &Path, position: MachinePosition) -> Result<(), MachineError>;
 }
 
-/// Writes a consistent copy of what a machine held to a new file.
+/// Writes a consistent copy of a machine's pinned data to a new file.
 pub type WriteCopy = Box<dyn FnOnce(&Path) -> Result<(), MachineError> + Send>;
 
 /// The place of one entry in the log.

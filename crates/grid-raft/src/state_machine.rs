@@ -7,7 +7,7 @@
 //! A snapshot that cannot be taken or kept is tried again (`snapshots::persistence`): only the log and the state itself are worth the end of
 //! the process (L2).
 //! Not here: the machine's thread (`applier`), the files (`snapshots`).
-//! Building a snapshot holds up `apply` only while the machine takes hold of what
+//! Building a snapshot holds up `apply` only while the machine pins what
 //! it will copy: writing, hashing and fsync run beside it.
 
 pub mod applier;

@@ -108,7 +108,7 @@ impl Machine for ControllerMachine {
         Ok(replies)
     }
 
-    fn hold(&mut self) -> Result<WriteCopy, MachineError> {
+    fn pin(&mut self) -> Result<WriteCopy, MachineError> {
         let pinned = self.store.pin().map_err(MachineError::new)?;
         Ok(Box::new(move |path| pinned.write_copy(path).map_err(MachineError::new)))
     }

@@ -73,7 +73,7 @@ impl Pulls {
         let id = format!("log-{random:016x}");
         let (answer, answered) = oneshot::channel();
         self.waiting().insert(id.clone(), Waiting { node, answer });
-        // Whoever asked may go away in the middle.
+        // The caller may go away in the middle.
         let _forgets = Forgets { pulls: self, id: &id };
         let request = v1::LogRequest {
             request_id: id.clone(),

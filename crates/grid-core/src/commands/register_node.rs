@@ -97,7 +97,7 @@ impl RegisterNode {
             Some(old) => (old.leased_jobs, old.waiting, old.registered_wall_ms, old.status, old.drained, old.past),
             None => (Default::default(), Default::default(), wall_ms, NodeStatus::Ready, false, Default::default()),
         };
-        let past = self.still_held(past);
+        let past = self.still_at_worker(past);
         let node = Node {
             ord,
             id: self.id.clone(),
@@ -180,7 +180,7 @@ impl RegisterNode {
     }
 
     /// E2: a lease of a restored job that the worker had at its last answer and has no more is in doubt.
-    fn still_held(&self, mut past: BTreeMap<JobId, Past>) -> BTreeMap<JobId, Past> {
+    fn still_at_worker(&self, mut past: BTreeMap<JobId, Past>) -> BTreeMap<JobId, Past> {
         for (job, of_job) in &mut past {
             for (step, ran) in &mut of_job.ran {
                 let lease = LeaseKey { job: *job, job_epoch: ran.epoch, step: *step, attempt: ran.attempt };

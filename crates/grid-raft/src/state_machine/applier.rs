@@ -108,9 +108,9 @@ fn serve<'s, M: Machine>(machine: &mut M, queue: &mut mpsc::Receiver<Job>, copie
             Job::Position(reply) => answer(reply, || Ok(machine.position())),
             Job::Apply(batch, reply) => answer(reply, || apply(machine, batch)),
             Job::WriteSnapshot(path, reply) => {
-                match caught(|| Ok(machine.hold().map(|held| (held, machine.position())))) {
-                    Ok(Ok((held, position))) => {
-                        copies.spawn(move || answer(reply, || held(&path).map(|()| position)));
+                match caught(|| Ok(machine.pin().map(|pinned| (pinned, machine.position())))) {
+                    Ok(Ok((pinned, position))) => {
+                        copies.spawn(move || answer(reply, || pinned(&path).map(|()| position)));
                         true
                     }
                     // Nothing was changed: the machine goes on, and the task that wanted the copy asks again.
@@ -185,8 +185,8 @@ mod tests {
             Ok(batch.iter().map(|_| None).collect())
         }
 
-        fn hold(&mut self) -> Result<WriteCopy, MachineError> {
-            let go = self.go.take().ok_or(MachineError::new("held twice"))?;
+        fn pin(&mut self) -> Result<WriteCopy, MachineError> {
+            let go = self.go.take().ok_or(MachineError::new("pinned twice"))?;
             Ok(Box::new(move |_| go.recv().map_err(MachineError::new)))
         }
 

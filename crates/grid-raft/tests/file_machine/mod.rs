@@ -85,7 +85,7 @@ impl Machine for FileMachine {
         Ok(replies)
     }
 
-    fn hold(&mut self) -> Result<WriteCopy, MachineError> {
+    fn pin(&mut self) -> Result<WriteCopy, MachineError> {
         let text = serde_json::to_vec(&self.content).map_err(MachineError::new)?;
         Ok(Box::new(move |path| fs::write(path, text).map_err(MachineError::new)))
     }

@@ -32,6 +32,12 @@ struct Pace {
     pause: Duration,
 }
 
+/// What is new about a step.
+enum News {
+    Progress,
+    BeginOrEnd,
+}
+
 impl Lines {
     pub fn new(to: Sink) -> Self {
         Self { to, status: None, steps: BTreeMap::new(), pace: Pace::begin(), waits: None, failed: 0 }
@@ -43,33 +49,30 @@ impl Lines {
 
     fn steps(&mut self, job: &JobDoc) {
         let may = self.pace.after <= Instant::now();
-        let mut told = false;
+        let mut has_progress = false;
         for step in &job.steps {
-            let Some(is_progress) = self.news(step) else { continue };
-            if is_progress && !may {
-                continue;
-            }
-            told |= is_progress;
-            if !is_progress {
-                self.pace = Pace::begin();
+            match self.news(step) {
+                None => continue,
+                Some(News::Progress) if !may => continue,
+                Some(News::Progress) => has_progress = true,
+                Some(News::BeginOrEnd) => self.pace = Pace::begin(),
             }
             self.steps.insert(step.step, step.counts.clone());
             let (done, all) = progress(&step.counts);
             self.tell(&format!("{}: {done}/{all} done: {}", step_name(step), counts_line(&step.counts)));
         }
-        if told {
+        if has_progress {
             self.pace.slow_down();
         }
     }
 
-    /// Whether a step has news, and whether they are progress only.
-    fn news(&self, step: &StepDoc) -> Option<bool> {
+    fn news(&self, step: &StepDoc) -> Option<News> {
         let (done, all) = progress(&step.counts);
         let before = self.steps.get(&step.step);
         if count(&step.counts, Outcome::Pending) == all || before == Some(&step.counts) {
             return None;
         }
-        Some(before.is_some() && done < all)
+        Some(if before.is_some() && done < all { News::Progress } else { News::BeginOrEnd })
     }
 }
 
