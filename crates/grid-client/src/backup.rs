@@ -38,6 +38,15 @@ pub struct BackupHead {
     pub stale: bool,
 }
 
+/// What a backup has to contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackupScope {
+    /// Everything that was acknowledged; without a majority there is none.
+    Acknowledged,
+    /// What the controller has applied, also if it cannot confirm that this is everything.
+    AppliedHere,
+}
+
 /// A backup while it is being downloaded.
 pub struct BackupStream {
     /// What the controller announces about the file before its content.
@@ -49,14 +58,13 @@ pub struct BackupStream {
 }
 
 impl Client {
-    /// Requests a backup of everything; its first byte arrives when the controller has written the file. `stale`: also from a
-    /// controller that cannot confirm that it has everything.
+    /// Requests a backup of everything; its first byte arrives when the controller has written the file.
     ///
     /// # Errors
     /// `CONFLICT` while another backup is taken, `NO_QUORUM` without a majority, or no controller could answer.
-    pub async fn backup(&self, stale: bool) -> Result<BackupStream, Error> {
+    pub async fn backup(&self, scope: BackupScope) -> Result<BackupStream, Error> {
         let path = ["api", "v1", "cluster", "backup"];
-        let query = if stale { vec![("stale", "true".to_owned())] } else { Vec::new() };
+        let query = if scope == BackupScope::AppliedHere { vec![("stale", "true".to_owned())] } else { Vec::new() };
         let call = Call { slow: Some(LONGEST_START), ..Call::get(&path, query).streamed("application/octet-stream") };
         let answer = self.transport.carry(&call, &mut Journey::default()).await?;
         let response = answer.stream.ok_or_else(|| unexpected(&answer.server, "no stream".to_owned()))?;

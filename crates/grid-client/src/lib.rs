@@ -30,11 +30,12 @@ mod nodes;
 mod server;
 mod token;
 
-pub use backup::{BackupHead, BackupStream};
+pub use backup::{BackupHead, BackupScope, BackupStream};
 pub use client::{Client, JobsQuery, OnceSteps, Options, ResultsQuery};
 pub use error::{Error, Refusal};
 pub use events::{EventStream, EventsQuery};
 pub use key::IdempotencyKey;
 pub use logs::{LogStream, LogsQuery, RawOutput, RawQuery};
+pub use nodes::Removal;
 pub use server::{ServerUrl, parse_servers};
 pub use token::Token;

@@ -7,6 +7,15 @@ use crate::call::{Call, Journey};
 use crate::client::{Client, decode, push};
 use crate::error::Error;
 
+/// When a node is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Only if no work may run there.
+    IfGone,
+    /// In any case.
+    Forced,
+}
+
 impl Client {
     /// # Errors
     /// When nobody could answer.
@@ -61,10 +70,10 @@ impl Client {
 
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` while leases may run there and the removal is not forced, or no controller could answer.
-    pub async fn remove_node(&self, node: &str, force: bool) -> Result<NodeStateDoc, Error> {
+    pub async fn remove_node(&self, node: &str, removal: Removal) -> Result<NodeStateDoc, Error> {
         let path = ["api", "v1", "nodes", node];
         let mut query = Vec::new();
-        push(&mut query, "force", force.then_some(true));
+        push(&mut query, "force", (removal == Removal::Forced).then_some(true));
         let mut journey = Journey::default();
         match self.transport.carry(&Call::delete(&path, query), &mut journey).await {
             Ok(answer) => decode(&answer),

@@ -9,7 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use grid_client::{BackupHead, BackupStream};
+use grid_client::{BackupHead, BackupScope, BackupStream};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -38,7 +38,8 @@ struct BackupDoc<'a> {
 pub async fn backup(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
     let to = args.to.as_path();
     check(to, args.force)?;
-    let mut stream = connect(global)?.backup(args.stale).await?;
+    let scope = if args.stale { BackupScope::AppliedHere } else { BackupScope::Acknowledged };
+    let mut stream = connect(global)?.backup(scope).await?;
     let part = part_of(to)?;
     let written = receive(&mut stream, &part).await;
     let written = written.and_then(|()| publish(&part, to, args.force));

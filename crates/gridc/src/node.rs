@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use grid_client::Removal;
 use grid_types::NodeId;
 use grid_types::api::{ListDoc, NodeDoc};
 use jiff::Timestamp;
@@ -95,7 +96,8 @@ pub async fn drain(global: &Global, args: &DrainArgs) -> Result<u8, Failure> {
 
 pub async fn remove(global: &Global, id: &str, force: bool) -> Result<u8, Failure> {
     let id = node_id(id)?;
-    let done = connect(global)?.remove_node(id.as_str(), force).await?;
+    let removal = if force { Removal::Forced } else { Removal::IfGone };
+    let done = connect(global)?.remove_node(id.as_str(), removal).await?;
     out::print(global.output.unwrap_or(Format::Table), &done, |_| format!("{id} {}\n", one_line(&done.status)))?;
     Ok(0)
 }
