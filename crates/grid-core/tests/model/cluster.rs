@@ -386,6 +386,10 @@ impl Cluster {
 fn lose(job: &mut Job, node: u32, now_ms: u64) {
     let walk = job.walks[&node];
     if matches!(walk.at, At::Leased { revoked: Some(_), .. }) {
+        // Only a lease that may have run is lost.
+        if job.task_of(&walk).effect != EffectClass::Pure {
+            job.touched.insert((job.step_of(&walk), node));
+        }
         job.note_unknown(node);
         job.settle(node, Outcome::Unknown, walk.attempt);
     } else {
