@@ -177,10 +177,11 @@ impl Job {
         let walk = self.walks[&node];
         let At::Leased { revoked: Some(why), .. } = walk.at else { panic!("{node} has no revoked lease") };
         // Whether it changed anything is not said. Only of a `once` lease is it certain that it never started.
-        let task = self.task_of(&walk);
+        let task = self.task_of(&walk).clone();
         if task.effect == EffectClass::Idempotent || (task.effect == EffectClass::Once && ended.is_some()) {
             self.touched.insert((self.step_of(&walk), node));
         }
+        self.walk(node).changed |= task.effect != EffectClass::Pure;
         // What had ended before is kept, and so is that nobody knows.
         let outcome = match (ended, why) {
             (Some(Outcome::Unknown), _) => Outcome::Unknown,
