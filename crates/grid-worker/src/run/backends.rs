@@ -8,6 +8,7 @@
 mod apt;
 mod base64;
 mod command;
+mod dial;
 mod diff;
 mod file;
 mod http;

@@ -9,17 +9,15 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use grid_types::decl::{ParamValue, Params};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
+use super::dial::dial;
 use super::{Backend, Run, params};
 use crate::allow::Hosts;
 use crate::run::lease::LeaseContext;
 
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const HEAD_BYTES: usize = 64 * 1024;
 const BODY_BYTES: usize = 1024 * 1024;
 /// Of the body, in the output.
@@ -214,10 +212,7 @@ impl Answer {
 
 async fn ask(url: &Url, headers: &BTreeMap<String, String>) -> Result<Answer, String> {
     let io = |error: std::io::Error| error.to_string();
-    let connecting = TcpStream::connect((url.host.as_str(), url.port));
-    let connected = tokio::time::timeout(CONNECT_LIMIT, connecting).await;
-    let mut stream =
-        connected.map_err(|_| format!("no connection within {} s", CONNECT_LIMIT.as_secs()))?.map_err(io)?;
+    let mut stream = dial(&url.host, url.port).await?;
     stream.write_all(request(url, headers).as_bytes()).await.map_err(io)?;
     let (mut bytes, mut answer) = (Vec::new(), None::<Answer>);
     loop {

@@ -4,15 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use grid_types::decl::Params;
-use rustix::io::Errno;
-use tokio::net::TcpStream;
 
+use super::dial::dial;
 use super::{Backend, Run, params};
 use crate::allow::{Hosts, Paths};
 use crate::run::lease::LeaseContext;
 
-/// Of one try.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -54,19 +51,12 @@ async fn port(context: &LeaseContext, hosts: &Hosts, given: &Params) -> Result<(
     hosts.check(host, port)?;
     let mut last = String::new();
     loop {
-        let tried = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect((host, port))).await;
-        let problem = match tried {
-            Ok(Ok(stream)) if is_own(&stream) => {
-                // The service that is waited for needs the port: best effort to leave nothing of the connection behind.
-                let _ = stream.set_zero_linger();
-                std::io::Error::from(Errno::CONNREFUSED).to_string()
-            }
-            Ok(Ok(_)) => {
+        let problem = match dial(host, port).await {
+            Ok(_) => {
                 context.write(format!("{host}:{port} accepts connections\n").as_bytes());
                 return Ok(());
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", CONNECT_LIMIT.as_secs()),
+            Err(problem) => problem,
         };
         // Once for each kind of answer: a wait of an hour does not fill its output.
         if problem != last {
@@ -75,12 +65,6 @@ async fn port(context: &LeaseContext, hosts: &Hosts, given: &Params) -> Result<(
         }
         tokio::time::sleep(pause(given)).await;
     }
-}
-
-/// Whether it is connected to itself: while nobody listens on a port of this machine, the kernel may choose that very port for the
-/// connecting end.
-fn is_own(stream: &TcpStream) -> bool {
-    matches!((stream.local_addr(), stream.peer_addr()), (Ok(local), Ok(peer)) if local == peer)
 }
 
 async fn file(context: &LeaseContext, paths: &Arc<Paths>, given: &Params) -> Result<(), String> {
@@ -93,24 +77,5 @@ async fn file(context: &LeaseContext, paths: &Arc<Paths>, given: &Params) -> Res
             return Ok(());
         }
         tokio::time::sleep(pause(given)).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::net::{TcpListener, TcpSocket, TcpStream};
-
-    use super::is_own;
-
-    #[tokio::test]
-    async fn a_connection_to_itself_is_not_taken_for_a_service() {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let own = socket.local_addr().unwrap();
-        let stream = socket.connect(own).await.expect("the kernel connects a socket to itself");
-        assert!(is_own(&stream));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        assert!(!is_own(&stream));
     }
 }
