@@ -109,12 +109,13 @@ async fn one(
             output.offset
         )));
     }
-    let part = Part::create(args.dir.join(format!(".{node}.part"))).map_err(Failure::Output)?;
+    let unwritten = |error| unwritten(&file, &error);
+    let part = Part::create(args.dir.join(format!(".{node}.part"))).map_err(unwritten)?;
     let mut bytes = 0;
     loop {
         match output.next().await {
             Ok(Some(piece)) => {
-                part.file().write_all(&piece).map_err(Failure::Output)?;
+                part.file().write_all(&piece).map_err(unwritten)?;
                 bytes += piece.len() as u64;
             }
             Ok(None) => break,
@@ -124,8 +125,13 @@ async fn one(
     match part.finish(&file) {
         Ok(()) => Ok(Ok(FileDoc { node: node.to_string(), bytes, file })),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Err(exists(&file))),
-        Err(error) => Err(Failure::Output(error)),
+        Err(error) => Err(unwritten(error)),
     }
+}
+
+/// Names the file: the disk or folder that fails is the one to see to.
+fn unwritten(file: &Path, error: &io::Error) -> Failure {
+    Failure::Output(io::Error::new(error.kind(), format!("{}: {error}", file.display())))
 }
 
 fn exists(file: &Path) -> String {

@@ -65,6 +65,15 @@ async fn what_is_there_already_is_not_changed_and_failures_have_no_file() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_written_is_named() {
+    let (server, dir) = (server(vec![row("web-01", "success")]).await, tempfile::tempdir().unwrap());
+    fs::create_dir(dir.path().join(".web-01.part")).unwrap();
+    let ran = stored(&server, dir.path()).await.exits(74);
+    let named = format!("cannot write the answer: {}/web-01: ", dir.path().display());
+    assert!(ran.stderr.contains(&named), "{ran:?}");
+}
+
+#[tokio::test]
 async fn a_step_that_is_not_there_is_not_found() {
     let server = server(Vec::new()).await;
     let dir = tempfile::tempdir().unwrap();
