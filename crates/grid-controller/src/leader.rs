@@ -131,7 +131,7 @@ pub enum Origin {
     /// Starts of `once` leases (W3), the same way.
     Begins { session: SessionId, leases: Vec<LeaseKey> },
     /// A page of a journal (E2). The rest of the message is looked at when it is recorded: it may be about leases that the page makes known.
-    Journal { session: SessionId, is_last: bool, rest: Box<v1::FromWorker> },
+    Journal { session: SessionId, page: journals::Page, rest: Box<v1::FromWorker> },
     /// What time has brought, command by command.
     Tick(Vec<Planned>),
 }
@@ -271,8 +271,8 @@ impl Leader {
         match origin {
             Origin::Reports { session, leases } => self.reports_refused(session, &leases, replies, &mut outs),
             Origin::Begins { session, leases } => self.begins_refused(session, &leases, replies, &mut outs),
-            Origin::Journal { session, is_last, rest } => {
-                self.journal_replied(now, (session, is_last), replies, *rest, &mut outs);
+            Origin::Journal { session, page, rest } => {
+                self.journal_replied(now, (session, page), replies, *rest, &mut outs);
             }
             Origin::Tick(planned) => self.planned_replied(now, &planned, replies, &mut outs),
         }

@@ -138,7 +138,8 @@ impl Controller {
             tasks.start("raft-port", async move { raft.serve_peers(listener, most).await });
         }
         start(&shared, &tasks, Started { term, deposed, mailbox });
-        tasks.start("log-size", keep_short(shared.log.raft.clone(), opening.pace.snapshot_after_bytes));
+        let limit_bytes = opening.pace.snapshot_after_bytes;
+        tasks.start("log-size", keep_short(shared.log.raft.clone(), Arc::clone(&shared.log.progress), limit_bytes));
         Ok(Self { shared, tasks })
     }
 

@@ -33,12 +33,25 @@ pub fn to_ask(state: &State, node: &Node, session: &mut Session, now_mono_ms: u6
     jobs
 }
 
+/// The place of a page in the answer of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    Further,
+    Last,
+}
+
+impl Page {
+    pub fn of(report: &v1::JournalReport) -> Self {
+        if report.is_last { Self::Last } else { Self::Further }
+    }
+}
+
 /// Whether a page of an answer counts. A session has a bounded number of them. A dropped answer ends with its last page, whatever was asked in the meantime: the
 /// pages of one answer arrive in order.
-pub fn takes_page(session: &mut Session, is_last: bool) -> bool {
+pub fn takes_page(session: &mut Session, page: Page) -> bool {
     session.journal_pages = session.journal_pages.saturating_add(1);
     let is_dropped = session.journal_gap || session.journal_pages > MAX_PAGES;
-    if is_dropped && is_last {
+    if is_dropped && page == Page::Last {
         session.journal_gap = false;
         session.asked_journal_mono_ms = None;
     }
@@ -46,8 +59,8 @@ pub fn takes_page(session: &mut Session, is_last: bool) -> bool {
 }
 
 /// A page could not be recorded.
-pub fn lost_page(session: &mut Session, is_last: bool) {
-    session.journal_gap = !is_last;
+pub fn lost_page(session: &mut Session, page: Page) {
+    session.journal_gap = page == Page::Further;
 }
 
 /// An answer as the log carries it: what concerns the jobs that this node is asked about, each lease once. None: it is not asked.
@@ -100,20 +113,20 @@ mod tests {
     use grid_types::NodeOrd;
 
     use super::super::sessions::Session;
-    use super::{lost_page, takes_page};
+    use super::{Page, lost_page, takes_page};
 
     #[test]
     fn e2_after_a_lost_page_the_rest_of_the_answer_is_dropped_and_asked_for_again() {
         let session = &mut Session::new(NodeOrd(1), 0, 0);
         session.asked_journal_mono_ms = Some(7);
-        assert!(takes_page(session, false));
-        lost_page(session, false);
-        assert!(!takes_page(session, false));
+        assert!(takes_page(session, Page::Further));
+        lost_page(session, Page::Further);
+        assert!(!takes_page(session, Page::Further));
         assert_eq!(session.asked_journal_mono_ms, Some(7), "the worker is still answering");
-        assert!(!takes_page(session, true), "it would complete an answer that has a gap");
+        assert!(!takes_page(session, Page::Last), "it would complete an answer that has a gap");
         assert_eq!(session.asked_journal_mono_ms, None, "asked again with the next message");
-        assert!(takes_page(session, false) && takes_page(session, true));
-        lost_page(session, true);
-        assert!(takes_page(session, false), "nothing of that answer is left to drop");
+        assert!(takes_page(session, Page::Further) && takes_page(session, Page::Last));
+        lost_page(session, Page::Last);
+        assert!(takes_page(session, Page::Further), "nothing of that answer is left to drop");
     }
 }

@@ -9,6 +9,7 @@ use grid_fabric::CloseReason;
 use grid_proto::v1;
 use grid_types::{JobEpoch, JobId, LeaseKey, NodeOrd, SessionId};
 
+use super::journals::Page;
 use super::reconcile::{agrees, reconcile};
 use super::wire::forget;
 use super::{Backlog, Leader, Mandate, Now, Origin, Out, Proposal, journals};
@@ -38,9 +39,9 @@ impl Leader {
         match message.journal.take() {
             // First: it says which of the leases that follow are to be adopted.
             Some(report) => {
-                let is_last = report.is_last;
+                let page = Page::of(&report);
                 if let Some(command) = self.journal_page(now, node, session, report) {
-                    let origin = Origin::Journal { session, is_last, rest: Box::new(message) };
+                    let origin = Origin::Journal { session, page, rest: Box::new(message) };
                     outs.push(Proposal::out(vec![command], origin));
                     return self.stamped(outs);
                 }
@@ -55,7 +56,7 @@ impl Leader {
     pub(super) fn journal_replied(
         &mut self,
         now: &Now<'_>,
-        (session, is_last): (SessionId, bool),
+        (session, page): (SessionId, Page),
         replies: &[Replied],
         rest: v1::FromWorker,
         outs: &mut Vec<Out>,
@@ -64,7 +65,7 @@ impl Leader {
         let node = known.node;
         if let Some(Err(no_reply)) = replies.first() {
             tracing::warn!(%node, "the answer of a journal was not recorded and is asked for again: {no_reply}");
-            journals::lost_page(known, is_last);
+            journals::lost_page(known, page);
         }
         self.take_in(now, (node, session), rest, Backlog::Empty, outs);
     }
@@ -140,10 +141,10 @@ impl Leader {
         session: SessionId,
         report: v1::JournalReport,
     ) -> Option<Command> {
-        let is_last = report.is_last;
+        let page = Page::of(&report);
         let command = journals::command(now.state, node, session, report)?;
         let known = self.sessions.get_mut(session)?;
-        journals::takes_page(known, is_last).then_some(Command::ReportJournal(command))
+        journals::takes_page(known, page).then_some(Command::ReportJournal(command))
     }
 
     fn ask_journal(&mut self, now: &Now<'_>, node: NodeOrd, session: SessionId, outs: &mut Vec<Out>) {

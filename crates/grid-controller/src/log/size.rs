@@ -2,22 +2,29 @@
 //!
 //! By bytes, not by entries: what hurts is the disk and the time of a replay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use grid_raft::Raft;
 use tracing::{info, warn};
 
 use super::machine::Replies;
+use super::progress::Progress;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs until the member ends.
-pub async fn keep_short(raft: Raft<Replies>, limit_bytes: u64) {
+/// Runs until the member ends. A log of which nothing new was applied is not looked at.
+pub async fn keep_short(raft: Raft<Replies>, progress: Arc<Progress>, limit_bytes: u64) {
     let mut leadership = raft.leadership();
     let mut growth = Growth { limit_bytes, left_behind: 0 };
     loop {
+        let seen = progress.both();
+        let grown = async {
+            tokio::time::sleep(LOOK_EVERY).await;
+            progress.wait(seen + 1).await;
+        };
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = grown => {}
             ended = leadership.wait_for(|_| false) => if ended.is_err() { return },
         }
         let bytes = raft.log_bytes();
