@@ -11,6 +11,7 @@ mod grpc;
 mod hub;
 mod leave;
 mod link;
+pub mod nats;
 mod outbox;
 mod refusal;
 

@@ -24,10 +24,11 @@ pub enum Port {
     Api,
     Raft,
     Grpc,
+    Nats,
 }
 
 impl Port {
-    pub const ALL: [Self; 3] = [Self::Api, Self::Raft, Self::Grpc];
+    pub const ALL: [Self; 4] = [Self::Api, Self::Raft, Self::Grpc, Self::Nats];
 
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -35,6 +36,7 @@ impl Port {
             Self::Api => "api",
             Self::Raft => "raft",
             Self::Grpc => "grpc",
+            Self::Nats => "nats",
         }
     }
 }
@@ -98,6 +100,18 @@ kinds! {
     OtherOrigin => "other_origin",
     /// A new node beyond `--max-nodes`, or beyond what the facts of all nodes may take.
     TooManyNodes => "too_many_nodes",
+    /// A message on a subject that does not name its sender's node, or names another.
+    OtherNode => "other_node",
+    /// A message of a session that is not open here.
+    UnknownSession => "unknown_session",
+    /// More messages or requests of one worker than it may have waiting.
+    Flood => "flood",
+    /// Messages were lost because they arrived faster than they were read.
+    SlowConsumer => "slow_consumer",
+    /// The nats-server forbids a subject.
+    NotPermitted => "not_permitted",
+    /// The nats-server reports an error.
+    BrokerError => "broker_error",
 }
 
 struct Counter {
