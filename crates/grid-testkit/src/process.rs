@@ -118,6 +118,11 @@ impl Process {
         procfs::signal(self.pid(), Signal::CONT);
     }
 
+    /// SIGHUP: many programs read their configuration again.
+    pub fn hang_up(&self) {
+        procfs::signal(self.pid(), Signal::HUP);
+    }
+
     /// How it ended; everything it printed has been read by then.
     ///
     /// # Panics

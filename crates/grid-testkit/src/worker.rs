@@ -13,7 +13,8 @@ use crate::process::{Process, field};
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     pub node_id: String,
-    pub server_url: String,
+    /// API addresses of controllers; none for a worker on NATS.
+    pub server_url: Option<String>,
     pub dir: PathBuf,
     pub flags: Vec<String>,
     /// The `PATH` of its programs; without it, that of the test.
@@ -26,12 +27,17 @@ impl WorkerOptions {
     pub fn new(node_id: &str, server_url: &str, dir: impl Into<PathBuf>) -> Self {
         Self {
             node_id: node_id.to_owned(),
-            server_url: server_url.to_owned(),
+            server_url: Some(server_url.to_owned()),
             dir: dir.into(),
             flags: Vec::new(),
             path: None,
             prelude: String::new(),
         }
+    }
+
+    /// A worker that reaches its controllers over the NATS servers at `urls`.
+    pub fn nats(node_id: &str, urls: &str, dir: impl Into<PathBuf>) -> Self {
+        Self { server_url: None, ..Self::new(node_id, "", dir) }.flags(&format!("--nats {urls}"))
     }
 
     /// Flags as on a command line: `"--groups web,prod --slots 1"`.
@@ -129,14 +135,16 @@ fn data_dir(dir: &Path) -> PathBuf {
 fn spawn(options: &WorkerOptions) -> Process {
     let mut command = command("grid");
     command
-        .args(["worker", "--server", &options.server_url])
-        .args(["--node-id", &options.node_id])
+        .args(["worker", "--node-id", &options.node_id])
         .arg("--data-dir")
         .arg(data_dir(&options.dir))
         .args(["--enable-backend", "test"])
         .args(&options.flags)
         .current_dir(&options.dir)
         .envs(options.path.iter().map(|path| ("PATH", path)));
+    if let Some(url) = &options.server_url {
+        command.args(["--server", url]);
+    }
     if options.path.is_some() {
         command.env("GRID_PASS_ENV", "PATH");
     }
