@@ -3,15 +3,14 @@
 mod credentials;
 mod registration;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use grid_core::{Command, DrainNode, LeaveNode, RegisterNode, Rejection, Reply};
-use grid_fabric::{CloseReason, Credential, FabricRefusal, Hub, Leave, Outbox};
+use grid_fabric::{CloseReason, Credential, FabricRefusal, Hub, Leave, Outbox, Peer};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
-use grid_types::{Code, NodeId, NodeOrd, SessionId};
+use grid_types::{Code, LeaderEpoch, NodeId, NodeOrd, SessionId};
 
 use crate::control::code_of;
 use crate::reply::NoReply;
@@ -60,10 +59,10 @@ impl FabricHub {
         term: &Term,
         id: NodeId,
         request: v1::RegisterNodeRequest,
-        peer: Option<SocketAddr>,
+        peer: Peer,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
         self.check_generation(&id, &request).await?;
-        let command = self.registration(id, request, peer)?;
+        let command = self.registration(id, request, &peer)?;
         let rejection = command.refused_by(&self.shared.state());
         if let Some(rejection) = rejection {
             if matches!(rejection, Rejection::TooManyNodes { .. } | Rejection::TooManyFacts) {
@@ -101,7 +100,7 @@ impl Hub for FabricHub {
     async fn register(
         &self,
         request: v1::RegisterNodeRequest,
-        peer: Option<SocketAddr>,
+        peer: Peer,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
         let Some(term) = self.shared.open_term() else { return Err(self.not_leader()) };
         // First: the id goes into the log, and only a valid one is short.
@@ -128,9 +127,10 @@ impl Hub for FabricHub {
         reply.map(drop).map_err(|no_reply| self.refusal(no_reply))
     }
 
-    fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing> {
+    fn opened(&self, credential: &Credential, peer: Peer, outbox: Outbox) -> Result<(), v1::Closing> {
         let closing = |reason: CloseReason| reason.message(self.shared.role().leader_url.unwrap_or_default());
         let session = credential.session;
+        let from = peer.to_string();
         let opened = self.shared.open_stream(credential, Stream { outbox, peer });
         let replaced = opened.map_err(|refused| match refused {
             NotOpened::NotLeader => closing(CloseReason::NotLeader),
@@ -140,9 +140,7 @@ impl Hub for FabricHub {
             }
         })?;
         if let Some(before) = replaced {
-            let shown = |peer: Option<SocketAddr>| peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
-            let (from, before) = (shown(peer), shown(before));
-            tracing::warn!(%session, from, before, "a second stream of this session was opened; the first is closed");
+            tracing::warn!(%session, from, %before, "a second stream of this session was opened; the first is closed");
             refuse(Port::Grpc, Kind::StreamReplaced, format_args!("the earlier stream of session {session}"));
         }
         Ok(())
@@ -160,12 +158,26 @@ impl Hub for FabricHub {
         }
     }
 
-    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal> {
-        self.proven(credential).ok_or_else(credentials::not_proven)
+    fn log_sender(&self, credential: &Credential, peer: &Peer) -> Result<NodeOrd, FabricRefusal> {
+        self.proven(credential, peer).ok_or_else(credentials::not_proven)
     }
 
     async fn log_chunk(&self, node: NodeOrd, chunk: v1::LogChunk) -> bool {
         self.shared.reading.pulls.deliver(node, chunk)
+    }
+
+    async fn next_epoch(&self, known: Option<LeaderEpoch>) -> Option<LeaderEpoch> {
+        let mut term = self.shared.tenure.term.clone();
+        let is_other = |term: &Option<Term>| term.as_ref().map(|term| term.epoch) != known;
+        match term.wait_for(is_other).await {
+            Ok(term) => term.as_ref().map(|term| term.epoch),
+            // The controller has ended.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn broker_is_up(&self, is_up: bool) {
+        self.shared.broker_is_up(is_up);
     }
 }
 

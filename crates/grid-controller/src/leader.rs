@@ -16,6 +16,7 @@
 mod agents;
 mod applied;
 mod begins;
+mod broker;
 mod journals;
 mod lease_map;
 mod messages;
@@ -26,10 +27,10 @@ mod ticks;
 mod wire;
 
 use grid_core::{Command, Rejection, Reply, SecretHash, State};
-use grid_fabric::CloseReason;
+use grid_fabric::{CloseReason, Peer};
 use grid_plan::{Backstop, Liveness, Thresholds};
 use grid_proto::v1;
-use grid_types::{LeaderEpoch, LeaseKey, NodeOrd, SessionId};
+use grid_types::{LeaderEpoch, LeaseKey, NodeId, NodeOrd, SessionId};
 
 use crate::reply::{NoReply, Replied};
 use agents::Agents;
@@ -170,6 +171,8 @@ pub struct Leader {
     liveness: Liveness,
     backstop: Backstop,
     agents: Agents,
+    /// N5.
+    broker_is_down: bool,
 }
 
 impl Leader {
@@ -180,7 +183,7 @@ impl Leader {
         backstop.new_term(now.state, !now.mandate.offers(), now.mono_ms);
         let liveness = Liveness::new(thresholds);
         let (sessions, agents) = (Sessions::default(), Agents::default());
-        Self { term, epoch, thresholds, sessions, liveness, backstop, agents }
+        Self { term, epoch, thresholds, sessions, liveness, backstop, agents, broker_is_down: false }
     }
 
     pub fn epoch(&self) -> LeaderEpoch {
@@ -202,10 +205,17 @@ impl Leader {
 
     /// A worker opened the stream of a session. `Err`: the session is not known, or this is not its secret. An earlier stream
     /// of the session that is still open is closed.
-    pub fn on_opened(&mut self, now: &Now<'_>, session: SessionId, secret: &[u8]) -> Result<Vec<Out>, NotProven> {
-        self.proven(now, session, secret)?;
+    pub fn on_opened(
+        &mut self,
+        now: &Now<'_>,
+        session: SessionId,
+        secret: &[u8],
+        peer: &Peer,
+    ) -> Result<Vec<Out>, NotProven> {
+        self.proven(now, session, secret, peer)?;
         let known = self.sessions.get_mut(session).ok_or(NotProven)?;
         let was_open = known.open(now.mono_ms);
+        known.has_broker = matches!(peer, Peer::Subject(_));
         Ok(was_open.then_some(Out::Close { session, reason: CloseReason::Replaced }).into_iter().collect())
     }
 
@@ -285,8 +295,20 @@ impl Leader {
     }
 
     /// The node of a session that proves itself by its secret.
-    pub fn proven(&self, now: &Now<'_>, session: SessionId, secret: &[u8]) -> Result<NodeOrd, NotProven> {
-        is_proven(now.state, self.sessions.node_of(session), session, secret)
+    pub fn proven(
+        &self,
+        now: &Now<'_>,
+        session: SessionId,
+        secret: &[u8],
+        peer: &Peer,
+    ) -> Result<NodeOrd, NotProven> {
+        let node = is_proven(now.state, self.sessions.node_of(session), session, secret)?;
+        // N4: a secret that leaked is of no use on the subjects of another node.
+        let is_own = |id: &NodeId| now.state.nodes.get(&node).is_some_and(|known| known.id == *id);
+        match peer {
+            Peer::Subject(id) if !is_own(id) => Err(NotProven),
+            Peer::Subject(_) | Peer::Connection(_) => Ok(node),
+        }
     }
 
     /// W1: whether the node's worker or agent was heard not long ago, and can be reached.

@@ -16,8 +16,8 @@ mod about;
 mod hand_over;
 pub mod levels;
 mod local_worker;
-mod refused_folder;
 pub mod superseded;
+mod unable;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ use crate::term::Term;
 pub use about::{About, describe, snapshot_problem};
 pub use hand_over::hand_over;
 pub use local_worker::follow as follow_local_worker;
-pub use refused_folder::hand_over_leadership;
+pub use unable::hand_over_leadership;
 
 /// How often a leader looks whether a majority is behind it, and tries again to begin its term. A majority is lost by silence, which
 /// nothing signals.

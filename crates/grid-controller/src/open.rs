@@ -117,6 +117,7 @@ impl Controller {
                 elapsed: Elapsed::default(),
                 draining: AtomicBool::new(false),
                 gate: if opening.starts_paused { Gate::paused() } else { Gate::opened() },
+                broker: watch::Sender::new(Broker::None),
                 last_claim_mono_ms: AtomicU64::new(0),
                 restored,
                 feature_level: opening.feature_level,
@@ -261,7 +262,7 @@ fn start(shared: &Arc<Shared>, tasks: &Tasks, Started { term, deposed, mailbox }
     tasks.start("dispatch", tasks::dispatch(shared(), mailbox));
     tasks.start("leader", leadership::follow(shared(), term, deposed));
     tasks.start("gate", leadership::follow_local_worker(shared()));
-    tasks.start("refused-folder", leadership::hand_over_leadership(shared()));
+    tasks.start("unable-leader", leadership::hand_over_leadership(shared()));
     tasks.start("ticker", tasks::tick(shared()));
     tasks.start("superseded", superseded::follow_peers(shared()));
     tasks.start("announcements", tasks::announce(shared()));

@@ -3,6 +3,7 @@
 //! E5: the role is computed for every request: a leader whom no majority has answered within one election
 //! timeout is a STANDBY from that request on, whatever Raft reported last.
 
+mod broker;
 mod gate;
 mod leading;
 mod locks;
@@ -25,6 +26,7 @@ use crate::reading::Reading;
 use crate::term::{Elapsed, Term};
 use locks::{Locked, Rank};
 
+pub use broker::Broker;
 pub use gate::{Gate, LocalWorker, Wish};
 pub use leading::{Leading, NotOpened, Stream};
 pub use polls::{OpenPoll, Place};
@@ -66,6 +68,8 @@ pub struct Tenure {
     pub draining: AtomicBool,
     /// E8: whether offers go out.
     pub gate: Gate,
+    /// N5: whether workers that come through a broker can be reached.
+    pub broker: watch::Sender<Broker>,
     /// When a client's epoch of a higher generation was last recorded; 0: never.
     pub last_claim_mono_ms: AtomicU64,
     /// What the data folder was made from; every term says it (E2).
@@ -115,6 +119,15 @@ impl Shared {
                  refused: {problem}"
             ),
         }
+    }
+
+    /// Why this controller could not dispatch as leader, for an operator.
+    pub fn dispatch_problem(&self) -> Option<String> {
+        if self.tenure.gate.problem().is_some() {
+            return Some(self.pause_reason());
+        }
+        let is_down = *self.tenure.broker.borrow() == Broker::Down;
+        is_down.then(|| format!("the connection of controller {} to NATS is down", self.settings.node_id))
     }
 
     /// Raft says that this controller leads, and no majority answers it.

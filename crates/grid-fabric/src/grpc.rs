@@ -4,7 +4,6 @@ mod lean;
 mod link;
 mod server;
 mod session;
-mod shape;
 #[cfg(test)]
 mod tests;
 

@@ -1,22 +1,42 @@
 //! What the controller answers to its workers.
 
+use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 
 use grid_proto::v1;
-use grid_types::{NodeOrd, SessionId};
+use grid_types::{LeaderEpoch, NodeId, NodeOrd, SessionId};
 
 use crate::credential::Credential;
 use crate::leave::Leave;
 use crate::outbox::Outbox;
 use crate::refusal::FabricRefusal;
 
+/// Who calls, as far as the transport knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// A connection of its own, from there if that is known.
+    Connection(Option<SocketAddr>),
+    /// A broker's subject, which is this node's alone: what is said on it counts for no other node.
+    Subject(NodeId),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(Some(address)) => address.fmt(f),
+            Self::Connection(None) => f.write_str("unknown"),
+            Self::Subject(node) => write!(f, "the subjects of node {node}"),
+        }
+    }
+}
+
 /// The controller's side of the border.
 pub trait Hub: Send + Sync + 'static {
     fn register(
         &self,
         request: v1::RegisterNodeRequest,
-        peer: Option<SocketAddr>,
+        peer: Peer,
     ) -> impl Future<Output = Result<v1::RegisterNodeReply, FabricRefusal>> + Send;
 
     fn drain(&self, node: String, credential: Credential) -> impl Future<Output = Result<(), FabricRefusal>> + Send;
@@ -30,7 +50,7 @@ pub trait Hub: Send + Sync + 'static {
 
     /// A session's stream is open; what the leader says goes into `outbox`. Refused: the stream answers `Closing` and ends.
     /// The credential is checked here and never again: all messages of the stream come from the client that opened it.
-    fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing>;
+    fn opened(&self, credential: &Credential, peer: Peer, outbox: Outbox) -> Result<(), v1::Closing>;
 
     /// Awaited before the next message of that session is read: this is the back-pressure.
     fn received(&self, session: SessionId, message: v1::FromWorker) -> impl Future<Output = ()> + Send;
@@ -40,8 +60,14 @@ pub trait Hub: Send + Sync + 'static {
     fn closed(&self, session: SessionId);
 
     /// The node that sends outputs, by the first chunk of a stream.
-    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal>;
+    fn log_sender(&self, credential: &Credential, peer: &Peer) -> Result<NodeOrd, FabricRefusal>;
 
     /// `false`: no reader is left; the worker is asked to stop.
     fn log_chunk(&self, node: NodeOrd, chunk: v1::LogChunk) -> impl Future<Output = bool> + Send;
+
+    /// Resolves when this controller leads in another epoch than `known`, or leads no more; never after the controller has ended.
+    fn next_epoch(&self, known: Option<LeaderEpoch>) -> impl Future<Output = Option<LeaderEpoch>> + Send;
+
+    /// Whether this controller reaches the broker: what its sessions are silent about while it does not is not their silence (N5).
+    fn broker_is_up(&self, is_up: bool);
 }

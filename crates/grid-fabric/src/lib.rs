@@ -14,13 +14,14 @@ mod link;
 pub mod nats;
 mod outbox;
 mod refusal;
+mod shape;
 
 pub use closing::CloseReason;
 pub use credential::Credential;
 pub use grpc::{GrpcDialer, GrpcLink, ServeError, serve};
-pub use hub::Hub;
+pub use hub::{Hub, Peer};
 pub use leave::Leave;
-pub use link::{Dialer, Downlink, Link, LinkError, Slot, Uplink};
+pub use link::{Arrival, Broker, Dialer, Downlink, Link, LinkError, Slot, Uplink};
 pub use outbox::{Outbox, Overflow};
 pub use refusal::FabricRefusal;
 

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use grid_proto::v1;
+use grid_types::NodeId;
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 
@@ -28,6 +29,14 @@ pub trait Dialer: Send + Sync + 'static {
 
     /// `address`: host and port of a controller's fabric.
     fn dial(&self, address: &str) -> impl Future<Output = Result<Self::Link, LinkError>> + Send;
+}
+
+/// Makes links that reach the leader wherever it is.
+pub trait Broker: Send + Sync + 'static {
+    type Link: Link;
+
+    /// `node`: whose subjects the link uses.
+    fn attach(&self, node: &NodeId) -> impl Future<Output = Result<Self::Link, LinkError>> + Send;
 }
 
 /// One connection to one controller. Clones share it.
@@ -90,18 +99,37 @@ impl Slot<'_> {
     }
 }
 
+/// What comes down to a worker.
+#[derive(Debug, PartialEq)]
+pub enum Arrival {
+    Message(Box<v1::ToWorker>),
+    /// The session goes on, and messages of either side may have been lost.
+    Resumed,
+}
+
 /// What the leader says.
 pub struct Downlink {
-    messages: Pin<Box<dyn Stream<Item = Result<v1::ToWorker, LinkError>> + Send>>,
+    messages: Pin<Box<dyn Stream<Item = Result<Arrival, LinkError>> + Send>>,
 }
 
 impl Downlink {
-    pub fn new(messages: impl Stream<Item = Result<v1::ToWorker, LinkError>> + Send + 'static) -> Self {
+    pub fn new(messages: impl Stream<Item = Result<Arrival, LinkError>> + Send + 'static) -> Self {
         Self { messages: Box::pin(messages) }
     }
 
+    /// The next message, for a worker that says again what stays unanswered.
+    pub async fn next_message(&mut self) -> Option<Result<v1::ToWorker, LinkError>> {
+        loop {
+            match self.next().await? {
+                Ok(Arrival::Message(message)) => return Some(Ok(*message)),
+                Ok(Arrival::Resumed) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
     /// `None`: the leader ended the stream.
-    pub async fn next(&mut self) -> Option<Result<v1::ToWorker, LinkError>> {
+    pub async fn next(&mut self) -> Option<Result<Arrival, LinkError>> {
         self.messages.next().await
     }
 }

@@ -2,7 +2,19 @@
 //!
 //! Not here: what a message means, which is the same on every fabric. JetStream carries nothing that a promise depends on.
 
+mod calls;
 mod client;
+mod link;
+mod result;
+mod server;
+mod session;
+mod split;
 pub mod subjects;
+mod term;
+#[cfg(test)]
+mod tests;
+mod wire;
 
-pub use client::{Client, ConnectError, PublishError, Settings};
+pub use client::{Client, ConnectError, PublishError, RequestError, Settings};
+pub use link::{NatsBroker, NatsLink};
+pub use server::serve;

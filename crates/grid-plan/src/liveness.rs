@@ -78,8 +78,18 @@ impl Liveness {
         self.silence.get(&node).map(|silence| silence.ms)
     }
 
+    /// N5: for a while some nodes could not be heard. As after a tick that comes late.
+    pub fn grant_grace(&mut self) {
+        self.grace_ms = self.thresholds.warning_ms;
+    }
+
     /// Time passes: returns the transitions it brings.
     pub fn tick(&mut self, state: &State, now_ms: u64) -> Vec<Command> {
+        self.tick_but(state, now_ms, |_| false)
+    }
+
+    /// The same, where the silence of some nodes does not count.
+    pub fn tick_but(&mut self, state: &State, now_ms: u64, stands_still: impl Fn(NodeOrd) -> bool) -> Vec<Command> {
         let passed = now_ms.saturating_sub(self.last_tick_ms.unwrap_or(now_ms));
         if self.last_tick_ms.is_some() && passed < self.thresholds.warning_ms / LOOKS_PER_WARNING {
             return Vec::new();
@@ -97,7 +107,7 @@ impl Liveness {
             if silence.session != node.session {
                 *silence = unheard();
             }
-            silence.ms += passed;
+            silence.ms += if stands_still(node.ord) { 0 } else { passed };
             silence.is_heard &= silence.ms < thresholds.warning_ms;
             if !silence.is_heard {
                 silence.ms = silence.ms.max(least_ms);

@@ -104,6 +104,7 @@ impl Engine {
             Input::NotRegistered(trouble) => self.not_registered(&trouble, now),
             Input::Opened { session } => self.opened(session, now),
             Input::Received { session, message } => self.received(session, message, now),
+            Input::Resumed { session } => self.resumed(session, now),
             Input::UplinkFree { session } => self.speak(session, now),
             Input::Broken { session, reason } => self.broken(session, &reason, now),
             Input::Drained { session, problem } => self.drained(session, problem.as_deref()),

@@ -29,4 +29,4 @@ pub use allow::check_name as check_variable_name;
 pub use config::{Ready, WorkerConfig};
 pub use error::WorkerError;
 pub use shutdown::{Shutdown, ShutdownHandle};
-pub use start::{LeftOver, end_left_over, run, run_with};
+pub use start::{LeftOver, end_left_over, run, run_by, run_with};

@@ -14,8 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use grid_fabric::{Dialer, GrpcDialer};
+use grid_fabric::{Broker, Dialer, GrpcDialer};
 use grid_tasks::Tasks;
+use grid_types::NodeId;
 use tokio::sync::{mpsc, watch};
 
 use crate::config::{Ready, WorkerConfig};
@@ -33,7 +34,7 @@ use crate::run::environment::Environment;
 use crate::run::executor::Executor;
 use crate::run::lease::{Surroundings, blocking_places, read_mark};
 use crate::seams::{Directory, Host, Processes, Seams};
-use crate::session::connect::Connector;
+use crate::session::connect::{ByBroker, Connector, Way};
 use crate::session::facts;
 use crate::session::logs::LogAnswers;
 use crate::session::wires::Wires;
@@ -60,6 +61,16 @@ pub async fn run(
     run_with(config, seams, shutdown, ready).await
 }
 
+/// The same through a broker, which knows where the leader is.
+pub async fn run_by(
+    config: WorkerConfig,
+    broker: impl Broker,
+    shutdown: Shutdown,
+    ready: impl FnOnce(Ready) + Send + 'static,
+) -> Result<(), WorkerError> {
+    run_on(config, host(), |node| ByBroker { broker, node }, shutdown, ready).await
+}
+
 /// Runs a worker through the given seams.
 pub async fn run_with<D: Dialer, R: Directory>(
     config: WorkerConfig,
@@ -68,13 +79,26 @@ pub async fn run_with<D: Dialer, R: Directory>(
     ready: impl FnOnce(Ready) + Send + 'static,
 ) -> Result<(), WorkerError> {
     let Seams { host, dialer, directory } = seams;
+    let servers = config.servers.clone();
+    if servers.is_empty() {
+        return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
+    }
+    let way = |_| Connector { dialer, directory, servers, learned: std::sync::Mutex::default() };
+    run_on(config, host, way, shutdown, ready).await
+}
+
+/// `way`: to the leader, for the node of the data folder.
+async fn run_on<W: Way>(
+    config: WorkerConfig,
+    host: Host,
+    way: impl FnOnce(NodeId) -> W,
+    shutdown: Shutdown,
+    ready: impl FnOnce(Ready) + Send + 'static,
+) -> Result<(), WorkerError> {
     let environment = Environment::new(&config.pass_env).map_err(WorkerError::Config)?;
     let (enable, disable) = (&config.enable_backends, &config.disable_backends);
     let backends = Backends::new(enable, disable, &config.data_dir, &environment, &config.allow);
     let backends = backends.map_err(WorkerError::Config)?;
-    if config.servers.is_empty() {
-        return Err(WorkerError::Config("name at least one controller: --server http://HOST:PORT".to_owned()));
-    }
     let unlucky = |error: io::Error| WorkerError::Config(error.to_string());
     let nonce = host.random.id().map_err(unlucky)?;
     let seed = host.random.number().map_err(unlucky)?;
@@ -119,10 +143,9 @@ pub async fn run_with<D: Dialer, R: Directory>(
         heartbeat: config.heartbeat,
     };
     let tails = Arc::clone(&outputs);
-    let connector = Connector { dialer, directory, servers: config.servers, learned: std::sync::Mutex::default() };
     let worker = Worker {
         engine: Engine::new(identity, book, seed, Box::new(move |lease| tails.tail(lease))),
-        wires: Wires::new(connector, folder.node_id().to_string()),
+        wires: Wires::new(way(folder.node_id().clone()), folder.node_id().to_string()),
         folder,
         journal,
         executor: Executor::new(Arc::clone(&surroundings), backends, events_in, tasks.clone()),

@@ -9,7 +9,6 @@ pub(crate) mod inbox;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use grid_fabric::Dialer;
 use grid_tasks::Tasks;
 use grid_types::clock::Clock;
 
@@ -22,7 +21,7 @@ use crate::engine::record::Record;
 use crate::engine::{Ending, Engine, Input, Output};
 use crate::error::WorkerError;
 use crate::run::executor::Executor;
-use crate::seams::Directory;
+use crate::session::connect::Way;
 use crate::session::logs::LogAnswers;
 use crate::session::wires::Wires;
 use inbox::{Inbox, Inner};
@@ -32,9 +31,9 @@ const BATCH: usize = 256;
 /// Processes get their SIGTERM, their grace and their SIGKILL in this time.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) struct Worker<D: Dialer, R: Directory> {
+pub(crate) struct Worker<W: Way> {
     pub(crate) engine: Engine,
-    pub(crate) wires: Wires<D, R>,
+    pub(crate) wires: Wires<W>,
     pub(crate) folder: Folder,
     pub(crate) journal: Journal,
     pub(crate) executor: Executor,
@@ -47,7 +46,7 @@ pub(crate) struct Worker<D: Dialer, R: Directory> {
     pub(crate) tasks: Tasks,
 }
 
-impl<D: Dialer, R: Directory> Worker<D, R> {
+impl<W: Way> Worker<W> {
     pub(crate) async fn run(mut self) -> Result<(), WorkerError> {
         let ended = self.drive().await;
         if ended.is_err() {

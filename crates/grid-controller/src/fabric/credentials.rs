@@ -11,7 +11,7 @@
 //! void with its session.
 
 use grid_core::{SECRET_BYTES, SecretHash};
-use grid_fabric::{Credential, FabricRefusal};
+use grid_fabric::{Credential, FabricRefusal, Peer};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::{Code, NodeId, NodeOrd, SessionId};
@@ -29,9 +29,9 @@ pub(super) fn mint() -> Result<(v1::Secret, SecretHash), FabricRefusal> {
 
 impl FabricHub {
     /// The node of a session that this leader knows.
-    pub(super) fn proven(&self, credential: &Credential) -> Option<NodeOrd> {
+    pub(super) fn proven(&self, credential: &Credential, peer: &Peer) -> Option<NodeOrd> {
         let Credential { session, secret } = credential;
-        let proven = self.shared.look(|leader, now| leader.proven(now, *session, &secret.value).ok()).flatten();
+        let proven = self.shared.look(|leader, now| leader.proven(now, *session, &secret.value, peer).ok()).flatten();
         if proven.is_none() {
             count(*session);
         }

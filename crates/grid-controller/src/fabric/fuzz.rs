@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use grid_fabric::{Credential, Hub, Leave, Outbox};
+use grid_fabric::{Credential, Hub, Leave, Outbox, Peer};
 use grid_proto::v1;
 use grid_types::ids::mix64;
 use grid_types::{JobId, SessionId};
@@ -116,7 +116,7 @@ fn from_worker(reply: &v1::RegisterNodeReply) -> v1::FromWorker {
 }
 
 async fn round(hub: &FabricHub, dice: &mut Dice) {
-    let reply = hub.register(registration(), None).await.expect("the controller still registers");
+    let reply = hub.register(registration(), Peer::Connection(None)).await.expect("the controller still registers");
     let (valid, other) = (from_worker(&reply), registration().encode_to_vec());
     let named = |session| v1::NodeSession {
         node_id: "fuzzed".to_owned(),
@@ -136,7 +136,7 @@ async fn round(hub: &FabricHub, dice: &mut Dice) {
             0 => {
                 if let Some(request) = dice.mutated(&registration(), &valid.encode_to_vec()) {
                     // Most are refused; what is taken replaces the session, as a worker's own would.
-                    let _ = hub.register(request, None).await;
+                    let _ = hub.register(request, Peer::Connection(None)).await;
                 }
             }
             1 => {
@@ -158,7 +158,7 @@ async fn round(hub: &FabricHub, dice: &mut Dice) {
                         session: SessionId(chunk.session),
                         secret: chunk.secret.clone().unwrap_or_default(),
                     };
-                    if let Ok(node) = hub.log_sender(&credential) {
+                    if let Ok(node) = hub.log_sender(&credential, &Peer::Connection(None)) {
                         hub.log_chunk(node, chunk).await;
                     }
                 }
@@ -171,7 +171,7 @@ async fn round(hub: &FabricHub, dice: &mut Dice) {
                 }
                 let session = SessionId(message.session);
                 let credential = Credential { session, secret: message.secret.take().unwrap_or_default() };
-                if hub.opened(&credential, None, Outbox::new()).is_ok() {
+                if hub.opened(&credential, Peer::Connection(None), Outbox::new()).is_ok() {
                     hub.received(session, message).await;
                 }
             }
@@ -189,7 +189,7 @@ async fn issue14_mutated_messages_of_workers_never_panic() {
     let begun = Instant::now();
     for seed in first.. {
         println!("GRID_FUZZ_SEED={seed}");
-        bench.hub.register(registration(), None).await.expect("it still registers workers");
+        bench.hub.register(registration(), Peer::Connection(None)).await.expect("it still registers workers");
         // Refused when enough of them wait.
         let _ = bench.controller.shared.log.proposer.propose(&submit(JobId(seed))).await;
         round(&bench.hub, &mut Dice(seed)).await;
@@ -197,6 +197,6 @@ async fn issue14_mutated_messages_of_workers_never_panic() {
             break;
         }
     }
-    bench.hub.register(registration(), None).await.expect("it still registers workers");
+    bench.hub.register(registration(), Peer::Connection(None)).await.expect("it still registers workers");
     bench.controller.shutdown().await;
 }

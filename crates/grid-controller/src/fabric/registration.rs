@@ -4,10 +4,9 @@
 //! state refuses anyway does not go into the log at all.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
 use grid_core::RegisterNode;
-use grid_fabric::FabricRefusal;
+use grid_fabric::{FabricRefusal, Peer};
 use grid_proto::refusals::Port;
 use grid_proto::{Foreign, v1};
 use grid_types::node::NodeFacts;
@@ -21,13 +20,15 @@ impl FabricHub {
         &self,
         id: NodeId,
         request: v1::RegisterNodeRequest,
-        peer: Option<SocketAddr>,
+        peer: &Peer,
     ) -> Result<RegisterNode, FabricRefusal> {
         let bad = |why: String| FabricRefusal::new(Code::Invalid, why);
         let facts = request.facts.ok_or_else(|| bad("the registration has no facts".to_owned()))?;
         let mut facts = NodeFacts::try_from(facts).map_err(|e| bad(e.to_string()))?;
-        if facts.address.is_empty() {
-            facts.address = peer.map(|peer| peer.ip().to_string()).unwrap_or_default();
+        if let Peer::Connection(Some(address)) = peer
+            && facts.address.is_empty()
+        {
+            facts.address = address.ip().to_string();
         }
         if request.journal_id.len() != 16 || request.nonce.len() != 16 {
             return Err(bad("journal id and nonce have 16 bytes".to_owned()));

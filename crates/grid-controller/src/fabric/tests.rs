@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use grid_fabric::{FabricRefusal, Hub};
+use grid_fabric::{FabricRefusal, Hub, Peer};
 use grid_proto::refusals::Port;
 use grid_proto::v1;
 use grid_types::{Code, LeaderEpoch};
@@ -37,7 +37,7 @@ impl Bench {
             leader_epoch: epoch.wire(),
             ..Default::default()
         };
-        self.hub.register(request, None).await.expect_err("it is refused")
+        self.hub.register(request, Peer::Connection(None)).await.expect_err("it is refused")
     }
 
     fn superseded(&self) -> Option<u32> {

@@ -16,6 +16,9 @@ use super::{Out, When};
 /// Leases that were answered while a worker owes the list of what it holds.
 const MAX_ANSWERED: usize = 16_384;
 
+/// Through a broker a question or its answer may be lost, and is asked again after this. A connection loses neither while it lasts.
+const LIST_LOST_MS: u64 = 10_000;
+
 #[derive(Default)]
 pub struct Sessions {
     by_id: BTreeMap<SessionId, Session>,
@@ -29,6 +32,8 @@ pub struct Session {
     pub node: NodeOrd,
     /// It has a stream.
     pub is_open: bool,
+    /// Its stream goes through a broker, which may lose single messages.
+    pub has_broker: bool,
     pub heard_mono_ms: u64,
     pub heard_wall_ms: u64,
     /// When each lease was last offered in this session (W5).
@@ -106,6 +111,12 @@ impl Sessions {
         self.by_node.get(&node).copied().filter(|id| self.by_id.get(id).is_some_and(|session| session.is_open))
     }
 
+    /// Whether a node's session is open over a connection of its own.
+    pub fn has_connection(&self, node: NodeOrd) -> bool {
+        let session = self.by_node.get(&node).and_then(|id| self.by_id.get(id));
+        session.is_some_and(|session| session.is_open && !session.has_broker)
+    }
+
     pub fn heard_wall_ms(&self, node: NodeOrd) -> Option<u64> {
         let current = self.by_node.get(&node).and_then(|id| self.by_id.get(id));
         current.map(|session| session.heard_wall_ms).or_else(|| self.heard_wall_ms.get(&node).copied())
@@ -125,6 +136,7 @@ impl Session {
         Self {
             node,
             is_open: false,
+            has_broker: false,
             heard_mono_ms: mono_ms,
             heard_wall_ms: wall_ms,
             offered_mono_ms: LeaseMap::default(),
@@ -157,6 +169,10 @@ impl Session {
 
     pub fn ask_outstanding(&mut self, id: SessionId, now_mono_ms: u64) -> Option<Out> {
         let question = v1::ToWorker { ask_outstanding: true, ..v1::ToWorker::default() };
+        let is_lost = |asked: &Asked| self.has_broker && now_mono_ms.saturating_sub(asked.at_mono_ms) >= LIST_LOST_MS;
+        if self.asked.as_ref().is_some_and(is_lost) {
+            self.asked = None;
+        }
         let sent = self.asked.is_none().then(|| self.send(id, question)).flatten()?;
         self.asked = Some(Asked { at_mono_ms: now_mono_ms, ..Asked::default() });
         Some(sent)

@@ -1,6 +1,6 @@
 //! The leader without a runtime: real state, real `apply`, scripted workers, times as numbers.
 
-mod world;
+pub mod world;
 
 use grid_core::{Command, Effect};
 use grid_fabric::CloseReason;

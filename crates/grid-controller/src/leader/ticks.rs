@@ -3,7 +3,7 @@
 use grid_core::{Command, ExpireLease, FireTimers};
 use grid_fabric::CloseReason;
 use grid_plan::due_timers;
-use grid_types::SessionId;
+use grid_types::{NodeOrd, SessionId};
 use grid_types::node::NodeStatus;
 
 use super::{Leader, Now, Origin, Out, Proposal};
@@ -41,7 +41,8 @@ impl Leader {
         if now.mandate.offers() {
             self.backstop.go_on(now.state, now.mono_ms);
         }
-        let mut commands = self.liveness.tick(now.state, now.mono_ms);
+        let stands_still = |node: NodeOrd| self.broker_is_down && !self.sessions.has_connection(node);
+        let mut commands = self.liveness.tick_but(now.state, now.mono_ms, stands_still);
         commands.extend(due_timers(now.state, leader_ms));
         let is_recorded = leader_ms.saturating_sub(now.state.meta.now_ms) < RECORD_EVERY_MS;
         if commands.is_empty() && !is_recorded && now.state.next_due_ms().is_some() {

@@ -19,7 +19,7 @@ pub struct About {
     /// Why its snapshots fail.
     #[serde(default)]
     pub snapshot_problem: Option<String>,
-    /// E8: it could not dispatch as leader, because the folder of its local worker is refused.
+    /// It could not dispatch as leader: the folder of its local worker is refused (E8), or it does not reach the broker (N5).
     #[serde(default)]
     pub cannot_dispatch: bool,
 }
@@ -32,7 +32,7 @@ pub fn describe(shared: &Arc<Shared>) {
         let RoleDoc { role, leader_epoch, .. } = shared.role();
         let (version, snapshot_problem) =
             (Some(env!("CARGO_PKG_VERSION").to_owned()), shared.log.raft.snapshot_trouble());
-        let cannot_dispatch = shared.tenure.gate.problem().is_some();
+        let cannot_dispatch = shared.dispatch_problem().is_some();
         let about = About { role, leader_epoch, version, snapshot_problem, cannot_dispatch };
         serde_json::to_vec(&about).unwrap_or_default()
     });
@@ -43,7 +43,7 @@ pub fn snapshot_problem(state: &PeerState) -> Option<Option<String>> {
     serde_json::from_slice(&state.about).ok().map(|about: About| about.snapshot_problem)
 }
 
-/// E8: whether a controller could dispatch as leader, as far as it said.
+/// Whether a controller could dispatch as leader, as far as it said.
 pub fn can_dispatch(state: &PeerState) -> bool {
     serde_json::from_slice(&state.about).is_ok_and(|about: About| !about.cannot_dispatch)
 }

@@ -8,17 +8,16 @@
 //! There is no decision here. The state is locked first, then the leader; nothing is awaited under either.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use grid_fabric::{CloseReason, Credential, Outbox};
+use grid_fabric::{CloseReason, Credential, Outbox, Peer};
 use grid_proto::refusals::{Kind, Port, refuse_many};
 use grid_proto::v1;
 use grid_types::{NodeOrd, SessionId};
 use prost::Message;
 use tokio::sync::Notify;
 
-use super::Shared;
+use super::{Broker, Shared};
 use super::locks::{Locked, Rank};
 use super::polls::Polls;
 use crate::leader::{Backlog, Leader, Mandate, NotProven, Now, Out, Proposal, When};
@@ -47,7 +46,7 @@ pub struct Inner {
 pub struct Stream {
     pub outbox: Outbox,
     /// The client that opened it.
-    pub peer: Option<SocketAddr>,
+    pub peer: Peer,
 }
 
 /// Why a stream is refused.
@@ -103,15 +102,17 @@ impl Shared {
         &self,
         credential: &Credential,
         stream: Stream,
-    ) -> Result<Option<Option<SocketAddr>>, NotOpened> {
+    ) -> Result<Option<Peer>, NotOpened> {
         let Credential { session, secret } = credential;
         self.with(|inner, now| {
             // One that has ended is not replaced.
             inner.sweep(*session);
             let leader = inner.leader.as_mut().filter(|_| now.mandate != Mandate::CutOff);
             let leader = leader.ok_or(NotOpened::NotLeader)?;
-            let outs = leader.on_opened(now, *session, &secret.value).map_err(|NotProven| NotOpened::NotProven)?;
-            let replaced = inner.streams.get(session).map(|earlier| earlier.peer).filter(|_| !outs.is_empty());
+            let (secret, peer) = (&secret.value, &stream.peer);
+            let outs = leader.on_opened(now, *session, secret, peer).map_err(|NotProven| NotOpened::NotProven)?;
+            let earlier = inner.streams.get(session).map(|earlier| earlier.peer.clone());
+            let replaced = earlier.filter(|_| !outs.is_empty());
             self.perform(inner, outs);
             inner.close(*session, CloseReason::Replaced);
             inner.streams.insert(*session, stream);
@@ -172,7 +173,11 @@ impl Shared {
     pub fn begin_leading(&self, begin: impl FnOnce(&Now<'_>) -> Leader) {
         self.with(|inner, now| {
             inner.close_all(CloseReason::NotLeader);
-            inner.leader = Some(begin(now));
+            let mut leader = begin(now);
+            if *self.tenure.broker.borrow() == Broker::Down {
+                leader.on_broker_down();
+            }
+            inner.leader = Some(leader);
         });
     }
 

@@ -13,7 +13,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
-use super::shape::{Shaped, is_sparse};
+use crate::shape::{Shaped, is_sparse};
 
 pub(super) const HEARTBEAT_PATH: &str = "/grid.worker.v1.Fabric/Heartbeat";
 

@@ -17,7 +17,7 @@ use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
 use crate::MAX_MESSAGE_BYTES;
 use crate::credential::Credential;
 use crate::leave::Leave;
-use crate::link::{Dialer, Downlink, Link, LinkError, Uplink};
+use crate::link::{Arrival, Dialer, Downlink, Link, LinkError, Uplink};
 use crate::refusal::FabricRefusal;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
@@ -74,7 +74,7 @@ impl Link for GrpcLink {
         let opened = tokio::time::timeout(CALL_LIMIT, opening).await;
         let opened = opened.map_err(|_| LinkError::Unreachable("the session's stream does not open".to_owned()))?;
         let inbound = opened.map_err(|status| link_error(&status))?.into_inner();
-        Ok((uplink, Downlink::new(inbound.map(|message| message.map_err(|status| link_error(&status))))))
+        Ok((uplink, Downlink::new(inbound.map(arrived))))
     }
 
     async fn drain(&self, node_id: String, credential: Credential) -> Result<(), LinkError> {
@@ -92,6 +92,10 @@ impl Link for GrpcLink {
         let sent = self.client().stream_logs(ReceiverStream::new(chunks)).await;
         sent.map(drop).map_err(|status| link_error(&status))
     }
+}
+
+fn arrived(message: Result<v1::ToWorker, Status>) -> Result<Arrival, LinkError> {
+    message.map(|message| Arrival::Message(Box::new(message))).map_err(|status| link_error(&status))
 }
 
 fn of_session(node_id: String, credential: Credential) -> v1::NodeSession {

@@ -22,7 +22,7 @@ use super::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, WINDOW_BYTES};
 use crate::MAX_MESSAGE_BYTES;
 use crate::closing::CloseReason;
 use crate::credential::Credential;
-use crate::hub::Hub;
+use crate::hub::{Hub, Peer};
 use crate::leave::Leave;
 use crate::outbox::Outbox;
 
@@ -122,7 +122,7 @@ impl<H: Hub> Calls<H> {
     }
 
     async fn open(&self, request: Request<Streaming<v1::FromWorker>>) -> Result<Response<SessionStream<H>>, Status> {
-        let peer = request.remote_addr();
+        let peer = Peer::Connection(request.remote_addr());
         let caller = caller(&request);
         let mut inbound = request.into_inner();
         let nothing = || Status::invalid_argument("a session begins with a message");
@@ -166,7 +166,7 @@ impl<H: Hub> Fabric for Calls<H> {
         &self,
         request: Request<v1::RegisterNodeRequest>,
     ) -> Result<Response<v1::RegisterNodeReply>, Status> {
-        let (caller, peer) = (caller(&request), request.remote_addr());
+        let (caller, peer) = (caller(&request), Peer::Connection(request.remote_addr()));
         Ok(Response::new(proven(caller, self.hub.register(request.into_inner(), peer)).await?))
     }
 
@@ -194,14 +194,14 @@ impl<H: Hub> Fabric for Calls<H> {
     }
 
     async fn stream_logs(&self, request: Request<Streaming<v1::LogChunk>>) -> Result<Response<v1::Empty>, Status> {
-        let caller = caller(&request);
+        let (caller, peer) = (caller(&request), Peer::Connection(request.remote_addr()));
         let mut chunks = request.into_inner();
         let mut sender = None;
         let mut next = first_message(&mut chunks).await?;
         while let Some(mut chunk) = next {
             let node = match sender {
                 Some(node) => node,
-                None => self.hub.log_sender(&Credential::new(chunk.session, chunk.secret.take()))?,
+                None => self.hub.log_sender(&Credential::new(chunk.session, chunk.secret.take()), &peer)?,
             };
             sender = Some(node);
             caller.iter().for_each(Caller::prove);

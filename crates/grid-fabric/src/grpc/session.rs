@@ -10,7 +10,6 @@
 //! and tonic drops the stream.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,7 +21,7 @@ use tonic::{Status, Streaming};
 
 use crate::closing::CloseReason;
 use crate::credential::Credential;
-use crate::hub::Hub;
+use crate::hub::{Hub, Peer};
 use crate::outbox::Outbox;
 
 /// Messages read in one poll before other sessions get their turn.
@@ -58,7 +57,7 @@ impl<H: Hub> SessionStream<H> {
     pub(super) fn new(
         hub: &Arc<H>,
         mut first: v1::FromWorker,
-        peer: Option<SocketAddr>,
+        peer: Peer,
         inbound: Streaming<v1::FromWorker>,
     ) -> Self {
         let credential = Credential::new(first.session, first.secret.take());

@@ -1,15 +1,16 @@
 //! Both ends over a real socket.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use grid_proto::v1;
-use grid_types::{Code, NodeOrd, SessionId};
+use grid_types::{Code, LeaderEpoch, NodeOrd, SessionId};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{GrpcDialer, GrpcLink, ServeError, serve};
-use crate::{CloseReason, Credential, Dialer, Downlink, FabricRefusal, Hub, Leave, Link, LinkError, Outbox, Overflow};
+use crate::{
+    Arrival, CloseReason, Credential, Dialer, Downlink, FabricRefusal, Hub, Leave, Link, LinkError, Outbox, Overflow, Peer,
+};
 
 const SECRET: [u8; 16] = [7; 16];
 const LIMIT: Duration = Duration::from_secs(30);
@@ -33,9 +34,9 @@ impl Hub for FakeHub {
     async fn register(
         &self,
         request: v1::RegisterNodeRequest,
-        peer: Option<SocketAddr>,
+        peer: Peer,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
-        assert!(peer.is_some_and(|peer| peer.ip().is_loopback()));
+        assert!(is_loopback(&peer));
         if request.node_id == "clone" {
             return Err(FabricRefusal::new(Code::DuplicateNode, "clone is here already"));
         }
@@ -51,8 +52,8 @@ impl Hub for FakeHub {
         Err(FabricRefusal::new(Code::NotFound, "no such node"))
     }
 
-    fn opened(&self, credential: &Credential, peer: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing> {
-        assert!(peer.is_some_and(|peer| peer.ip().is_loopback()));
+    fn opened(&self, credential: &Credential, peer: Peer, outbox: Outbox) -> Result<(), v1::Closing> {
+        assert!(is_loopback(&peer));
         let session = credential.session;
         if session.0 == 0 {
             return Err(CloseReason::NotLeader.message("http://b".to_owned()));
@@ -73,7 +74,7 @@ impl Hub for FakeHub {
         let _ = self.seen.send(Seen::Closed(session.0));
     }
 
-    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal> {
+    fn log_sender(&self, credential: &Credential, _: &Peer) -> Result<NodeOrd, FabricRefusal> {
         let is_known = credential.secret.value == SECRET;
         is_known.then_some(NodeOrd(1)).ok_or_else(|| FabricRefusal::new(Code::Forbidden, "not its secret"))
     }
@@ -83,6 +84,16 @@ impl Hub for FakeHub {
         self.seen.send(Seen::Chunk(chunk.offset)).unwrap();
         chunk.offset < 2
     }
+
+    async fn next_epoch(&self, _: Option<LeaderEpoch>) -> Option<LeaderEpoch> {
+        std::future::pending().await
+    }
+
+    fn broker_is_up(&self, _: bool) {}
+}
+
+fn is_loopback(peer: &Peer) -> bool {
+    matches!(peer, Peer::Connection(Some(address)) if address.ip().is_loopback())
 }
 
 struct Rig {
@@ -123,7 +134,10 @@ fn heartbeat(session: u64, outstanding_count: u32) -> v1::FromWorker {
 
 async fn hear(downlink: &mut Downlink) -> Option<v1::ToWorker> {
     let heard = tokio::time::timeout(LIMIT, downlink.next()).await.expect("the leader is silent");
-    heard.map(Result::unwrap)
+    heard.map(|heard| match heard.unwrap() {
+        Arrival::Message(message) => *message,
+        Arrival::Resumed => panic!("nothing is lost within a stream"),
+    })
 }
 
 async fn hear_closing(downlink: &mut Downlink) -> v1::Closing {

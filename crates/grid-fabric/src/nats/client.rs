@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
-use async_nats::{ConnectOptions, Event, HeaderMap, ServerError, Subscriber};
+use async_nats::subject::ToSubject;
+use async_nats::{ConnectOptions, Event, HeaderMap, Message, Request, ServerError, Subscriber};
 use bytes::Bytes;
 use grid_proto::refusals::{Kind, Port, refuse};
 use tokio::sync::watch;
@@ -64,18 +66,31 @@ pub enum PublishError {
     Failed(String),
 }
 
+/// Why a request has no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    #[error(transparent)]
+    NotSent(#[from] PublishError),
+    #[error("nobody listens on {0}")]
+    NoResponders(String),
+    #[error("no reply on {0} in time")]
+    TimedOut(String),
+}
+
 /// One connection to NATS; clones share it.
 #[derive(Debug, Clone)]
 pub struct Client {
     nats: async_nats::Client,
     connected: watch::Receiver<bool>,
+    /// How often the connection came up: a short interruption looks like none to who watches `connected` alone.
+    ups: watch::Receiver<u64>,
 }
 
 impl Client {
     /// Returns at once, whether a server answers or not; [`Client::connected`] tells when one does.
     pub async fn connect(settings: &Settings) -> Result<Self, ConnectError> {
-        let (state, connected) = watch::channel(false);
-        let state = Arc::new(state);
+        let ((is_up, connected), (count, ups)) = (watch::channel(false), watch::channel(0));
+        let state = Arc::new(Connection { is_up, count });
         let options = with_credentials(ConnectOptions::new(), settings.credentials.as_deref()).await?;
         let options = with_ca(options, settings.ca.as_deref()).await?;
         let nats = options
@@ -94,7 +109,7 @@ impl Client {
             .connect(settings.urls.join(","))
             .await
             .map_err(|error| ConnectError::Refused { urls: settings.urls.join(","), error })?;
-        Ok(Self { nats, connected })
+        Ok(Self { nats, connected, ups })
     }
 
     /// The connection itself, for JetStream and tests.
@@ -107,6 +122,12 @@ impl Client {
     #[must_use]
     pub fn connected(&self) -> watch::Receiver<bool> {
         self.connected.clone()
+    }
+
+    /// How often the connection has come up; changes with every reconnect.
+    #[must_use]
+    pub fn ups(&self) -> watch::Receiver<u64> {
+        self.ups.clone()
     }
 
     /// Ahead of the events, which arrive a moment later.
@@ -132,7 +153,7 @@ impl Client {
 
     /// Subscribed when this returns, as far as this end is concerned: what is published later on this connection reaches the server
     /// after the subscription.
-    pub async fn subscribe(&self, subject: String) -> Result<Subscriber, PublishError> {
+    pub async fn subscribe(&self, subject: impl ToSubject) -> Result<Subscriber, PublishError> {
         let subscribed = tokio::time::timeout(SUBSCRIBE_LIMIT, self.nats.subscribe(subject)).await;
         subscribed.map_err(|_| PublishError::Disconnected)?.map_err(|error| PublishError::Failed(error.to_string()))
     }
@@ -140,7 +161,7 @@ impl Client {
     /// Publishes, or drops the message if the connection is down.
     pub async fn publish(
         &self,
-        subject: String,
+        subject: impl ToSubject,
         headers: Option<HeaderMap>,
         payload: Bytes,
     ) -> Result<(), PublishError> {
@@ -152,6 +173,18 @@ impl Client {
             }
         };
         self.while_connected(publish).await?.map_err(|error| PublishError::Failed(error.to_string()))
+    }
+
+    /// Asks, and waits for one reply; fails at once while the connection is down.
+    pub async fn request(&self, subject: String, payload: Bytes, limit: Duration) -> Result<Message, RequestError> {
+        self.fits(payload.len())?;
+        let request = Request::new().payload(payload).timeout(Some(limit));
+        let asked = self.while_connected(self.nats.send_request(subject.clone(), request)).await?;
+        asked.map_err(|error| match error.kind() {
+            RequestErrorKind::NoResponders => RequestError::NoResponders(subject),
+            RequestErrorKind::TimedOut => RequestError::TimedOut(subject),
+            _ => RequestError::NotSent(PublishError::Failed(error.to_string())),
+        })
     }
 
     fn fits(&self, bytes: usize) -> Result<(), PublishError> {
@@ -205,16 +238,22 @@ fn retry_after(attempts: usize) -> Duration {
     Duration::from_millis(25 * doubled).min(LONGEST_RETRY)
 }
 
-/// Notes what the connection reports.
-fn follow(connected: &watch::Sender<bool>, event: &Event) {
+/// Where the events of a connection are noted.
+struct Connection {
+    is_up: watch::Sender<bool>,
+    count: watch::Sender<u64>,
+}
+
+fn follow(connection: &Connection, event: &Event) {
     let log = |kind| refuse(Port::Nats, kind, format_args!("{event}"));
     match event {
         Event::Connected => {
             tracing::info!("connected to NATS");
-            connected.send_replace(true);
+            connection.count.send_modify(|count| *count += 1);
+            connection.is_up.send_replace(true);
         }
         Event::Disconnected | Event::Closed => {
-            if connected.send_replace(false) {
+            if connection.is_up.send_replace(false) {
                 tracing::warn!("the connection to NATS is down");
             }
         }

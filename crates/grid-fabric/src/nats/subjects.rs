@@ -20,6 +20,8 @@ pub const UPS: &str = "node.*.up";
 pub const RESULTS: &str = "result.*.*.*";
 pub const REQUESTS: &str = "request.>";
 pub const REQUEST_JOB: &str = "request.job";
+/// Where a new leader announces its epoch. A session of a lower one is over.
+pub const LEADER: &str = "cmd.all.grid.leader";
 /// What the streams capture.
 pub const STREAM_COMMANDS: &str = "cmd.>";
 pub const STREAM_RESULTS: &str = "result.>";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use grid_controller::leader::{Backlog, Leader, Mandate, Out, Proposal, When};
 use grid_core::{Command, Reply};
-use grid_fabric::LinkError;
+use grid_fabric::{LinkError, Peer};
 use grid_types::{NodeOrd, SessionId};
 use grid_worker::engine::Input;
 
@@ -129,7 +129,7 @@ impl Simulation {
                 let session = credential.session;
                 let secret = &credential.secret.value;
                 let opened =
-                    self.controller.lead(self.now_ms, |leader, now| leader.on_opened(now, session, secret).ok());
+                    self.controller.lead(self.now_ms, |leader, now| leader.on_opened(now, session, secret, &Peer::Connection(None)).ok());
                 let Some(outs) = opened else { return self.send_down_to(machine, process, broken(session)) };
                 self.perform(outs);
                 self.controller.streams.insert(session, machine);

@@ -111,6 +111,13 @@ impl Engine {
         }
     }
 
+    /// N5: what this worker has goes out again, and so does what waits for an answer.
+    pub(super) fn resumed(&mut self, session: SessionId, now: Now) {
+        if self.open_session(session).is_some() {
+            self.book.say_everything_again(now);
+        }
+    }
+
     pub(super) fn speak(&mut self, session: SessionId, now: Now) {
         if !self.wants_to_speak(now) {
             return;

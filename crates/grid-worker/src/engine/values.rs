@@ -47,6 +47,10 @@ pub enum Input {
         session: SessionId,
         message: Box<v1::ToWorker>,
     },
+    /// The session goes on, and messages of either side may have been lost.
+    Resumed {
+        session: SessionId,
+    },
     /// The stream takes one more message.
     UplinkFree {
         session: SessionId,

@@ -1,15 +1,21 @@
-//! One attempt to register: find the leader, dial it, register.
+//! One attempt to register: reach the leader, register.
+//!
+//! ```text
+//!   Connector: GET /role of one controller after the other --> dial the leader --> register
+//!   ByBroker:  the broker knows who leads ---------------------------------------> register
+//! ```
 //!
 //! E3: a controller of another cluster is refused here, in words of this worker.
 //! Not here: when to try again, and when to give up (`engine`).
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use grid_fabric::{Dialer, FabricRefusal, Link, LinkError};
+use grid_fabric::{Broker, Dialer, FabricRefusal, Link, LinkError};
 use grid_proto::v1;
-use grid_types::Code;
+use grid_types::{Code, NodeId};
 
 use super::facts;
 use crate::engine::Registration;
@@ -24,7 +30,42 @@ pub(crate) struct Connected<L> {
     pub(crate) leader: String,
 }
 
-/// How to reach controllers.
+/// The way to the leader.
+pub(crate) trait Way: Send + Sync + 'static {
+    type Link: Link;
+
+    fn register(
+        &self,
+        registration: &Registration,
+    ) -> impl Future<Output = Result<Connected<Self::Link>, LinkError>> + Send;
+
+    /// What controllers said of each other.
+    fn learn(&self, controllers: &[String]);
+}
+
+/// Reaches the leader wherever it is.
+pub(crate) struct ByBroker<B> {
+    pub(crate) broker: B,
+    pub(crate) node: NodeId,
+}
+
+impl<B: Broker> Way for ByBroker<B> {
+    type Link = B::Link;
+
+    async fn register(&self, registration: &Registration) -> Result<Connected<B::Link>, LinkError> {
+        let link = self.broker.attach(&self.node).await?;
+        let mut request = registration.request.clone();
+        request.facts = with_machine(request.facts.take(), None).await;
+        let leader = "the leader".to_owned();
+        let reply = register_over(&link, request, &leader).await?;
+        Ok(Connected { link, reply, leader })
+    }
+
+    /// Every controller is reached by the broker.
+    fn learn(&self, _: &[String]) {}
+}
+
+/// Asks controllers for the leader.
 pub(crate) struct Connector<D, R> {
     pub(crate) dialer: D,
     pub(crate) directory: R,
@@ -33,9 +74,11 @@ pub(crate) struct Connector<D, R> {
     pub(crate) learned: Mutex<Vec<String>>,
 }
 
-impl<D: Dialer, R: Directory> Connector<D, R> {
+impl<D: Dialer, R: Directory> Way for Connector<D, R> {
+    type Link = D::Link;
+
     /// Asks one server after the other for the leader, and registers with the first that one of them names.
-    pub(crate) async fn register(&self, registration: &Registration) -> Result<Connected<D::Link>, LinkError> {
+    async fn register(&self, registration: &Registration) -> Result<Connected<D::Link>, LinkError> {
         let mut trouble = LinkError::Unreachable("no server is configured".to_owned());
         let learned = self.learned();
         let mut asked_already = BTreeSet::new();
@@ -70,17 +113,19 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
         Err(trouble)
     }
 
-    fn learned(&self) -> Vec<String> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn learn(&self, controllers: &[String]) {
+    fn learn(&self, controllers: &[String]) {
         let told = &controllers[..controllers.len().min(MOST_LEARNED)];
         let mut known = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         if !told.is_empty() && *known != told {
             tracing::info!(controllers = told.join(","), "knows these controllers");
             *known = told.to_vec();
         }
+    }
+}
+
+impl<D: Dialer, R: Directory> Connector<D, R> {
+    fn learned(&self) -> Vec<String> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn register_at(
@@ -89,18 +134,28 @@ impl<D: Dialer, R: Directory> Connector<D, R> {
         request: v1::RegisterNodeRequest,
     ) -> Result<(D::Link, v1::RegisterNodeReply), LinkError> {
         let link = self.dialer.dial(address).await?;
-        let cluster_id = request.cluster_id.clone();
-        let reply = link.register(request).await?;
-        if !cluster_id.is_empty() && cluster_id != reply.cluster_id {
-            let message = format!(
-                "{address} belongs to cluster {}, this worker to {cluster_id}: name its own controllers, or move it with \
-                 --reset-journal",
-                reply.cluster_id
-            );
-            return Err(LinkError::Refused(FabricRefusal::new(Code::Invalid, message)));
-        }
+        let reply = register_over(&link, request, address).await?;
         Ok((link, reply))
     }
+}
+
+/// `leader`: for the message of a refusal.
+async fn register_over(
+    link: &impl Link,
+    request: v1::RegisterNodeRequest,
+    leader: &str,
+) -> Result<v1::RegisterNodeReply, LinkError> {
+    let cluster_id = request.cluster_id.clone();
+    let reply = link.register(request).await?;
+    if !cluster_id.is_empty() && cluster_id != reply.cluster_id {
+        let message = format!(
+            "{leader} belongs to cluster {}, this worker to {cluster_id}: name its own controllers, or move it with \
+             --reset-journal",
+            reply.cluster_id
+        );
+        return Err(LinkError::Refused(FabricRefusal::new(Code::Invalid, message)));
+    }
+    Ok(reply)
 }
 
 /// The facts with what the machine says now, and the address it is reached from. Files are read off the runtime's threads.

@@ -6,21 +6,20 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use grid_fabric::{Credential, Dialer, Downlink, Leave, Link, LinkError, Uplink};
+use grid_fabric::{Arrival, Credential, Downlink, Leave, Link, LinkError, Uplink};
 use grid_proto::v1;
 use grid_types::SessionId;
 
 use crate::engine::{Input, Registration};
-use crate::seams::Directory;
-use crate::session::connect::{Connected, Connector};
+use crate::session::connect::{Connected, Way};
 
 type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-pub(crate) struct Wires<D: Dialer, R: Directory> {
-    connector: Arc<Connector<D, R>>,
+pub(crate) struct Wires<W: Way> {
+    way: Arc<W>,
     node_id: String,
-    registering: Option<Pending<Result<Connected<D::Link>, LinkError>>>,
-    link: Option<D::Link>,
+    registering: Option<Pending<Result<Connected<W::Link>, LinkError>>>,
+    link: Option<W::Link>,
     session: Option<Session>,
     opening: Option<Pending<Result<(Uplink, Downlink), LinkError>>>,
     streams: Option<(Uplink, Downlink)>,
@@ -38,10 +37,10 @@ enum Call {
     Leave,
 }
 
-impl<D: Dialer, R: Directory> Wires<D, R> {
-    pub(crate) fn new(connector: Connector<D, R>, node_id: String) -> Self {
+impl<W: Way> Wires<W> {
+    pub(crate) fn new(way: W, node_id: String) -> Self {
         Self {
-            connector: Arc::new(connector),
+            way: Arc::new(way),
             node_id,
             registering: None,
             link: None,
@@ -54,12 +53,12 @@ impl<D: Dialer, R: Directory> Wires<D, R> {
 
     pub(crate) fn register(&mut self, registration: Registration) {
         self.close();
-        let connector = Arc::clone(&self.connector);
-        self.registering = Some(Box::pin(async move { connector.register(&registration).await }));
+        let way = Arc::clone(&self.way);
+        self.registering = Some(Box::pin(async move { way.register(&registration).await }));
     }
 
     pub(crate) fn learn(&self, controllers: &[String]) {
-        self.connector.learn(controllers);
+        self.way.learn(controllers);
     }
 
     pub(crate) fn open(&mut self, credential: Credential, first: v1::FromWorker) {
@@ -85,14 +84,14 @@ impl<D: Dialer, R: Directory> Wires<D, R> {
         });
     }
 
-    fn call(&mut self, call: Call, ask: impl FnOnce(D::Link, String, Credential) -> Pending<Result<(), LinkError>>) {
+    fn call(&mut self, call: Call, ask: impl FnOnce(W::Link, String, Credential) -> Pending<Result<(), LinkError>>) {
         if let (Some(link), Some(session)) = (&self.link, &self.session) {
             self.call = Some((call, ask(link.clone(), self.node_id.clone(), session.credential.clone())));
         }
     }
 
     /// The link and credential of the session.
-    pub(crate) fn session(&self) -> Option<(D::Link, Credential)> {
+    pub(crate) fn session(&self) -> Option<(W::Link, Credential)> {
         Some((self.link.clone()?, self.session.as_ref()?.credential.clone()))
     }
 
@@ -127,7 +126,8 @@ impl<D: Dialer, R: Directory> Wires<D, R> {
                 }
             }
             heard = heard(downlink) => match heard {
-                Some(Ok(message)) => Input::Received { session, message: Box::new(message) },
+                Some(Ok(Arrival::Message(message))) => Input::Received { session, message },
+                Some(Ok(Arrival::Resumed)) => Input::Resumed { session },
                 Some(Err(error)) => Input::Broken { session, reason: error.to_string() },
                 None => Input::Broken { session, reason: "the controller ended the stream".to_owned() },
             },
@@ -161,7 +161,7 @@ async fn called(call: Option<&mut (Call, Pending<Result<(), LinkError>>)>) -> (C
     }
 }
 
-async fn heard(downlink: Option<&mut Downlink>) -> Option<Result<v1::ToWorker, LinkError>> {
+async fn heard(downlink: Option<&mut Downlink>) -> Option<Result<Arrival, LinkError>> {
     match downlink {
         Some(downlink) => downlink.next().await,
         None => pending().await,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use grid_core::{
     BeginTerm, Command, Entry, EntryHead, Quotas, RegisterNode, Reply, RequestHash, SecretHash, State, SubmitJob, apply,
 };
+use grid_fabric::Peer;
 use grid_plan::Thresholds;
 use grid_proto::v1;
 use grid_types::node::{Capacity, NodeFacts, NodeStatus};
@@ -129,7 +130,26 @@ impl World {
     pub fn open(&mut self, id: &str, secret: &[u8]) -> Result<Vec<Out>, NotProven> {
         let session = self.session(id);
         let now = Now { state: &self.state, mono_ms: self.mono_ms, wall_ms: 0, mandate: self.mandate };
-        self.leader.as_mut().unwrap().on_opened(&now, session, secret)
+        self.leader.as_mut().unwrap().on_opened(&now, session, secret, &Peer::Connection(None))
+    }
+
+    /// The same worker comes through a broker.
+    pub fn open_by_subject(&mut self, id: &str) {
+        let (session, secret) = (self.session(id), Self::secret(id));
+        let now = Now { state: &self.state, mono_ms: self.mono_ms, wall_ms: 0, mandate: self.mandate };
+        let opened = self.leader.as_mut().unwrap().on_opened(&now, session, &secret, &Peer::Subject(id.parse().unwrap()));
+        assert!(opened.is_ok());
+        // Its first message has its list.
+        self.say(id, |message| message.outstanding = Some(v1::OutstandingList::default()));
+    }
+
+    /// Nobody says anything for a while; the leader's ticks go on.
+    pub fn pass_silently(&mut self, ms: u64) {
+        for _ in 0..ms / 1_000 {
+            self.pass(1_000);
+            self.tick();
+            self.settle();
+        }
     }
 
     pub fn submit(&mut self, id: u64, steps: &[(&str, &str)]) -> JobId {

@@ -36,6 +36,19 @@ impl Book {
             || self.again_at.first().is_some_and(|(at, _)| *at <= now.mono_ms)
     }
 
+    /// Messages may have been lost, in both directions: the list, and every report and request without an answer, are due now.
+    pub fn say_everything_again(&mut self, now: Now) {
+        self.list_asked = true;
+        // `Forget`s, too.
+        self.session_is_new = true;
+        for (_, lease) in std::mem::take(&mut self.again_at) {
+            if let Some(entry) = self.leases.get_mut(&lease) {
+                entry.again_at_ms = Some(now.mono_ms);
+                self.again_at.insert((now.mono_ms, lease));
+            }
+        }
+    }
+
     /// When something unanswered is to be said again.
     #[must_use]
     pub fn next_due_mono_ms(&self) -> Option<u64> {

@@ -1,13 +1,14 @@
-//! Hands leadership over when dispatch stays paused because the folder of the local worker is refused (E8, E7).
+//! Hands leadership over when this controller cannot dispatch for a while and another could (E7).
 //!
 //! ```text
-//!   LEADER, folder refused for 10 s --another voter could dispatch--> hands over to it
-//!                                   \--none could, or alone--> stays paused; `why` and `status` say so
+//!   LEADER, unable for 10 s --another voter could dispatch--> hands over to it
+//!                           \--none could, or alone--> stays; `why` and `status` say so
 //! ```
 //!
-//! Each controller reports to the others that its folder is refused (`leadership::About`), so that two such controllers do not hand
-//! over to each other. One that is elected again, because the healthy leader has failed, hands over again after 10 s.
-//! Not here: who looks at the folder (the supervisor, in `grid`), the pause itself (`gate`).
+//! Unable: the folder of the local worker is refused, so that dispatch stays paused (E8), or the broker of its workers cannot be reached
+//! (N5). Each controller reports to the others that it is (`leadership::About`), so that two such controllers do not hand over to each
+//! other. One that is elected again, because the healthy leader has failed, hands over again after 10 s.
+//! Not here: who looks at the folder (the supervisor, in `grid`), the pause itself (`gate`), the connection (`grid-fabric`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ pub async fn hand_over_leadership(shared: Arc<Shared>) {
     let (mut since, mut handed_over) = (None, 0_u64);
     while shared.tenure.leadership.has_changed().is_ok() {
         interval.tick().await;
-        if shared.open_term().is_none() || shared.tenure.gate.problem().is_none() {
+        if shared.open_term().is_none() || shared.dispatch_problem().is_none() {
             since = None;
             continue;
         }
@@ -52,7 +53,7 @@ pub async fn hand_over_leadership(shared: Arc<Shared>) {
             continue;
         };
         since = None;
-        let why = shared.pause_reason();
+        let why = shared.dispatch_problem().unwrap_or_default();
         match hand_over(&shared, Some(to)).await {
             Ok(()) => {
                 handed_over += 1;

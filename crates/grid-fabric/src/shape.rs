@@ -8,13 +8,13 @@ use grid_proto::v1;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// Strings, byte strings and messages in one message, each element of a list counted; far above what a worker or a leader sends.
-pub(super) const MAX_ELEMENTS: usize = 64 << 10;
+pub(crate) const MAX_ELEMENTS: usize = 64 << 10;
 
 /// Which fields of a message are messages with elements of their own.
-pub(super) struct Shape(&'static [(u32, &'static Shape)]);
+pub(crate) struct Shape(&'static [(u32, &'static Shape)]);
 
 /// A message whose elements can be counted.
-pub(super) trait Shaped {
+pub(crate) trait Shaped {
     const SHAPE: Shape;
 }
 
@@ -38,6 +38,14 @@ impl Shaped for v1::RegisterNodeReply {
     const SHAPE: Shape = FLAT;
 }
 
+impl Shaped for v1::NodeSession {
+    const SHAPE: Shape = FLAT;
+}
+
+impl Shaped for v1::LogChunk {
+    const SHAPE: Shape = FLAT;
+}
+
 impl Shaped for v1::FromWorker {
     const SHAPE: Shape = Shape(&[(4, &OF_LEASE), (5, &OF_LEASE), (6, &OF_LEASE), (8, &OF_LEASE), (9, &JOURNAL)]);
 }
@@ -47,7 +55,7 @@ impl Shaped for v1::ToWorker {
 }
 
 /// Whether an encoded message has at most [`MAX_ELEMENTS`].
-pub(super) fn is_sparse<M: Shaped>(bytes: &[u8]) -> bool {
+pub(crate) fn is_sparse<M: Shaped>(bytes: &[u8]) -> bool {
     // An element takes two bytes at least.
     bytes.len() <= 2 * MAX_ELEMENTS || spend(bytes, &M::SHAPE, &mut { MAX_ELEMENTS })
 }

@@ -1,0 +1,377 @@
+//! The worker's end: one connection to NATS, through which its node's subjects reach whoever leads.
+//!
+//! ```text
+//!   register --reply--> subscribe to down.<session> --> first message, a request --reply--> open
+//!   open: messages go up, arrivals come down; the connection breaks --> dropped --> it is back --> Resumed
+//! ```
+//!
+//! The subscription is sent before the first message, over the same connection: the leader cannot hear of the session before the
+//! nats-server knows where it listens.
+//! N5: nothing is kept for a connection that is down, and nothing of an earlier leader counts, whenever it arrives. A new leader announces
+//! itself, so that its workers do not wait for their next heartbeat to be refused.
+//! Results go out in the pace of their answers: nothing else would hold back a worker that reports thousands.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_nats::{Message, Subject, Subscriber};
+use bytes::Bytes;
+use grid_proto::refusals::{Kind, Port, refuse};
+use grid_proto::v1;
+use grid_types::{NodeId, SessionId};
+use tokio::sync::{Notify, OnceCell, mpsc, watch};
+use tokio_stream::{Stream, StreamExt};
+
+use super::client::{Client, RequestError, Settings};
+use super::result::{self, Sender};
+use super::server::LEADER_EPOCH;
+use super::subjects::{self, Call};
+use super::wire::{Reply, decoded, encoded};
+use super::split;
+use crate::MAX_MESSAGE_BYTES;
+use crate::closing::CloseReason;
+use crate::credential::Credential;
+use crate::leave::Leave;
+use crate::link::{Arrival, Broker, Downlink, Link, LinkError, Uplink};
+
+/// How long an attempt to register waits for the connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// A registration waits for a commit; without a majority the leader says so itself.
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// Results without an answer; with outputs they are half of what the leader takes in for a session.
+const MOST_UNANSWERED: usize = 512;
+/// An answer may be lost: after this the worker goes on.
+const PACE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Connects a worker to NATS, once.
+pub struct NatsBroker {
+    settings: Settings,
+    client: OnceCell<Client>,
+}
+
+impl NatsBroker {
+    /// `settings.name` is replaced by the name of the node.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, client: OnceCell::new() }
+    }
+}
+
+impl Broker for NatsBroker {
+    type Link = NatsLink;
+
+    async fn attach(&self, node: &NodeId) -> Result<NatsLink, LinkError> {
+        let settings = Settings { name: node.to_string(), ..self.settings.clone() };
+        let client = self.client.get_or_try_init(|| Client::connect(&settings)).await;
+        let client = client.map_err(|error| LinkError::Unreachable(error.to_string()))?.clone();
+        let mut connected = client.connected();
+        let is_up = tokio::time::timeout(CONNECT_LIMIT, connected.wait_for(|is_up| *is_up)).await;
+        if !is_up.is_ok_and(|is_up| is_up.is_ok()) {
+            return Err(LinkError::Unreachable(format!("not connected to NATS at {}", self.settings.urls.join(","))));
+        }
+        Ok(NatsLink { client, node: node.clone() })
+    }
+}
+
+/// The subjects of one node.
+#[derive(Debug, Clone)]
+pub struct NatsLink {
+    client: Client,
+    node: NodeId,
+}
+
+impl NatsLink {
+    async fn call(&self, call: Call, body: Bytes) -> Result<Reply, LinkError> {
+        let asked = self.client.request(call.of(&self.node), body, CALL_LIMIT).await;
+        match Reply::decode(&asked.map_err(unreachable)?) {
+            Some(Reply::Refused(refusal)) => Err(LinkError::Refused(refusal)),
+            Some(reply) => Ok(reply),
+            None => Err(not_grid(call.word())),
+        }
+    }
+
+    async fn call_of_session(&self, call: Call, credential: Credential, leave: Leave) -> Result<(), LinkError> {
+        let request = v1::NodeSession {
+            node_id: self.node.to_string(),
+            session: credential.session.0,
+            secret: Some(credential.secret),
+            nothing_outstanding: leave == Leave::NothingOutstanding,
+        };
+        self.call(call, encoded(&request)).await.map(drop)
+    }
+}
+
+impl Link for NatsLink {
+    async fn register(&self, mut request: v1::RegisterNodeRequest) -> Result<v1::RegisterNodeReply, LinkError> {
+        // How the nats-server sees this machine: the leader sees no address.
+        let own = self.client.nats().try_server_info().map(|info| info.client_ip).unwrap_or_default();
+        if let Some(facts) = request.facts.as_mut().filter(|facts| facts.address.is_empty()) {
+            facts.address = own;
+        }
+        match self.call(Call::Register, encoded(&request)).await? {
+            Reply::Ok(body) => decoded(&body, MAX_MESSAGE_BYTES).ok_or_else(|| not_grid(Call::Register.word())),
+            Reply::Stop | Reply::Refused(_) => Err(not_grid(Call::Register.word())),
+        }
+    }
+
+    async fn open(&self, first: v1::FromWorker) -> Result<(Uplink, Downlink), LinkError> {
+        let failed = |why: super::client::PublishError| LinkError::Unreachable(why.to_string());
+        let (session, epoch) = (SessionId(first.session), first.leader_epoch);
+        // Before the subscriptions: an interruption between them and the first look is noticed.
+        let mut ups = self.client.ups();
+        ups.mark_unchanged();
+        let down = self.client.subscribe(subjects::down(&self.node, session)).await.map_err(failed)?;
+        let leader = self.client.subscribe(subjects::LEADER).await.map_err(failed)?;
+        let mut sayer = Sayer { link: self.clone(), pace: Arc::default() };
+        sayer.open(first).await?;
+        let pace = Arc::clone(&sayer.pace);
+        let (uplink, queue) = Uplink::new();
+        let saying = Box::pin(sayer.keep_saying(queue));
+        let arrivals = Arrivals::new(Incoming { epoch, down, leader, ups, saying, pace, resumed: false });
+        Ok((uplink, Downlink::new(arrivals)))
+    }
+
+    async fn drain(&self, _: String, credential: Credential) -> Result<(), LinkError> {
+        self.call_of_session(Call::Drain, credential, Leave::LeasesOutstanding).await
+    }
+
+    async fn leave(&self, _: String, credential: Credential, leave: Leave) -> Result<(), LinkError> {
+        self.call_of_session(Call::Leave, credential, leave).await
+    }
+
+    async fn send_logs(&self, mut chunks: mpsc::Receiver<v1::LogChunk>) -> Result<(), LinkError> {
+        while let Some(chunk) = chunks.recv().await {
+            if self.call(Call::Log, encoded(&chunk)).await? == Reply::Stop {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Results that have no answer yet.
+#[derive(Default)]
+struct Pace {
+    unanswered: AtomicUsize,
+    answered: Notify,
+}
+
+impl Pace {
+    async fn wait(&self) {
+        let has_room = async {
+            loop {
+                let answered = self.answered.notified();
+                if self.unanswered.load(Ordering::Relaxed) < MOST_UNANSWERED {
+                    return;
+                }
+                answered.await;
+            }
+        };
+        if tokio::time::timeout(PACE_LIMIT, has_room).await.is_err() {
+            self.unanswered.store(0, Ordering::Relaxed);
+        }
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn answered(&self, answers: usize) {
+        // Some answer what was said in another session, or again.
+        let fewer = |unanswered: usize| Some(unanswered.saturating_sub(answers));
+        let _ = self.unanswered.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        self.answered.notify_waiters();
+    }
+}
+
+/// Publishes what the worker says.
+struct Sayer {
+    link: NatsLink,
+    pace: Arc<Pace>,
+}
+
+impl Sayer {
+    /// The first message of a session: answered when the leader has opened it.
+    async fn open(&mut self, mut first: v1::FromWorker) -> Result<(), LinkError> {
+        let (session, leader_epoch, secret) = (first.session, first.leader_epoch, first.secret.take());
+        let mut split = split::from_worker(first, self.link.client.split_bytes());
+        let parts = if split.before.is_empty() { &mut split.after } else { &mut split.before };
+        let envelope = v1::FromWorker { session, leader_epoch, ..Default::default() };
+        let opening = if parts.is_empty() { envelope } else { parts.remove(0) };
+        let body = encoded(&v1::FromWorker { secret, ..opening });
+        let asked = self.link.client.request(subjects::up(&self.link.node), body, CALL_LIMIT).await;
+        match Reply::decode(&asked.map_err(unreachable)?) {
+            Some(Reply::Ok(_)) => {}
+            Some(Reply::Refused(refusal)) => return Err(LinkError::Refused(refusal)),
+            Some(Reply::Stop) | None => return Err(not_grid("up")),
+        }
+        self.say_parts(split, Sender { session, leader_epoch }).await;
+        Ok(())
+    }
+
+    async fn keep_saying(mut self, mut queue: mpsc::Receiver<v1::FromWorker>) {
+        while let Some(message) = queue.recv().await {
+            let sender = Sender { session: message.session, leader_epoch: message.leader_epoch };
+            let split = split::from_worker(message, self.link.client.split_bytes());
+            self.say_parts(split, sender).await;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn say_parts(&mut self, split: split::Split, sender: Sender) {
+        let up = subjects::up(&self.link.node);
+        for message in split.before {
+            self.publish(up.clone(), encoded(&message)).await;
+        }
+        for result in split.results {
+            self.say_result(sender, result).await;
+        }
+        for message in split.after {
+            self.publish(up.clone(), encoded(&message)).await;
+        }
+    }
+
+    async fn say_result(&mut self, sender: Sender, mut result: v1::LeaseResult) {
+        let Some(lease) = result.lease.map(grid_types::LeaseKey::from) else { return };
+        let node = &self.link.node;
+        let mut body = result::encode(node, sender, &result);
+        // Only where the server takes less than an output's end: its beginning goes first, as everywhere.
+        while body.as_ref().is_some_and(|body| body.len() > self.link.client.max_payload()) && !result.output_tail.is_empty()
+        {
+            result.output_tail = result.output_tail.split_off(result.output_tail.len().div_ceil(2));
+            body = result::encode(node, sender, &result);
+        }
+        let subject = subjects::result(lease.job, lease.step, node);
+        if let Some(body) = body {
+            self.pace.wait().await;
+            self.publish(subject, body).await;
+        }
+    }
+
+    /// What is lost is said again: the session that resumes asks for it.
+    async fn publish(&self, subject: String, body: Bytes) {
+        let subject = Subject::from(subject);
+        if let Err(why) = self.link.client.publish(subject.clone(), None, body).await {
+            tracing::debug!(%subject, "a message was not published: {why}");
+        }
+    }
+}
+
+/// What comes down, and what drives the way up: a worker that does not look at its session says nothing either.
+struct Incoming {
+    epoch: u64,
+    down: Subscriber,
+    leader: Subscriber,
+    ups: watch::Receiver<u64>,
+    saying: Pin<Box<dyn Future<Output = ()> + Send>>,
+    pace: Arc<Pace>,
+    /// After the message that was just handed out.
+    resumed: bool,
+}
+
+impl Incoming {
+    async fn next(&mut self) -> Result<Arrival, LinkError> {
+        if std::mem::take(&mut self.resumed) {
+            return Ok(Arrival::Resumed);
+        }
+        let ended = || LinkError::Unreachable("the connection to NATS has ended".to_owned());
+        loop {
+            tokio::select! {
+                biased;
+                message = self.down.next() => {
+                    let Some(message) = self.message(&message.ok_or_else(ended)?) else { continue };
+                    return Ok(Arrival::Message(Box::new(message)));
+                }
+                announced = self.leader.next() => {
+                    let Some(epoch) = announced_epoch(&announced.ok_or_else(ended)?) else { continue };
+                    if epoch > self.epoch {
+                        return Ok(Arrival::Message(Box::new(deposed(epoch))));
+                    }
+                }
+                changed = self.ups.changed() => {
+                    changed.map_err(|_| ended())?;
+                    self.pace.answered(usize::MAX);
+                    return Ok(Arrival::Resumed);
+                }
+                () = &mut self.saying => {}
+            }
+        }
+    }
+
+    /// `None`: it does not count.
+    fn message(&mut self, message: &Message) -> Option<v1::ToWorker> {
+        if message.payload.is_empty() {
+            // The leader asks whether anybody listens (N4).
+            return None;
+        }
+        let Some(said) = decoded::<v1::ToWorker>(&message.payload, MAX_MESSAGE_BYTES) else {
+            refuse(Port::Nats, Kind::Malformed, format_args!("a message to this worker's session"));
+            return None;
+        };
+        if said.leader_epoch < self.epoch {
+            tracing::debug!(epoch = said.leader_epoch, "a message of an earlier leader is dropped");
+            return None;
+        }
+        self.pace.answered(said.answers.len());
+        // Leader and worker disagree about what is outstanding: something was lost, and perhaps not only that.
+        self.resumed = said.ask_outstanding && said.closing.is_none();
+        Some(said)
+    }
+}
+
+fn announced_epoch(message: &Message) -> Option<u64> {
+    message.headers.as_ref()?.get(LEADER_EPOCH)?.as_str().parse().ok()
+}
+
+/// As the earlier leader would have said it.
+fn deposed(epoch: u64) -> v1::ToWorker {
+    let closing = Some(CloseReason::NotLeader.message(String::new()));
+    v1::ToWorker { leader_epoch: epoch, closing, ..Default::default() }
+}
+
+type Next = Pin<Box<dyn Future<Output = (Incoming, Result<Arrival, LinkError>)> + Send>>;
+
+/// The stream of what [`Incoming::next`] returns; ends after an error.
+struct Arrivals {
+    next: Option<Next>,
+}
+
+impl Arrivals {
+    fn new(incoming: Incoming) -> Self {
+        Self { next: Some(after(incoming)) }
+    }
+}
+
+fn after(mut incoming: Incoming) -> Next {
+    Box::pin(async move {
+        let arrival = incoming.next().await;
+        (incoming, arrival)
+    })
+}
+
+impl Stream for Arrivals {
+    type Item = Result<Arrival, LinkError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(next) = &mut self.next else { return Poll::Ready(None) };
+        match next.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready((incoming, arrival)) => {
+                self.next = arrival.is_ok().then(|| after(incoming));
+                Poll::Ready(Some(arrival))
+            }
+        }
+    }
+}
+
+fn unreachable(error: RequestError) -> LinkError {
+    LinkError::Unreachable(match error {
+        RequestError::NoResponders(_) => "no controller leads, or none that does is connected to NATS".to_owned(),
+        other => other.to_string(),
+    })
+}
+
+fn not_grid(word: &str) -> LinkError {
+    LinkError::Unreachable(format!("what replied to `{word}` is no Grid controller"))
+}

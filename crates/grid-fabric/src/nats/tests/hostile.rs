@@ -1,0 +1,1 @@
+//! Anyone who may publish: garbage, foreign sessions, floods.
