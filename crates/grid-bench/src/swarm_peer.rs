@@ -173,7 +173,7 @@ impl Peer {
             (false, false, 0u32, Instant::now());
         loop {
             tokio::select! {
-                heard = downlink.next() => match heard {
+                heard = downlink.next_message() => match heard {
                     Some(Ok(message)) if message.closing.is_none() => {
                         asked |= message.ask_outstanding;
                         self.hear(&message);

@@ -169,8 +169,9 @@ impl Hub for FabricHub {
     async fn next_epoch(&self, known: Option<LeaderEpoch>) -> Option<LeaderEpoch> {
         let mut term = self.shared.tenure.term.clone();
         let is_other = |term: &Option<Term>| term.as_ref().map(|term| term.epoch) != known;
-        match term.wait_for(is_other).await {
-            Ok(term) => term.as_ref().map(|term| term.epoch),
+        let changed = term.wait_for(is_other).await.map(|term| term.as_ref().map(|term| term.epoch));
+        match changed {
+            Ok(epoch) => epoch,
             // The controller has ended.
             Err(_) => std::future::pending().await,
         }

@@ -22,7 +22,7 @@ use crate::fabric::FabricHub;
 use crate::leadership::{self, hand_over, levels, superseded};
 use crate::log::{ControllerMachine, Log, Mailbox, Progress, Proposer, ToLeader, keep_short};
 use crate::reading::{Backups, EventFeed, Pulls, Readers, Reading, Reads};
-use crate::shared::{Gate, Leading, LocalWorker, Settings, Shared, Tenure};
+use crate::shared::{Broker, Gate, Leading, LocalWorker, Settings, Shared, Tenure};
 use crate::tasks;
 use crate::term::{Elapsed, Term};
 

@@ -170,7 +170,7 @@ impl Shared {
         if role == Role::Leader {
             doc.leader_id = Some(doc.node_id.clone());
             doc.leader_url = Some(self.settings.api_url.clone());
-            doc.leader_grpc = Some(self.settings.grpc_addr.clone());
+            doc.leader_grpc = Some(self.settings.grpc_addr.clone()).filter(|addr| !addr.is_empty());
         } else if role == Role::Standby {
             // A leader whose term has not begun yet does not count, nor does one that is cut off or no longer heard.
             let leadership = self.tenure.leadership.borrow().clone();

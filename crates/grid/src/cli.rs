@@ -1,6 +1,7 @@
 //! Defines the command line of `grid`.
 
 mod children;
+mod fabrics;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use grid_types::{Name, NodeId, Span};
 use grid_worker::allow::Allow;
 
 pub use children::{Given, WorkerLine, controller_line};
+pub use fabrics::{FabricArgs, NatsArgs, url as nats_url};
 
 #[derive(Parser)]
 #[command(
@@ -117,6 +119,8 @@ pub struct ServerArgs {
     /// Address for workers (gRPC); port 0 picks a free one
     #[arg(long, env = "GRID_GRPC", default_value = "127.0.0.1:8767")]
     pub grpc: SocketAddr,
+    #[command(flatten)]
+    pub fabrics: FabricArgs,
     /// Host name or address that clients, workers and controllers use, if it differs from --api, --grpc and --raft
     #[arg(long, env = "GRID_ADVERTISE", value_parser = host)]
     pub advertise: Option<String>,
@@ -197,9 +201,11 @@ pub struct Tuning {
                         the running ones too.\nPrints \"grid worker ready node=… session=…\" on stdout when it is registered."
 )]
 pub struct WorkerArgs {
-    /// API addresses of controllers, comma-separated
+    /// API addresses of controllers, comma-separated; not used with --nats
     #[arg(long, env = "GRID_SERVER", value_delimiter = ',', default_value = "http://127.0.0.1:8765")]
     pub server: Vec<String>,
+    #[command(flatten)]
+    pub nats: NatsArgs,
     /// Name of this node; without it a name is made from the host name and kept in the data folder
     #[arg(long, env = "GRID_NODE_ID")]
     pub node_id: Option<NodeId>,
@@ -303,6 +309,9 @@ pub struct NodeArgs {
     pub worker: bool,
     #[command(flatten)]
     pub traits: WorkerTraits,
+    /// Credentials of the worker for NATS, if they are not those of the controller (--nats-creds)
+    #[arg(long, env = "GRID_NATS_WORKER_CREDS", value_name = "FILE", requires = "nats")]
+    pub nats_worker_creds: Option<PathBuf>,
     /// How long running leases may take to finish before they are stopped
     #[arg(long, env = "GRID_DRAIN_TIMEOUT", default_value = "30s")]
     pub drain_timeout: Span,

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cli::DevArgs;
-use crate::server::Serving;
+use crate::server::{Fabrics, Serving};
 use crate::tuning::Tuned;
 use crate::{net, open_files, say, signals};
 
@@ -121,7 +121,8 @@ impl Dev {
             tasks: Tasks::default(),
         };
         let connections = open_files::connections(u64::from(workers) * FILES_PER_WORKER);
-        let serving = Serving::start(opening, api, grpc, net::hosts(api_addr, None, allow_hosts), connections).await?;
+        let fabrics = Fabrics { grpc: Some(grpc), nats: None };
+        let serving = Serving::start(opening, api, fabrics, net::hosts(api_addr, None, allow_hosts), connections).await?;
         let controller = serving.controller.clone();
         tokio::select! {
             () = controller.serves() => {}

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use grid_api::{Audience, Hosts};
 use grid_controller::{BackupInfo, Controller, OpenError, Opening, Pace, Restoring, Settings, Start, has_cluster};
+use grid_fabric::nats;
 use grid_folder::Kind;
 use grid_tasks::{Running, Tasks};
 use grid_types::clock::SystemClock;
@@ -29,8 +30,11 @@ pub const REMOVED: u8 = 5;
 pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let tuned = args.tuning.checked()?;
     let pace = pace(&args)?;
-    net::check_exposure(&[("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)], args.insecure)?;
-    for (flag, addr) in [("--api", args.api), ("--grpc", args.grpc), ("--raft", args.raft)] {
+    args.fabrics.check()?;
+    let listening = [("--api", args.api), ("--raft", args.raft), ("--grpc", args.grpc)];
+    let listening = if args.fabrics.has_grpc() { &listening[..] } else { &listening[..2] };
+    net::check_exposure(listening, args.insecure)?;
+    for &(flag, addr) in listening {
         net::check_reachable(flag, addr, args.advertise.as_deref())?;
     }
     if let Err(refused) = grid_folder::check(&args.data_dir, Kind::CONTROLLER) {
@@ -41,14 +45,23 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let (orders, orphaned) = args.supervised.then(|| supervised::controller_orders(&tasks)).unzip();
     let signals = signals::asked_to_end(&tasks, orphaned)?;
     let (api, api_addr) = net::bind(args.api, "the API").await?;
-    let (grpc, grpc_addr) = net::bind(args.grpc, "workers").await?;
+    let (grpc, grpc_addr) = if args.fabrics.has_grpc() {
+        let (listener, addr) = net::bind(args.grpc, "workers").await?;
+        (Some(listener), Some(addr))
+    } else {
+        (None, None)
+    };
+    let nats = match args.fabrics.settings(args.node_id.as_str()) {
+        Some(settings) => Some(nats::Client::connect(&settings).await?),
+        None => None,
+    };
     let (peers, raft_addr) = net::bind(args.raft, "other controllers").await?;
     let host = args.advertise.as_deref();
     let raft_addr = net::advertised(host, raft_addr);
     let settings = Settings {
         node_id: args.node_id.clone(),
         api_url: format!("http://{}", net::advertised(host, api_addr)),
-        grpc_addr: net::advertised(host, grpc_addr),
+        grpc_addr: grpc_addr.map(|addr| net::advertised(host, addr)).unwrap_or_default(),
         quotas: tuned.quotas,
         thresholds: tuned.thresholds,
         heartbeat_ms: tuned.heartbeat_ms,
@@ -79,7 +92,7 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let hosts = net::hosts(api_addr, host, &args.allow_hosts);
-    let serving = match Serving::start(opening, api, grpc, hosts, connections).await {
+    let serving = match Serving::start(opening, api, Fabrics { grpc, nats }, hosts, connections).await {
         Err(e) if e.downcast_ref::<OpenError>().is_some_and(OpenError::is_removal) => {
             say::err(format_args!("error: {e:#}"));
             return Ok(ExitCode::from(REMOVED));
@@ -89,7 +102,8 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     if let Some(orders) = orders {
         supervised::carry_out(&tasks, serving.controller.clone(), orders);
     }
-    let ready = format!("grid ready api=http://{api_addr} grpc={grpc_addr} raft={raft_addr} node={}", args.node_id);
+    let workers = grpc_addr.map_or_else(|| "fabric=nats".to_owned(), |addr| format!("grpc={addr}"));
+    let ready = format!("grid ready api=http://{api_addr} {workers} raft={raft_addr} node={}", args.node_id);
     serve(serving, &ready, signals, &args).await
 }
 
@@ -192,12 +206,18 @@ fn pace(args: &ServerArgs) -> anyhow::Result<Pace> {
     Ok(Pace { heartbeat_ms, election_ms, snapshot_after_bytes: args.snapshot_after })
 }
 
-/// A controller with its two sockets.
+/// The ways of workers to a controller.
+pub struct Fabrics {
+    pub grpc: Option<TcpListener>,
+    pub nats: Option<nats::Client>,
+}
+
+/// A controller with its sockets.
 pub struct Serving {
     pub controller: Controller,
     tasks: Tasks,
     api: Running,
-    fabric: Running,
+    fabrics: Vec<Running>,
     stop: watch::Sender<bool>,
 }
 
@@ -206,7 +226,7 @@ impl Serving {
     pub async fn start(
         opening: Opening,
         api: TcpListener,
-        grpc: TcpListener,
+        fabrics: Fabrics,
         hosts: Hosts,
         connections: Connections,
     ) -> anyhow::Result<Self> {
@@ -218,11 +238,19 @@ impl Serving {
             let _ = stopped.wait_for(|stop| *stop).await;
         };
         let (hub, control) = (Arc::new(controller.hub()), controller.clone());
-        let fabric_ends = until(stopped.clone());
-        let fabric = tasks.start("worker-port", grid_fabric::serve(grpc, connections.workers, hub, fabric_ends));
+        let mut serving = Vec::new();
+        if let Some(grpc) = fabrics.grpc {
+            let ends = until(stopped.clone());
+            let served = grid_fabric::serve(grpc, connections.workers, Arc::clone(&hub), ends);
+            serving.push(tasks.start("worker-port", served));
+        }
+        if let Some(client) = fabrics.nats {
+            let served = nats::serve(client, Arc::clone(&hub), tasks.clone(), until(stopped.clone()));
+            serving.push(tasks.start("nats", served));
+        }
         let audience = Audience { hosts, connections: connections.clients };
         let api = tasks.start("api", grid_api::serve(api, control, audience, until(stopped)));
-        Ok(Self { controller, tasks, api, fabric, stop })
+        Ok(Self { controller, tasks, api, fabrics: serving, stop })
     }
 
     /// Resolves with the reason when the controller cannot continue; the process must end (L2), rather than serve half of its
@@ -242,8 +270,10 @@ impl Serving {
         }
         // Without a limit: a store that is not closed cleanly is rebuilt at the next start.
         self.controller.shutdown().await;
-        if timeout(STOP_LIMIT, self.fabric.ended()).await.is_err() {
-            late("workers");
+        for fabric in &mut self.fabrics {
+            if timeout(STOP_LIMIT, fabric.ended()).await.is_err() {
+                late("workers");
+            }
         }
         self.tasks.stop().await;
     }

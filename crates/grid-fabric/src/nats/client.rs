@@ -43,6 +43,14 @@ pub struct Settings {
     pub ca: Option<PathBuf>,
 }
 
+impl Settings {
+    /// Whether the files can be read; no server is asked.
+    pub async fn check(&self) -> Result<(), ConnectError> {
+        let options = with_credentials(ConnectOptions::new(), self.credentials.as_deref()).await?;
+        with_ca(options, self.ca.as_deref()).await.map(drop)
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("cannot read the NATS credentials {}: {error}", path.display())]

@@ -97,7 +97,11 @@ impl<D: Dialer, R: Directory> Way for Connector<D, R> {
                 }
             };
             let Some(address) = fabric_address(&found.role) else {
-                trouble = LinkError::Unreachable(format!("{server} knows no leader yet"));
+                let why = match &found.role.leader_id {
+                    Some(leader) => format!("leader {leader} serves no worker over gRPC: start this one with --nats"),
+                    None => format!("{server} knows no leader yet"),
+                };
+                trouble = LinkError::Unreachable(why);
                 continue;
             };
             let mut request = registration.request.clone();

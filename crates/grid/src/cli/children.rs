@@ -82,6 +82,8 @@ pub fn controller_line(args: &NodeArgs, data_dir: &Path) -> Vec<OsString> {
 pub struct WorkerLine {
     arguments: Vec<OsString>,
     servers: Vec<String>,
+    /// It comes over NATS.
+    has_nats: bool,
 }
 
 impl WorkerLine {
@@ -90,7 +92,18 @@ impl WorkerLine {
         let mut arguments: Vec<OsString> = vec!["worker".into(), "--supervised".into(), limit.to_string().into()];
         arguments.extend(["--node-id".into(), node_id.to_string().into(), "--data-dir".into(), data_dir.into()]);
         arguments.extend(args.given.worker.iter().cloned());
-        Self { arguments, servers: args.server.join.clone() }
+        let fabrics = &args.server.fabrics;
+        // Where the controllers serve both, the worker needs no nats-server.
+        let has_nats = fabrics.has_nats() && !fabrics.has_grpc();
+        if has_nats {
+            arguments.extend(["--nats".into(), fabrics.nats.nats.join(",").into()]);
+            let credentials = args.nats_worker_creds.as_ref().or(fabrics.nats.nats_creds.as_ref());
+            let files = [("--nats-creds", credentials), ("--nats-ca", fabrics.nats.nats_ca.as_ref())];
+            for (flag, file) in files.into_iter().filter_map(|(flag, file)| Some((flag, file?))) {
+                arguments.extend([flag.into(), file.into()]);
+            }
+        }
+        Self { arguments, servers: args.server.join.clone(), has_nats }
     }
 
     /// Arguments for a worker: the controller at `api` first, which knows the others while it runs, then the addresses that it
@@ -98,6 +111,9 @@ impl WorkerLine {
     pub fn arguments(&self, api: &str) -> Vec<OsString> {
         let servers: Vec<&str> = std::iter::once(api).chain(self.servers.iter().map(String::as_str)).collect();
         let mut arguments = self.arguments.clone();
+        if self.has_nats {
+            return arguments;
+        }
         arguments.extend(["--server".into(), servers.join(",").into()]);
         arguments
     }
@@ -145,5 +161,24 @@ mod tests {
         assert_eq!(worker.traits.labels, [("k".to_owned(), "-v".to_owned())]);
         assert_eq!((worker.traits.groups.len(), worker.traits.enable_backends.len(), worker.traits.slots), (2, 2, 2));
         assert_eq!(worker.supervised.map(Span::ms), Some(30_000));
+    }
+
+    #[test]
+    fn a_worker_comes_over_nats_where_that_is_the_only_fabric() {
+        let line = "grid --log-level debug node --node-id c1 --data-dir d --bootstrap --worker --nats nats://a:1,nats://b:2 \
+             --nats-creds c --nats-ca ca --nats-worker-creds w --fabric";
+        let of = |fabric: &str| {
+            let args = node(&[&line.split_whitespace().collect::<Vec<_>>().join(" "), fabric].join(" "));
+            let Verb::Server(server) = again(controller_line(&args, Path::new("d"))) else { panic!() };
+            let line = WorkerLine::new(&args, &"c1-worker".parse().unwrap(), Path::new("d/worker"));
+            let Verb::Worker(worker) = again(line.arguments("http://c:3")) else { panic!() };
+            (server.fabrics.settings("c1").unwrap(), worker.nats.settings("w"))
+        };
+        let (server, worker) = of("nats");
+        let worker = worker.unwrap();
+        assert_eq!((server.urls.len(), worker.urls.len()), (2, 2));
+        assert_eq!((server.credentials, worker.credentials), (Some("c".into()), Some("w".into())));
+        assert_eq!(worker.ca, Some("ca".into()));
+        assert!(of("grpc,nats").1.is_none(), "it needs no nats-server");
     }
 }

@@ -46,6 +46,10 @@ pub enum Kind {
     Names,
     /// One URL or several.
     Urls,
+    /// As `--nats` takes them, one or several.
+    NatsUrls,
+    /// As `--fabric` takes them, one or several.
+    Fabrics,
     Labels,
     Backends,
     /// Names of environment variables.
@@ -104,6 +108,7 @@ pub const SECTIONS: &[Section] = &[
             key("data_dir", Kind::Text, &[("server", "data_dir"), ("node", "data_dir")]),
             key("raft", Kind::Address, &[("server", "raft"), ("node", "raft")]),
             key("grpc", Kind::Address, &[("server", "grpc"), ("node", "grpc")]),
+            key("fabric", Kind::Fabrics, &[("server", "fabric"), ("node", "fabric")]),
             key("join", Kind::Urls, &[("server", "join"), ("node", "join")]),
             key("raft_heartbeat", Kind::Duration, &[("server", "raft_heartbeat"), ("node", "raft_heartbeat")]),
             key("election_timeout", Kind::Duration, &[("server", "election_timeout"), ("node", "election_timeout")]),
@@ -231,10 +236,23 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "nats",
-        keys: &[],
-        missing: Some(
-            "there is no NATS fabric yet: workers speak gRPC, so leave this section out (a worker's name is worker.node_id)",
-        ),
+        missing: None,
+        keys: &[
+            key("urls", Kind::NatsUrls, &[("server", "nats"), ("node", "nats"), ("worker", "nats")]),
+            key("name", Kind::Text, &[("server", "nats_name"), ("node", "nats_name")]),
+            key(
+                "replicas",
+                Kind::Integer { min: 1, max: 5 },
+                &[("server", "nats_replicas"), ("node", "nats_replicas")],
+            ),
+            key(
+                "credentials",
+                Kind::Text,
+                &[("server", "nats_creds"), ("node", "nats_creds"), ("worker", "nats_creds")],
+            ),
+            key("worker_credentials", Kind::Text, &[("node", "nats_worker_creds")]),
+            key("ca", Kind::Text, &[("server", "nats_ca"), ("node", "nats_ca"), ("worker", "nats_ca")]),
+        ],
     },
 ];
 
@@ -252,10 +270,15 @@ impl Kind {
             Self::Text => one(text(value)),
             Self::Name => one(text(value).and_then(name)),
             Self::Names => list(value)?.into_iter().map(name).collect(),
-            Self::Urls => Ok(match value {
-                Value::Array(_) => list(value)?,
-                _ => vec![text(value)?],
-            }),
+            Self::Urls => one_or_list(value),
+            Self::NatsUrls => one_or_list(value)?.iter().map(|url| cli::nats_url(url)).collect(),
+            Self::Fabrics => one_or_list(value)?
+                .into_iter()
+                .map(|word| match word.as_str() {
+                    "grpc" | "nats" => Ok(word),
+                    _ => Err("must be grpc, nats or both".to_owned()),
+                })
+                .collect(),
             Self::Labels => labels(value),
             Self::Variables => list(value)?.iter().map(|name| cli::variable(name)).collect(),
             Self::Backends => list(value)?.iter().map(|word| cli::backend(word)).collect(),
@@ -301,6 +324,13 @@ fn list(value: &Value) -> Result<Vec<String>, String> {
     let wrong = || "must be a list of strings".to_owned();
     let items = value.as_array().ok_or_else(wrong)?;
     items.iter().map(|item| text(item).map_err(|_| wrong())).collect()
+}
+
+fn one_or_list(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(_) => list(value),
+        _ => Ok(vec![text(value)?]),
+    }
 }
 
 fn labels(value: &Value) -> Result<Vec<String>, String> {
