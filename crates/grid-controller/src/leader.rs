@@ -295,13 +295,7 @@ impl Leader {
     }
 
     /// The node of a session that proves itself by its secret.
-    pub fn proven(
-        &self,
-        now: &Now<'_>,
-        session: SessionId,
-        secret: &[u8],
-        peer: &Peer,
-    ) -> Result<NodeOrd, NotProven> {
+    pub fn proven(&self, now: &Now<'_>, session: SessionId, secret: &[u8], peer: &Peer) -> Result<NodeOrd, NotProven> {
         let node = is_proven(now.state, self.sessions.node_of(session), session, secret)?;
         // N4: a secret that leaked is of no use on the subjects of another node.
         let is_own = |id: &NodeId| now.state.nodes.get(&node).is_some_and(|known| known.id == *id);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::api::Api;
+use crate::fabric::Fabric;
 use crate::gridc::Gridc;
 use crate::record::Record;
 use crate::server::{Server, ServerOptions};
@@ -16,6 +17,8 @@ pub struct Cluster {
     pub workers: BTreeMap<String, Worker>,
     pub server: Server,
     dir: TempDir,
+    /// Ends after both.
+    pub fabric: Fabric,
 }
 
 impl Cluster {
@@ -26,9 +29,15 @@ impl Cluster {
 
     /// The same with flags for the server: `"--dead-after 4s"`.
     pub fn start_with(server_flags: &str, workers: &[(&str, &str)]) -> Self {
+        Self::start_over(Fabric::of_test(), server_flags, workers)
+    }
+
+    /// The same on a fabric of the test's choice.
+    pub fn start_over(fabric: Fabric, server_flags: &str, workers: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
-        let server = ServerOptions::new("n1", dir.path().join("n1")).flags(server_flags).start();
-        let mut cluster = Self { workers: BTreeMap::new(), server, dir };
+        let options = ServerOptions::new("n1", dir.path().join("n1")).flags(server_flags);
+        let server = options.flags(&fabric.server_flags()).start();
+        let mut cluster = Self { workers: BTreeMap::new(), server, dir, fabric };
         for (id, flags) in workers {
             let worker = cluster.worker_options(id).flags(flags).spawn();
             cluster.workers.insert((*id).to_owned(), worker);
@@ -47,7 +56,7 @@ impl Cluster {
 
     /// Options for a worker of this cluster, in its own folder.
     pub fn worker_options(&self, id: &str) -> WorkerOptions {
-        WorkerOptions::new(id, &self.server.url(), self.dir.path().join(id))
+        WorkerOptions::over(&self.fabric, id, &self.server.url(), self.dir.path().join(id))
     }
 
     pub fn worker(&mut self, id: &str) -> &mut Worker {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::api::{Answer, Api};
+use crate::fabric::Fabric;
 use crate::gridc::Gridc;
 use crate::netns::Lan;
 use crate::record::Record;
@@ -26,6 +27,7 @@ pub struct Trio {
     flags: String,
     is_supervised: bool,
     dir: TempDir,
+    pub fabric: Fabric,
     /// Dropped last, after all processes in it.
     lan: Option<Lan>,
 }
@@ -38,33 +40,45 @@ impl Trio {
 
     /// Only `c1`; others join later ([`Self::add_server`]).
     pub fn start_alone() -> Self {
-        Self::start_on(&["c1"], None, false, "", &[])
+        Self::start_on(Fabric::of_test(), &["c1"], None, false, "", &[])
     }
 
     /// The same with flags for every server.
     pub fn start_with(flags: &str, workers: &[(&str, &str)]) -> Self {
-        Self::start_on(&THREE, None, false, flags, workers)
+        Self::start_over(Fabric::of_test(), flags, workers)
+    }
+
+    /// The same on a fabric of the test's choice.
+    pub fn start_over(fabric: Fabric, flags: &str, workers: &[(&str, &str)]) -> Self {
+        Self::start_on(fabric, &THREE, None, false, flags, workers)
     }
 
     /// This many controllers, three at most, with these flags.
     pub fn start_of(controllers: usize, flags: &str, workers: &[(&str, &str)]) -> Self {
-        Self::start_on(&THREE[..controllers], None, false, flags, workers)
+        Self::start_on(Fabric::of_test(), &THREE[..controllers], None, false, flags, workers)
     }
 
     /// The controllers each in its own network namespace: `c1` on host 0 and so on; the workers in the test's namespace.
     pub fn start_apart(lan: Lan, workers: &[(&str, &str)]) -> Self {
-        Self::start_on(&THREE, Some(lan), false, "--insecure", workers)
+        Self::start_on(Fabric::Grpc, &THREE, Some(lan), false, "--insecure", workers)
     }
 
     /// Each controller under `grid node`, with these flags.
     pub fn start_nodes(flags: &str) -> Self {
-        Self::start_on(&THREE, None, true, flags, &[])
+        Self::start_on(Fabric::of_test(), &THREE, None, true, flags, &[])
     }
 
-    fn start_on(ids: &[&str], lan: Option<Lan>, is_supervised: bool, flags: &str, workers: &[(&str, &str)]) -> Self {
+    fn start_on(
+        fabric: Fabric,
+        ids: &[&str],
+        lan: Option<Lan>,
+        is_supervised: bool,
+        flags: &str,
+        workers: &[(&str, &str)],
+    ) -> Self {
         let dir = tempfile::tempdir().expect("temp dir");
         let (workers_of, servers) = (BTreeMap::new(), BTreeMap::new());
-        let mut trio = Self { workers: workers_of, servers, flags: flags.to_owned(), is_supervised, dir, lan };
+        let mut trio = Self { workers: workers_of, servers, flags: flags.to_owned(), is_supervised, dir, fabric, lan };
         for id in ids {
             trio.add_server(id);
         }
@@ -86,7 +100,7 @@ impl Trio {
 
     /// Options for a controller of this cluster, in its own folder.
     pub fn server_options(&self, id: &str) -> ServerOptions {
-        let options = ServerOptions::new(id, self.path(id)).flags(&self.flags);
+        let options = ServerOptions::new(id, self.path(id)).flags(&self.flags).flags(&self.fabric.server_flags());
         let options = if self.servers.is_empty() { options } else { options.join(&self.urls()) };
         let options = if self.is_supervised { options.supervised() } else { options };
         match &self.lan {
@@ -108,7 +122,7 @@ impl Trio {
     }
 
     pub fn worker_options(&self, id: &str) -> WorkerOptions {
-        WorkerOptions::new(id, &self.urls(), self.path(id))
+        WorkerOptions::over(&self.fabric, id, &self.urls(), self.path(id))
     }
 
     /// The API addresses of every controller, comma-separated.

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use crate::bin::{after, command};
+use crate::fabric::Fabric;
 use crate::process::{Process, field};
 
 /// How a worker is started.
@@ -38,6 +39,14 @@ impl WorkerOptions {
     /// A worker that reaches its controllers over the NATS servers at `urls`.
     pub fn nats(node_id: &str, urls: &str, dir: impl Into<PathBuf>) -> Self {
         Self { server_url: None, ..Self::new(node_id, "", dir) }.flags(&format!("--nats {urls}"))
+    }
+
+    /// On the fabric of a cluster whose controllers have these API addresses.
+    pub fn over(fabric: &Fabric, node_id: &str, servers: &str, dir: impl Into<PathBuf>) -> Self {
+        match fabric.urls() {
+            Some(urls) => Self::nats(node_id, &urls, dir),
+            None => Self::new(node_id, servers, dir),
+        }
     }
 
     /// Flags as on a command line: `"--groups web,prod --slots 1"`.

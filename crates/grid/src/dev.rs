@@ -122,7 +122,8 @@ impl Dev {
         };
         let connections = open_files::connections(u64::from(workers) * FILES_PER_WORKER);
         let fabrics = Fabrics { grpc: Some(grpc), nats: None };
-        let serving = Serving::start(opening, api, fabrics, net::hosts(api_addr, None, allow_hosts), connections).await?;
+        let serving =
+            Serving::start(opening, api, fabrics, net::hosts(api_addr, None, allow_hosts), connections).await?;
         let controller = serving.controller.clone();
         tokio::select! {
             () = controller.serves() => {}

@@ -95,14 +95,14 @@ fn default_level(verb: &Verb) -> &'static str {
     }
 }
 
-/// Logs go to stderr because stdout is data. openraft logs every lost heartbeat as an error; `grid_raft` logs the events that
-/// matter.
+/// Logs go to stderr because stdout is data. openraft logs every lost heartbeat, and async-nats every attempt to connect; `grid_raft`
+/// and `grid_fabric` log the events that matter.
 fn start_log(filter: &str) {
     use std::io::IsTerminal;
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
     // The command line has validated it.
-    let filter: Targets = format!("openraft=off,{filter}").parse().unwrap_or_default();
+    let filter: Targets = format!("openraft=off,async_nats=off,{filter}").parse().unwrap_or_default();
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(say::log).log_internal_errors(false).with_ansi(colour);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();

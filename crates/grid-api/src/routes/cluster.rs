@@ -182,13 +182,16 @@ pub async fn step_down<C: Cluster>(
 }
 
 fn join_body(mut fields: Fields) -> Result<JoinBody, Refused> {
-    let mut text = |name: &str, wanted: &str| {
-        let is_short = |text: &&str| (1..=MAX_MEMBER_TEXT_BYTES).contains(&text.len());
+    let mut text_of = |name: &str, wanted: &str, least: usize| {
+        let is_short = |text: &&str| (least..=MAX_MEMBER_TEXT_BYTES).contains(&text.len());
         let is_plain = |text: &&str| !text.contains(char::is_control);
         fields.required(name, wanted, |value| value.as_str().filter(is_short).filter(is_plain).map(str::to_owned))
     };
+    // Empty: its workers come over NATS only.
+    let grpc_addr = text_of("grpc_addr", "host:port", 0);
+    let mut text = |name: &str, wanted: &str| text_of(name, wanted, 1);
     let (raft_addr, api_url) = (text("raft_addr", "host:port"), text("api_url", "an http URL"));
-    let (grpc_addr, folder_id) = (text("grpc_addr", "host:port"), text("folder_id", "the id of its data folder"));
+    let folder_id = text("folder_id", "the id of its data folder");
     let node_id = fields.required("node_id", "a name", |value| value.as_str()?.parse::<Name>().ok());
     let raft_id = fields.required("raft_id", "a whole number above 0", |value| value.as_u64().filter(|id| *id > 0));
     let feature_level = fields.optional("feature_level", "a whole number", |value| u32::try_from(value.as_u64()?).ok());

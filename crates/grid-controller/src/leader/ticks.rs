@@ -3,8 +3,8 @@
 use grid_core::{Command, ExpireLease, FireTimers};
 use grid_fabric::CloseReason;
 use grid_plan::due_timers;
-use grid_types::{NodeOrd, SessionId};
 use grid_types::node::NodeStatus;
+use grid_types::{NodeOrd, SessionId};
 
 use super::{Leader, Now, Origin, Out, Proposal};
 use crate::reply::{Replied, TOGETHER};

@@ -17,9 +17,9 @@ use grid_types::{NodeOrd, SessionId};
 use prost::Message;
 use tokio::sync::Notify;
 
-use super::{Broker, Shared};
 use super::locks::{Locked, Rank};
 use super::polls::Polls;
+use super::{Broker, Shared};
 use crate::leader::{Backlog, Leader, Mandate, NotProven, Now, Out, Proposal, When};
 use crate::reply::{NoReply, Replied};
 
@@ -98,11 +98,7 @@ impl Shared {
     }
 
     /// A worker opens the stream of a session. Returns the client of an earlier stream that was open until now.
-    pub fn open_stream(
-        &self,
-        credential: &Credential,
-        stream: Stream,
-    ) -> Result<Option<Peer>, NotOpened> {
+    pub fn open_stream(&self, credential: &Credential, stream: Stream) -> Result<Option<Peer>, NotOpened> {
         let Credential { session, secret } = credential;
         self.with(|inner, now| {
             // One that has ended is not replaced.

@@ -54,12 +54,7 @@ impl<H: Hub> Drop for Opened<H> {
 }
 
 impl<H: Hub> SessionStream<H> {
-    pub(super) fn new(
-        hub: &Arc<H>,
-        mut first: v1::FromWorker,
-        peer: Peer,
-        inbound: Streaming<v1::FromWorker>,
-    ) -> Self {
+    pub(super) fn new(hub: &Arc<H>, mut first: v1::FromWorker, peer: Peer, inbound: Streaming<v1::FromWorker>) -> Self {
         let credential = Credential::new(first.session, first.secret.take());
         let session = credential.session;
         let outbox = Outbox::new();

@@ -9,7 +9,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{GrpcDialer, GrpcLink, ServeError, serve};
 use crate::{
-    Arrival, CloseReason, Credential, Dialer, Downlink, FabricRefusal, Hub, Leave, Link, LinkError, Outbox, Overflow, Peer,
+    Arrival, CloseReason, Credential, Dialer, Downlink, FabricRefusal, Hub, Leave, Link, LinkError, Outbox, Overflow,
+    Peer,
 };
 
 const SECRET: [u8; 16] = [7; 16];

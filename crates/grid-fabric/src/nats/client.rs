@@ -114,7 +114,7 @@ impl Client {
                 follow(&state, &event);
                 std::future::ready(())
             })
-            .connect(settings.urls.join(","))
+            .connect(&settings.urls)
             .await
             .map_err(|error| ConnectError::Refused { urls: settings.urls.join(","), error })?;
         Ok(Self { nats, connected, ups })

@@ -29,9 +29,9 @@ use tokio_stream::{Stream, StreamExt};
 use super::client::{Client, RequestError, Settings};
 use super::result::{self, Sender};
 use super::server::LEADER_EPOCH;
+use super::split;
 use super::subjects::{self, Call};
 use super::wire::{Reply, decoded, encoded};
-use super::split;
 use crate::MAX_MESSAGE_BYTES;
 use crate::closing::CloseReason;
 use crate::credential::Credential;
@@ -237,7 +237,8 @@ impl Sayer {
         let node = &self.link.node;
         let mut body = result::encode(node, sender, &result);
         // Only where the server takes less than an output's end: its beginning goes first, as everywhere.
-        while body.as_ref().is_some_and(|body| body.len() > self.link.client.max_payload()) && !result.output_tail.is_empty()
+        while body.as_ref().is_some_and(|body| body.len() > self.link.client.max_payload())
+            && !result.output_tail.is_empty()
         {
             result.output_tail = result.output_tail.split_off(result.output_tail.len().div_ceil(2));
             body = result::encode(node, sender, &result);

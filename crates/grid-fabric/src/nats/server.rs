@@ -136,8 +136,7 @@ impl Subscriptions {
         let of = |call: Call| client.subscribe(call.of_all_nodes());
         // The sessions first: who registers speaks there next.
         let (ups, results) = (client.subscribe(subjects::UPS).await?, client.subscribe(subjects::RESULTS).await?);
-        let calls =
-            [of(Call::Register).await?, of(Call::Drain).await?, of(Call::Leave).await?, of(Call::Log).await?];
+        let calls = [of(Call::Register).await?, of(Call::Drain).await?, of(Call::Leave).await?, of(Call::Log).await?];
         Ok(Self { ups, results, calls })
     }
 }

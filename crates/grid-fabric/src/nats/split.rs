@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn a_message_of_results_alone_needs_no_other() {
         let results = vec![v1::LeaseResult { lease: Some(lease(1)), ..Default::default() }];
-        let split = from_worker(v1::FromWorker { session: 7, results, accepted: vec![lease(1)], ..Default::default() }, 99);
+        let split =
+            from_worker(v1::FromWorker { session: 7, results, accepted: vec![lease(1)], ..Default::default() }, 99);
         assert!(split.before.is_empty() && split.after.is_empty() && split.results.len() == 1);
     }
 }

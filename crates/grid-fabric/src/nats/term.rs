@@ -203,7 +203,8 @@ impl<H: Hub> Term<H> {
     fn opening(&self, node: NodeId, mut said: v1::FromWorker, inbox: Option<&str>) {
         let credential = Credential::new(said.session, said.secret.take());
         let session = credential.session;
-        let is_open = self.sessions.of_node(&node).is_some_and(|open| open.session == session && !open.outbox.is_closed());
+        let is_open =
+            self.sessions.of_node(&node).is_some_and(|open| open.session == session && !open.outbox.is_closed());
         if is_open {
             // Said twice: on the same subjects, so it goes on.
             self.said(&node, said);

@@ -87,7 +87,8 @@ async fn n5_what_an_earlier_leader_says_is_dropped_and_a_new_one_announces_itsel
     let say = |epoch: u64, closing: bool| {
         let closing = closing.then(|| CloseReason::StaleSession.message(String::new()));
         let message = v1::ToWorker { leader_epoch: epoch, closing, ask_journal: vec![epoch], ..Default::default() };
-        rig.nats().publish(subjects::down(&"a".parse().unwrap(), grid_types::SessionId(7)), message.encode_to_vec().into())
+        rig.nats()
+            .publish(subjects::down(&"a".parse().unwrap(), grid_types::SessionId(7)), message.encode_to_vec().into())
     };
     say(EPOCH - 1, true).await.unwrap();
     say(0, true).await.unwrap();

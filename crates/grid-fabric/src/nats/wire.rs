@@ -126,8 +126,10 @@ mod tests {
 
     #[test]
     fn a_leader_url_that_would_break_the_headers_is_left_out() {
-        let refusal =
-            FabricRefusal { leader_url: Some("http://b\r\nX: y".to_owned()), ..FabricRefusal::new(Code::NotLeader, "no") };
+        let refusal = FabricRefusal {
+            leader_url: Some("http://b\r\nX: y".to_owned()),
+            ..FabricRefusal::new(Code::NotLeader, "no")
+        };
         let (headers, body) = Reply::Refused(refusal).encode();
         let Some(Reply::Refused(read)) = Reply::decode(&message(Some(headers), body)) else { panic!("no refusal") };
         assert_eq!(read.leader_url, None);

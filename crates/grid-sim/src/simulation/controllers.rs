@@ -128,8 +128,9 @@ impl Simulation {
             Call::Open { credential, first } => {
                 let session = credential.session;
                 let secret = &credential.secret.value;
-                let opened =
-                    self.controller.lead(self.now_ms, |leader, now| leader.on_opened(now, session, secret, &Peer::Connection(None)).ok());
+                let opened = self.controller.lead(self.now_ms, |leader, now| {
+                    leader.on_opened(now, session, secret, &Peer::Connection(None)).ok()
+                });
                 let Some(outs) = opened else { return self.send_down_to(machine, process, broken(session)) };
                 self.perform(outs);
                 self.controller.streams.insert(session, machine);

@@ -23,7 +23,7 @@ pub struct ControllerDoc {
     pub feature_level: u32,
     /// Its API address.
     pub api_url: String,
-    /// Its address for workers.
+    /// Its address for workers; empty where they come over NATS only.
     pub grpc_addr: String,
     /// Its address for other controllers.
     pub raft_addr: String,
@@ -95,8 +95,8 @@ pub struct JoinBody {
     /// Its API address.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
     pub api_url: String,
-    /// Its address for workers.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 512))]
+    /// Its address for workers; empty where they come over NATS only.
+    #[cfg_attr(feature = "schema", schema(max_length = 512))]
     pub grpc_addr: String,
     /// The highest feature level that its program supports.
     #[cfg_attr(feature = "schema", schema(required = false))]

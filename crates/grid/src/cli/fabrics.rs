@@ -65,7 +65,9 @@ impl FabricArgs {
     pub fn check(&self) -> anyhow::Result<()> {
         match (self.has_nats(), self.nats.nats.is_empty()) {
             (true, true) => anyhow::bail!("--fabric nats needs the addresses of nats-servers: --nats nats://HOST:4222"),
-            (false, false) => anyhow::bail!("--nats has no effect without --fabric nats, or --fabric grpc,nats for both"),
+            (false, false) => {
+                anyhow::bail!("--nats has no effect without --fabric nats, or --fabric grpc,nats for both")
+            }
             _ => Ok(()),
         }
     }
@@ -78,11 +80,13 @@ impl FabricArgs {
 }
 
 pub fn url(text: &str) -> Result<String, String> {
-    let rest = text.split_once("://").map_or(Some(text), |(scheme, rest)| {
-        ["nats", "tls", "ws", "wss"].contains(&scheme).then_some(rest)
-    });
+    let rest = text
+        .split_once("://")
+        .map_or(Some(text), |(scheme, rest)| ["nats", "tls", "ws", "wss"].contains(&scheme).then_some(rest));
     let is_url = rest.is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_graphic()));
-    is_url.then(|| text.to_owned()).ok_or_else(|| "an address like nats://10.0.0.1:4222 or tls://nats.example:4222".to_owned())
+    is_url
+        .then(|| text.to_owned())
+        .ok_or_else(|| "an address like nats://10.0.0.1:4222 or tls://nats.example:4222".to_owned())
 }
 
 /// A token of a subject: inboxes are named by it.

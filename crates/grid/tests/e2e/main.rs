@@ -35,6 +35,7 @@ mod hostile_workers;
 mod http;
 mod live_view;
 mod logs;
+mod nats;
 mod nodes;
 mod once;
 mod open_files;

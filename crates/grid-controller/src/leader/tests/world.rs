@@ -137,7 +137,8 @@ impl World {
     pub fn open_by_subject(&mut self, id: &str) {
         let (session, secret) = (self.session(id), Self::secret(id));
         let now = Now { state: &self.state, mono_ms: self.mono_ms, wall_ms: 0, mandate: self.mandate };
-        let opened = self.leader.as_mut().unwrap().on_opened(&now, session, &secret, &Peer::Subject(id.parse().unwrap()));
+        let opened =
+            self.leader.as_mut().unwrap().on_opened(&now, session, &secret, &Peer::Subject(id.parse().unwrap()));
         assert!(opened.is_ok());
         // Its first message has its list.
         self.say(id, |message| message.outstanding = Some(v1::OutstandingList::default()));

@@ -14,9 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::StreamExt;
 
 use super::super::{Client, NatsBroker, NatsLink, Settings, serve};
-use crate::{
-    Arrival, Broker, CloseReason, Credential, Downlink, FabricRefusal, Hub, Leave, Outbox, Peer,
-};
+use crate::{Arrival, Broker, CloseReason, Credential, Downlink, FabricRefusal, Hub, Leave, Outbox, Peer};
 
 pub const SECRET: [u8; 16] = [7; 16];
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -199,7 +197,8 @@ impl Rig {
 
     /// While the worker looks at its session, which also sends.
     pub async fn next_seen_with(&mut self, downlink: &mut Downlink) -> Seen {
-        let seen = async { tokio::time::timeout(LIMIT, self.seen.recv()).await.expect("the hub sees nothing").unwrap() };
+        let seen =
+            async { tokio::time::timeout(LIMIT, self.seen.recv()).await.expect("the hub sees nothing").unwrap() };
         looking(downlink, seen).await
     }
 
