@@ -180,6 +180,10 @@ impl Hub for FabricHub {
     fn broker_is_up(&self, is_up: bool) {
         self.shared.broker_is_up(is_up);
     }
+
+    fn broker_carries(&self, most_bytes: usize) {
+        self.shared.broker_carries(most_bytes);
+    }
 }
 
 #[cfg(test)]

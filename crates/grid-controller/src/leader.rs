@@ -39,7 +39,7 @@ use sessions::Sessions;
 pub use agents::{AgentAsks, Due};
 pub use applied::{AppliedBatch, answered};
 pub use ticks::Planned;
-pub use wire::{end_of, error_of};
+pub use wire::{end_of, error_of, offer_bytes};
 
 /// The moment of an input: what the leader may look at, and what it may do.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 //! Not here: what the API asks of it (`requests`).
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -118,6 +118,7 @@ impl Controller {
                 draining: AtomicBool::new(false),
                 gate: if opening.starts_paused { Gate::paused() } else { Gate::opened() },
                 broker: watch::Sender::new(Broker::None),
+                broker_carries: AtomicUsize::new(usize::MAX),
                 last_claim_mono_ms: AtomicU64::new(0),
                 restored,
                 feature_level: opening.feature_level,

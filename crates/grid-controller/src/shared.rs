@@ -9,7 +9,7 @@ mod leading;
 mod locks;
 mod polls;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use grid_core::{Quotas, RestoredFrom, State};
@@ -70,6 +70,8 @@ pub struct Tenure {
     pub gate: Gate,
     /// N5: whether workers that come through a broker can be reached.
     pub broker: watch::Sender<Broker>,
+    /// The largest message to a worker.
+    pub broker_carries: AtomicUsize,
     /// When a client's epoch of a higher generation was last recorded; 0: never.
     pub last_claim_mono_ms: AtomicU64,
     /// What the data folder was made from; every term says it (E2).

@@ -70,4 +70,7 @@ pub trait Hub: Send + Sync + 'static {
 
     /// Whether this controller reaches the broker: what its sessions are silent about while it does not is not their silence (N5).
     fn broker_is_up(&self, is_up: bool);
+
+    /// N8: the size of the largest message that the broker carries.
+    fn broker_carries(&self, _most_bytes: usize) {}
 }

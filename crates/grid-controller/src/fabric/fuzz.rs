@@ -65,7 +65,7 @@ fn lease(job_id: u64, attempt: u32) -> v1::Lease {
     v1::Lease { job_id, job_epoch: 1, step: 0, attempt }
 }
 
-fn registration() -> v1::RegisterNodeRequest {
+pub(super) fn registration() -> v1::RegisterNodeRequest {
     let backends = vec![v1::BackendFacts { name: "test".to_owned(), actions: vec!["record".to_owned()] }];
     let facts = v1::NodeFacts {
         hostname: "fuzzed".to_owned(),

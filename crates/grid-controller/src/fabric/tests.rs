@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use grid_fabric::{FabricRefusal, Hub, Peer};
+use grid_fabric::{CloseReason, Credential, FabricRefusal, Hub, Outbox, Peer};
 use grid_proto::refusals::Port;
 use grid_proto::v1;
 use grid_types::{Code, LeaderEpoch};
+use serde_json::json;
 
 use super::FabricHub;
-use crate::control::{Caller, Cluster};
+use crate::control::{Caller, Cluster, Jobs, Submission};
 use crate::controller::Controller;
 use crate::leadership::superseded::is_believed;
 use crate::life::{opening, started};
@@ -121,5 +122,42 @@ async fn e2_a_higher_generation_supersedes_whatever_its_time() {
     let now = grid_core::first_n(bench.controller.shared.clock.wall_ms());
     bench.register_from("web-01", LeaderEpoch { generation: 1, n: now + 2 * 365 * 24 * 3_600 }).await;
     assert_eq!(bench.superseded(), Some(1));
+    bench.controller.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n4_a_session_counts_on_the_subjects_of_its_node_only() {
+    let bench = Bench::start().await;
+    let own = Peer::Subject("fuzzed".parse().unwrap());
+    let reply = bench.hub.register(super::fuzz::registration(), own.clone()).await.unwrap();
+    let credential = Credential::of(&reply);
+    for other in ["web-01", "fuzze", "fuzzed-2"] {
+        let other = Peer::Subject(other.parse().unwrap());
+        let refused = bench.hub.opened(&credential, other.clone(), Outbox::new()).expect_err("the secret leaked");
+        assert_eq!(CloseReason::of(&refused), Some(CloseReason::StaleSession));
+        assert!(bench.hub.log_sender(&credential, &other).is_err());
+    }
+    assert!(bench.hub.log_sender(&credential, &own).is_ok());
+    assert!(bench.hub.opened(&credential, own, Outbox::new()).is_ok());
+    bench.controller.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n8_a_job_with_an_offer_that_does_not_fit_is_refused_at_submit() {
+    let bench = Bench::start().await;
+    let job = |bytes: usize| {
+        let tasks = json!([{"backend": "ping", "action": "echo", "params": {"message": "x".repeat(bytes)}}]);
+        let spec = grid_types::job::parse_job(&json!({"target": "all", "tasks": tasks})).unwrap();
+        Submission { spec, key: None, plan: None }
+    };
+    let namespace = "default".parse::<grid_types::Name>().unwrap().into();
+    let caller = Caller::local();
+    let submit = |bytes| bench.controller.submit(&caller, &namespace, job(bytes));
+    bench.hub.broker_carries(64 << 10);
+    let refused = submit(63 << 10).await.expect_err("it is too large");
+    assert_eq!(refused.code, Code::TooLarge);
+    assert!(refused.message.contains("step 0 (ping echo)") && refused.message.contains("max_payload"), "{refused:?}");
+    // There is no node: refused for that reason.
+    assert_ne!(submit(50 << 10).await.expect_err("no target").code, Code::TooLarge);
     bench.controller.shutdown().await;
 }

@@ -2,8 +2,10 @@
 
 use grid_core::{Answer, Command, ConfirmRevoke, Offer, RecordResult, Reply, Stale, State};
 use grid_proto::v1;
+use grid_types::job::Task;
 use grid_types::limits::{MAX_ERROR_BYTES, OUTPUT_TAIL_BYTES};
 use grid_types::{Detail, JobEpoch, JobId, LeaseKey, NodeOrd, Outcome, SessionId};
+use prost::Message;
 
 use crate::reply::NoReply;
 
@@ -21,6 +23,23 @@ pub fn offer_message(offer: &Offer) -> Option<v1::Offer> {
         restored: offer.restored,
         run: offer.run,
     })
+}
+
+/// The size of an offer of this task, whatever its lease.
+pub fn offer_bytes(task: &Task) -> usize {
+    let lease = Some(v1::Lease { job_id: u64::MAX, job_epoch: u32::MAX, step: u32::MAX, attempt: u32::MAX });
+    let offer = v1::Offer {
+        lease,
+        session: u64::MAX,
+        backend: task.backend.clone(),
+        action: task.action.clone(),
+        params: v1::Offer::params_of(&task.params),
+        effect: v1::EffectClass::of(task.effect).into(),
+        timeout_ms: task.timeout_ms,
+        restored: true,
+        run: u32::MAX,
+    };
+    offer.encoded_len()
 }
 
 /// Adds a final answer (W4) to a message.

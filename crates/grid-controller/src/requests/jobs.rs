@@ -30,6 +30,7 @@ impl Jobs for Controller {
     ) -> Result<Submitted, Refusal> {
         let permit = caller.permit(Right::Operate, Scope::Namespace(namespace))?;
         let Submission { spec, key, plan } = submission;
+        self.shared.check_carried(&spec)?;
         let plan = plan.map(|PlanHash(hash)| Planned { hash, declarations: declarations(&spec) });
         let request = key.as_ref().map(|key| RequestHash::of(key.request.as_bytes())).unwrap_or_default();
         let key = key.map(|key| key.key);
@@ -50,6 +51,7 @@ impl Jobs for Controller {
 
     async fn plan(&self, caller: &Caller, namespace: &Namespace, spec: JobSpec) -> Result<PlanDoc, Refusal> {
         caller.permit(Right::View, Scope::Namespace(namespace))?;
+        self.shared.check_carried(&spec)?;
         plan_doc(&self.shared.state(), &spec)
     }
 
@@ -111,10 +113,14 @@ impl Jobs for Controller {
             let unrecorded_ms = self.shared.tenure.elapsed.unrecorded_ms(state.meta.now_ms);
             found.map(|found| (found.head.status, grid_core::why(&state, found, unrecorded_ms)))
         };
-        let paused = self.shared.current_term().is_some() && !self.shared.tenure.gate.is_open();
+        let is_paused = !self.shared.tenure.gate.is_open();
+        let problem = if is_paused { Some(self.shared.pause_reason()) } else { self.shared.dispatch_problem() };
+        let problem = problem.filter(|_| self.shared.current_term().is_some());
         let (status, why) = match live {
-            Some((status, why)) if paused => (status, format!("{why}; {}", self.shared.pause_reason())),
-            Some(live) => live,
+            Some((status, why)) => match problem {
+                Some(problem) => (status, format!("{why}; {problem}")),
+                None => (status, why),
+            },
             None => {
                 let doc = self.job_doc(permit, job, None).await?;
                 let why = doc.reason.unwrap_or_else(|| "every step is done on every node".to_owned());

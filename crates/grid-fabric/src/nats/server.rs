@@ -45,6 +45,9 @@ async fn report_connection<H: Hub>(client: &Client, hub: &H) -> Infallible {
     loop {
         ups.mark_unchanged();
         let is_up = *connected.borrow_and_update();
+        if is_up {
+            hub.broker_carries(client.max_payload());
+        }
         hub.broker_is_up(is_up);
         tokio::select! {
             Ok(()) = connected.changed() => {}

@@ -95,7 +95,11 @@ async fn n5_what_an_earlier_leader_says_is_dropped_and_a_new_one_announces_itsel
     say(EPOCH, false).await.unwrap();
     let Arrival::Message(first) = rig.heard(&mut downlink).await else { panic!("no message") };
     assert_eq!((first.leader_epoch, first.closing), (EPOCH, None));
-    rig.lead(EPOCH + 1);
+    for epoch in [EPOCH, EPOCH + 1] {
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert("leader-epoch", epoch.to_string().as_str());
+        rig.nats().publish_with_headers(subjects::LEADER, headers, Bytes::new()).await.unwrap();
+    }
     let Arrival::Message(last) = rig.heard(&mut downlink).await else { panic!("no message") };
     assert_eq!((last.leader_epoch, CloseReason::of(&last.closing.unwrap())), (EPOCH + 1, Some(CloseReason::NotLeader)));
 }

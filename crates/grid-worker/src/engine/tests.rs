@@ -156,6 +156,11 @@ impl Rig {
         self.handle(Input::Received { session: SessionId(self.session), message });
     }
 
+    /// The connection was interrupted, and the session goes on.
+    fn resume(&mut self) {
+        self.handle(Input::Resumed { session: SessionId(self.session) });
+    }
+
     fn offer(&mut self, lease: LeaseKey, effect: EffectClass) {
         self.offer_in(self.session, lease, effect);
     }

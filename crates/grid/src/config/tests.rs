@@ -113,7 +113,7 @@ worker:
             "api.listen",
             "api.port",
             "controller",
-            "nats",
+            "nats.url",
             "scheduler.max_concurrent",
             "scheduler.max_pending",
             "worker.address",
@@ -131,7 +131,7 @@ worker:
     let problem = |field: &str| said.iter().find(|(name, _)| name == field).unwrap().1.clone();
     assert!(problem("wroker").contains("did you mean worker?"));
     assert!(problem("worker.group").contains("did you mean groups?"));
-    assert!(problem("nats").contains("no NATS fabric yet"));
+    assert!(problem("nats.url").contains("did you mean urls?"));
     assert!(problem("worker.slots").contains("whole number from 1 to 1024"));
 }
 

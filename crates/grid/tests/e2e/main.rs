@@ -36,6 +36,8 @@ mod http;
 mod live_view;
 mod logs;
 mod nats;
+mod nats_connections;
+mod nats_suites;
 mod nodes;
 mod once;
 mod open_files;

@@ -55,7 +55,7 @@ impl Site {
         for id in &ids {
             let ports = self.trio.server(id).ports();
             let folder = self.trio.path(&format!("{id}-restored-{}", self.restores));
-            let options = ServerOptions::new(id, folder);
+            let options = ServerOptions::new(id, folder).flags(&self.trio.fabric.server_flags());
             let options =
                 if id == "c1" { options.restore(backup) } else { options.join(&self.trio.servers["c1"].url()) };
             let mut server = options.spawn_at(ports);

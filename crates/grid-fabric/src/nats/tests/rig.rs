@@ -1,6 +1,7 @@
 //! A nats-server, a controller's end with a hub that records what it sees, and links of workers.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,11 +38,27 @@ pub struct FakeHub {
     results: Mutex<Vec<v1::LeaseResult>>,
     revokes_done: Mutex<usize>,
     closed: Mutex<Vec<u64>>,
+    /// While it is set, nothing is answered and no message is taken.
+    busy: watch::Sender<bool>,
+    registrations: AtomicUsize,
 }
 
 impl FakeHub {
     pub fn ups(&self) -> Vec<bool> {
         self.ups.lock().unwrap().clone()
+    }
+
+    pub fn set_busy(&self, busy: bool) {
+        self.busy.send_replace(busy);
+    }
+
+    async fn idle(&self) {
+        let _ = self.busy.subscribe().wait_for(|busy| !busy).await;
+    }
+
+    /// How many were asked for.
+    pub fn registrations(&self) -> usize {
+        self.registrations.load(Ordering::Relaxed)
     }
 
     pub fn revokes_done(&self) -> usize {
@@ -56,6 +73,8 @@ impl Hub for FakeHub {
         peer: Peer,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
         assert_eq!(peer, Peer::Subject(request.node_id.parse().unwrap()));
+        self.registrations.fetch_add(1, Ordering::Relaxed);
+        self.idle().await;
         if request.node_id == "again" && self.closed.lock().unwrap().contains(&7) {
             return Ok(v1::RegisterNodeReply { session: 8, leader_epoch: EPOCH, ..Default::default() });
         }
@@ -83,6 +102,7 @@ impl Hub for FakeHub {
     }
 
     async fn received(&self, session: SessionId, message: v1::FromWorker) {
+        self.idle().await;
         assert_eq!((message.session, message.leader_epoch), (session.0, EPOCH));
         let count = message.heartbeat.map_or(0, |heartbeat| heartbeat.outstanding_count);
         let results = u32::try_from(message.results.len()).unwrap();
@@ -148,6 +168,8 @@ impl Rig {
             results: Mutex::default(),
             revokes_done: Mutex::default(),
             closed: Mutex::default(),
+            busy: watch::Sender::new(false),
+            registrations: AtomicUsize::new(0),
         });
         let client = Client::connect(&settings(&server, "c1")).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

@@ -1,6 +1,7 @@
 //! One lease from its offer to its end, and what interrupts it.
 
 use grid_proto::v1;
+use grid_types::LeaseKey;
 use grid_types::decl::EffectClass::{Idempotent, Once};
 
 use super::{Input, Output, Rig, lease};
@@ -172,4 +173,26 @@ fn w6_a_lease_that_timed_out_is_reported_as_such() {
     rig.offer(lease(1), Idempotent);
     rig.end(lease(1), Status::TimedOut);
     assert_eq!(rig.results(), [(lease(1), v1::LeaseStatus::TimedOut)]);
+}
+
+#[test]
+fn n5_what_waits_for_an_answer_is_said_again_when_the_session_resumes() {
+    let mut rig = Rig::connected();
+    rig.say();
+    for job in [1, 2] {
+        rig.offer(lease(job), Idempotent);
+        rig.end(lease(job), Status::Success);
+    }
+    assert_eq!(rig.results().len(), 2);
+    rig.answer(lease(2), v1::AnswerKind::Committed);
+    assert_eq!(rig.results(), [], "nothing is lost within a stream");
+    rig.offer(lease(3), Once);
+    rig.sync();
+    assert_eq!(rig.begins(), [lease(3)]);
+    rig.resume();
+    let again = rig.say();
+    assert_eq!(again.results.iter().map(|result| result.lease.unwrap().into()).collect::<Vec<LeaseKey>>(), [lease(1)]);
+    assert_eq!(again.begins.iter().map(|begin| begin.lease.unwrap().into()).collect::<Vec<LeaseKey>>(), [lease(3)]);
+    let list = again.outstanding.expect("the list");
+    assert_eq!((list.leases.len(), list.settled_jobs.len()), (2, 1), "a Forget may have been lost, too");
 }
