@@ -13,6 +13,7 @@ use grid_types::limits::OUTPUT_TAIL_BYTES;
 use grid_types::{Code, LeaderEpoch, NodeId, NodeOrd, SessionId};
 
 use crate::control::code_of;
+use crate::leadership::superseded;
 use crate::reply::NoReply;
 use crate::shared::Shared;
 use crate::shared::{NotOpened, Stream};
@@ -167,14 +168,29 @@ impl Hub for FabricHub {
     }
 
     async fn next_epoch(&self, known: Option<LeaderEpoch>) -> Option<LeaderEpoch> {
-        let mut term = self.shared.tenure.term.clone();
-        let is_other = |term: &Option<Term>| term.as_ref().map(|term| term.epoch) != known;
-        let changed = term.wait_for(is_other).await.map(|term| term.as_ref().map(|term| term.epoch));
-        match changed {
-            Ok(epoch) => epoch,
-            // The controller has ended.
-            Err(_) => std::future::pending().await,
+        let (mut term, mut superseded) = (self.shared.tenure.term.clone(), self.shared.tenure.superseded.subscribe());
+        loop {
+            // E2: whoever leads the restored cluster is heard on the same subjects.
+            let is_superseded = *superseded.borrow_and_update();
+            let epoch = term.borrow_and_update().as_ref().map(|term| term.epoch).filter(|_| !is_superseded);
+            if epoch != known {
+                return epoch;
+            }
+            tokio::select! {
+                Ok(()) = term.changed() => {}
+                Ok(()) = superseded.changed() => {}
+                // The controller has ended.
+                else => std::future::pending().await,
+            }
         }
+    }
+
+    fn cluster_id(&self) -> String {
+        self.shared.state().meta.cluster_id.clone()
+    }
+
+    async fn announced(&self, cluster_id: &str, epoch: LeaderEpoch) {
+        superseded::announced(&self.shared, cluster_id, epoch).await;
     }
 
     fn broker_is_up(&self, is_up: bool) {

@@ -117,6 +117,7 @@ impl Controller {
                 elapsed: Elapsed::default(),
                 draining: AtomicBool::new(false),
                 gate: if opening.starts_paused { Gate::paused() } else { Gate::opened() },
+                superseded: watch::Sender::new(false),
                 broker: watch::Sender::new(Broker::None),
                 broker_carries: AtomicUsize::new(usize::MAX),
                 last_claim_mono_ms: AtomicU64::new(0),

@@ -68,6 +68,8 @@ pub struct Tenure {
     pub draining: AtomicBool,
     /// E8: whether offers go out.
     pub gate: Gate,
+    /// E2: whether the log says that this cluster was restored elsewhere; looked at every second.
+    pub superseded: watch::Sender<bool>,
     /// N5: whether workers that come through a broker can be reached.
     pub broker: watch::Sender<Broker>,
     /// The largest message to a worker.

@@ -65,11 +65,24 @@ pub trait Hub: Send + Sync + 'static {
     /// `false`: no reader is left; the worker is asked to stop.
     fn log_chunk(&self, node: NodeOrd, chunk: v1::LogChunk) -> impl Future<Output = bool> + Send;
 
+    // Of a broker only; the defaults are those of a hub that serves connections alone.
+
     /// Resolves when this controller leads in another epoch than `known`, or leads no more; never after the controller has ended.
-    fn next_epoch(&self, known: Option<LeaderEpoch>) -> impl Future<Output = Option<LeaderEpoch>> + Send;
+    fn next_epoch(&self, _known: Option<LeaderEpoch>) -> impl Future<Output = Option<LeaderEpoch>> + Send {
+        std::future::pending()
+    }
 
     /// Whether this controller reaches the broker: what its sessions are silent about while it does not is not their silence (N5).
-    fn broker_is_up(&self, is_up: bool);
+    fn broker_is_up(&self, _is_up: bool) {}
+
+    fn cluster_id(&self) -> String {
+        String::new()
+    }
+
+    /// E2: another controller announced that it leads a cluster of this id.
+    fn announced(&self, _cluster_id: &str, _epoch: LeaderEpoch) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 
     /// N8: the size of the largest message that the broker carries.
     fn broker_carries(&self, _most_bytes: usize) {}

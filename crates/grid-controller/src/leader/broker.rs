@@ -30,6 +30,7 @@ impl Leader {
 mod tests {
     use grid_types::node::NodeStatus;
 
+    use super::super::Leader;
     use super::super::tests::world::World;
 
     #[test]
@@ -40,7 +41,7 @@ mod tests {
         world.pass_silently(120_000);
         assert_eq!(world.status("broker"), NodeStatus::Ready);
         assert_eq!(world.status("direct"), NodeStatus::Dead, "it has a connection of its own");
-        world.lead(|leader, now| leader.on_broker_up(now));
+        world.lead(Leader::on_broker_up);
         world.pass_silently(14_000);
         assert_eq!(world.status("broker"), NodeStatus::Ready, "a fresh grace period");
         world.pass_silently(120_000);
@@ -51,8 +52,8 @@ mod tests {
     fn n5_each_session_of_the_broker_is_asked_for_its_list_when_it_is_back() {
         let mut world = World::new(&["broker", "direct"]);
         world.open_by_subject("broker");
-        assert!(world.lead(|leader, now| leader.on_broker_up(now)).is_empty(), "it never was down");
+        assert!(world.lead(Leader::on_broker_up).is_empty(), "it never was down");
         world.lead(|leader, _| leader.on_broker_down());
-        assert_eq!(world.lead(|leader, now| leader.on_broker_up(now)).len(), 1);
+        assert_eq!(world.lead(Leader::on_broker_up).len(), 1);
     }
 }

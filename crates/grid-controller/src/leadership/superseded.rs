@@ -38,8 +38,26 @@ pub async fn commit(shared: &Arc<Shared>, epoch: LeaderEpoch, by: String) {
         Ok(_) => {
             error!(%epoch, by, "this cluster was restored elsewhere: writes are refused (gridc cluster status)");
             shared.lead(|leader, _| leader.on_superseded());
+            note(shared);
         }
         Err(no_reply) => warn!(%epoch, by, "could not record that this cluster was superseded: {no_reply}"),
+    }
+}
+
+/// What the log says reaches those who wait for it.
+fn note(shared: &Shared) {
+    let is_superseded = shared.state().meta.superseded.is_some();
+    shared.tenure.superseded.send_if_modified(|noted| std::mem::replace(noted, is_superseded) != is_superseded);
+}
+
+/// Another leader announced itself to the workers, which both of them reach.
+pub async fn announced(shared: &Arc<Shared>, cluster_id: &str, epoch: LeaderEpoch) {
+    let is_elsewhere = {
+        let state = shared.state();
+        state.meta.cluster_id == cluster_id && state.meta.is_elsewhere(epoch)
+    };
+    if is_elsewhere && is_believed(shared, Port::Nats, epoch) {
+        commit(shared, epoch, "a leader of the restored cluster".to_owned()).await;
     }
 }
 
@@ -82,6 +100,7 @@ pub async fn follow_peers(shared: Arc<Shared>) {
         shared.log.raft.set_epoch(own.wire(), plausible(&shared));
         let (epoch, by) = shown.borrow().clone();
         commit(&shared, LeaderEpoch::from_wire(epoch), by).await;
+        note(&shared);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use grid_proto::v1;
-use grid_types::{Code, LeaderEpoch, NodeOrd, SessionId};
+use grid_types::{Code, NodeOrd, SessionId};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{GrpcDialer, GrpcLink, ServeError, serve};
@@ -85,12 +85,6 @@ impl Hub for FakeHub {
         self.seen.send(Seen::Chunk(chunk.offset)).unwrap();
         chunk.offset < 2
     }
-
-    async fn next_epoch(&self, _: Option<LeaderEpoch>) -> Option<LeaderEpoch> {
-        std::future::pending().await
-    }
-
-    fn broker_is_up(&self, _: bool) {}
 }
 
 fn is_loopback(peer: &Peer) -> bool {

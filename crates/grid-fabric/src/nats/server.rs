@@ -12,10 +12,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, Subscriber};
+use async_nats::{HeaderMap, Message, Subscriber};
 use bytes::Bytes;
+use grid_proto::refusals::{Kind, Port, refuse};
 use grid_tasks::Tasks;
 use grid_types::LeaderEpoch;
+use tokio_stream::StreamExt;
 
 use super::calls::{self, Shares};
 use super::client::{Client, PublishError};
@@ -29,6 +31,8 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// In the announcement of a leader, and in commands.
 pub(super) const LEADER_EPOCH: &str = "leader-epoch";
+const CLUSTER_ID: &str = "cluster-id";
+const ANNOUNCE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Serves workers until `shutdown`.
 pub async fn serve<H: Hub>(client: Client, hub: Arc<H>, tasks: Tasks, shutdown: impl Future<Output = ()> + Send) {
@@ -99,7 +103,7 @@ async fn lead<H: Hub>(
 
 /// Never returns while the connection's task lives.
 async fn run<H: Hub>(term: &Arc<Term<H>>, saying: Saying) {
-    let Subscriptions { ups, results, calls } = Subscriptions::new(&term.client).await;
+    let Subscriptions { ups, results, calls, leaders } = Subscriptions::new(&term.client).await;
     let [register, drain, leave, log] = calls;
     let shares = Arc::new(Shares::default());
     tokio::select! {
@@ -109,7 +113,7 @@ async fn run<H: Hub>(term: &Arc<Term<H>>, saying: Saying) {
         () = calls::answer(term, Call::Leave, leave, &shares) => {}
         () = calls::answer(term, Call::Log, log, &shares) => {}
         () = term.keep_saying(saying) => {}
-        () = announce(&term.client, term.epoch) => {}
+        () = announce(term, leaders) => {}
     }
     tracing::warn!("a subscription has ended: subscribing again");
     tokio::time::sleep(RETRY_AFTER).await;
@@ -119,6 +123,7 @@ struct Subscriptions {
     ups: Subscriber,
     results: Subscriber,
     calls: [Subscriber; 4],
+    leaders: Subscriber,
 }
 
 impl Subscriptions {
@@ -140,22 +145,52 @@ impl Subscriptions {
         // The sessions first: who registers speaks there next.
         let (ups, results) = (client.subscribe(subjects::UPS).await?, client.subscribe(subjects::RESULTS).await?);
         let calls = [of(Call::Register).await?, of(Call::Drain).await?, of(Call::Leave).await?, of(Call::Log).await?];
-        Ok(Self { ups, results, calls })
+        let leaders = client.subscribe(subjects::LEADER).await?;
+        Ok(Self { ups, results, calls, leaders })
     }
 }
 
 /// Tells the workers of an earlier leader, at once and after every interruption, that they have another.
-async fn announce(client: &Client, epoch: LeaderEpoch) {
-    let mut ups = client.ups();
+///
+/// E2: a leader of the same cluster that announces a lower epoch is told, too: its cluster was restored elsewhere while it was away. The
+/// hub decides about a higher one.
+async fn announce<H: Hub>(term: &Term<H>, mut leaders: Subscriber) {
+    let (mut ups, own, cluster_id) = (term.client.ups(), term.epoch.wire(), term.hub.cluster_id());
+    let mut is_due = true;
     loop {
-        ups.mark_unchanged();
-        let mut headers = HeaderMap::new();
-        headers.insert(LEADER_EPOCH, epoch.wire().to_string().as_str());
-        if let Err(why) = client.publish(subjects::LEADER, Some(headers), Bytes::new()).await {
-            tracing::debug!("a new leader was not announced: {why}");
+        if std::mem::take(&mut is_due) {
+            ups.mark_unchanged();
+            say_that_it_leads(&term.client, own, &cluster_id).await;
         }
-        if ups.changed().await.is_err() {
-            std::future::pending::<()>().await;
+        tokio::select! {
+            Ok(()) = ups.changed() => is_due = true,
+            Some(message) = leaders.next() => match announced(&message) {
+                Some((other, id)) if id == cluster_id && other < own => {
+                    // However often it announces itself.
+                    tokio::time::sleep(ANNOUNCE_AGAIN).await;
+                    is_due = true;
+                }
+                Some((other, id)) if other > own => term.hub.announced(id, LeaderEpoch::from_wire(other)).await,
+                Some(_) => {}
+                None => refuse(Port::Nats, Kind::Malformed, format_args!("the announcement of a leader")),
+            },
+            else => std::future::pending().await,
         }
     }
+}
+
+async fn say_that_it_leads(client: &Client, epoch: u64, cluster_id: &str) {
+    let mut headers = HeaderMap::new();
+    headers.insert(LEADER_EPOCH, epoch.to_string().as_str());
+    headers.insert(CLUSTER_ID, cluster_id);
+    if let Err(why) = client.publish(subjects::LEADER, Some(headers), Bytes::new()).await {
+        tracing::debug!("a new leader was not announced: {why}");
+    }
+}
+
+/// Its epoch and its cluster.
+fn announced(message: &Message) -> Option<(u64, &str)> {
+    let headers = message.headers.as_ref()?;
+    let epoch = headers.get(LEADER_EPOCH)?.as_str().parse().ok()?;
+    Some((epoch, headers.get(CLUSTER_ID).map_or("", async_nats::HeaderValue::as_str)))
 }

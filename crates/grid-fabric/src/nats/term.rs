@@ -154,7 +154,7 @@ impl<H: Hub> Term<H> {
             return;
         };
         if said.secret.is_some() {
-            return self.opening(node, said, message.reply.as_deref());
+            return self.opening(&node, said, message.reply.as_deref());
         }
         self.said(&node, said);
     }
@@ -200,26 +200,26 @@ impl<H: Hub> Term<H> {
     }
 
     /// The first message of a session, which carries its secret.
-    fn opening(&self, node: NodeId, mut said: v1::FromWorker, inbox: Option<&str>) {
+    fn opening(&self, node: &NodeId, mut said: v1::FromWorker, inbox: Option<&str>) {
         let credential = Credential::new(said.session, said.secret.take());
         let session = credential.session;
         let is_open =
-            self.sessions.of_node(&node).is_some_and(|open| open.session == session && !open.outbox.is_closed());
+            self.sessions.of_node(node).is_some_and(|open| open.session == session && !open.outbox.is_closed());
         if is_open {
             // Said twice: on the same subjects, so it goes on.
-            self.said(&node, said);
+            self.said(node, said);
         } else {
-            self.open(node.clone(), credential, said);
+            self.open(node.clone(), &credential, said);
         }
-        if let Some(inbox) = inbox.filter(|inbox| subjects::is_inbox_of(inbox, &node)) {
+        if let Some(inbox) = inbox.filter(|inbox| subjects::is_inbox_of(inbox, node)) {
             self.say(Say::Reply { inbox: inbox.to_owned(), reply: Reply::Ok(Bytes::new()) });
         }
     }
 
-    fn open(&self, node: NodeId, credential: Credential, said: v1::FromWorker) {
+    fn open(&self, node: NodeId, credential: &Credential, said: v1::FromWorker) {
         let session = credential.session;
         let outbox = Outbox::new();
-        match self.hub.opened(&credential, Peer::Subject(node.clone()), outbox.clone()) {
+        match self.hub.opened(credential, Peer::Subject(node.clone()), outbox.clone()) {
             Ok(()) => {
                 let opened = Arc::new(Opened::new(Arc::clone(&self.hub), session, outbox));
                 let (client, epoch) = (self.client.clone(), self.epoch);

@@ -4,11 +4,10 @@
 
 pub mod worker;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use grid_fabric::{Credential, FabricRefusal, Hub, Leave, Outbox, serve};
+use grid_fabric::{Credential, FabricRefusal, Hub, Leave, Outbox, Peer, serve};
 use grid_proto::v1;
 use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, SessionId, StepIndex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -54,7 +53,7 @@ impl Hub for Leader {
     async fn register(
         &self,
         request: v1::RegisterNodeRequest,
-        _: Option<SocketAddr>,
+        _: Peer,
     ) -> Result<v1::RegisterNodeReply, FabricRefusal> {
         let mut seen = self.seen();
         seen.registrations.push(request);
@@ -86,7 +85,7 @@ impl Hub for Leader {
         Ok(())
     }
 
-    fn opened(&self, credential: &Credential, _: Option<SocketAddr>, outbox: Outbox) -> Result<(), v1::Closing> {
+    fn opened(&self, credential: &Credential, _: Peer, outbox: Outbox) -> Result<(), v1::Closing> {
         assert_eq!(credential.secret.value, SECRET);
         self.seen().outbox = Some(outbox);
         Ok(())
@@ -123,7 +122,7 @@ impl Hub for Leader {
         }
     }
 
-    fn log_sender(&self, credential: &Credential) -> Result<NodeOrd, FabricRefusal> {
+    fn log_sender(&self, credential: &Credential, _: &Peer) -> Result<NodeOrd, FabricRefusal> {
         assert_eq!(credential.secret.value, SECRET);
         Ok(NodeOrd(1))
     }
