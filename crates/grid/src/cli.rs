@@ -2,6 +2,7 @@
 
 mod children;
 mod fabrics;
+mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use grid_worker::allow::Allow;
 
 pub use children::{Given, WorkerLine, controller_line};
 pub use fabrics::{FabricArgs, NatsArgs, url as nats_url};
+pub use values::{allowed_connect, allowed_path, allowed_program, allowed_variable, backend, variable};
 
 #[derive(Parser)]
 #[command(
@@ -370,34 +372,6 @@ pub fn allowed_host(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("a host name or an address, with or without a port, like grid.example or grid.example:8443".to_owned())
-}
-
-pub fn variable(text: &str) -> Result<String, String> {
-    grid_worker::check_variable_name(text).map(|()| text.to_owned())
-}
-
-pub fn allowed_program(text: &str) -> Result<String, String> {
-    grid_worker::allow::check_program(text).map(|()| text.to_owned())
-}
-
-pub fn allowed_path(text: &str) -> Result<String, String> {
-    grid_worker::allow::check_path(text).map(|()| text.to_owned())
-}
-
-pub fn allowed_connect(text: &str) -> Result<String, String> {
-    grid_worker::allow::check_host(text).map(|()| text.to_owned())
-}
-
-pub fn allowed_variable(text: &str) -> Result<String, String> {
-    grid_worker::allow::check_variable(text).map(|()| text.to_owned())
-}
-
-pub fn backend(text: &str) -> Result<String, String> {
-    if grid_types::decl::backend(text).is_some() {
-        return Ok(text.to_owned());
-    }
-    let known: Vec<_> = grid_types::decl::builtin().iter().map(|b| b.name).collect();
-    Err(format!("unknown backend; known: {}", known.join(", ")))
 }
 
 #[cfg(test)]

@@ -312,7 +312,8 @@ fn e2_a_superseded_controller_refuses_writes_across_a_restart_until_it_is_lifted
     let seen = wait_until("the worker follows", LIMIT, || api.try_submit("seen", &job("all", [record(&lines)])));
     assert_eq!(api.wait_ended(&seen).status(), "completed");
     site.lose_controllers();
-    let mut old = ServerOptions::new("c1", site.trio.path("c1")).spawn_at(ports);
+    let mut old =
+        ServerOptions::new("c1", site.trio.path("c1")).flags(&site.trio.fabric.server_flags()).spawn_at(ports);
     old.wait_ready();
     let refused = |api: &Api| {
         wait_until("writes are refused", LIMIT, || {
@@ -359,7 +360,10 @@ fn e2_controllers_learn_from_a_restored_peer_that_they_are_superseded() {
     let ports = site.trio.server("c1").ports();
     let raft = site.trio.server("c1").raft_port();
     site.trio.server("c1").kill9();
-    let mut restored = ServerOptions::new("c1", site.trio.path("c1-restored")).restore(&file).spawn_with(ports, raft);
+    let mut restored = ServerOptions::new("c1", site.trio.path("c1-restored"))
+        .flags(&site.trio.fabric.server_flags())
+        .restore(&file)
+        .spawn_with(ports, raft);
     restored.wait_ready();
     wait_until("the other two are superseded", LIMIT, || {
         let status = site.trio.api("c2").try_get("/status")?.json();
@@ -410,7 +414,9 @@ fn e2_a_second_restore_of_one_backup_supersedes_the_first_which_learns_it_from_a
         assert_eq!(api.wait_ended(&seen).status(), "completed");
     }
     site.lose_controllers();
-    let mut first = ServerOptions::new("c1", site.trio.path("c1-restored-1")).spawn_at(ports);
+    let mut first = ServerOptions::new("c1", site.trio.path("c1-restored-1"))
+        .flags(&site.trio.fabric.server_flags())
+        .spawn_at(ports);
     first.wait_ready();
     let (api, gridc) = (site.trio.api("c1"), Gridc::new(&first.url()));
     is_superseded(&api);
@@ -442,7 +448,10 @@ fn e2_a_second_restore_of_one_backup_supersedes_the_first_which_learns_it_from_a
     let ports = site.trio.server("c1").ports();
     let raft = site.trio.server("c1").raft_port();
     site.trio.server("c1").kill9();
-    let mut second = ServerOptions::new("c1", site.trio.path("c1-again")).restore(&file).spawn_with(ports, raft);
+    let mut second = ServerOptions::new("c1", site.trio.path("c1-again"))
+        .flags(&site.trio.fabric.server_flags())
+        .restore(&file)
+        .spawn_with(ports, raft);
     second.wait_ready();
     let api = site.trio.api("c2");
     wait_until("the other two are superseded", LIMIT, || {
