@@ -4,17 +4,22 @@
 
 mod calls;
 mod client;
+mod leading;
 mod link;
+mod mirrors;
+mod requests;
 mod result;
 mod server;
 mod session;
 mod split;
+mod streams;
 pub mod subjects;
 mod term;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use client::{Client, ConnectError, PublishError, RequestError, Settings};
+pub use client::{Client, ConnectError, PublishError, RequestError, Settings, inbox_prefix};
+pub use leading::lead;
 pub use link::{NatsBroker, NatsLink};
 pub use server::serve;
