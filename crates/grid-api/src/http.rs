@@ -14,5 +14,4 @@ pub mod path;
 pub mod query;
 pub mod refused;
 pub mod streams;
-pub mod strict_json;
 pub mod wire;

@@ -6,6 +6,7 @@
 
 mod agents;
 mod caller;
+mod canonical;
 mod cluster;
 mod events;
 mod introspect;

@@ -11,6 +11,7 @@ mod mailbox;
 mod progress;
 mod proposer;
 mod size;
+mod touched;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
@@ -24,6 +25,7 @@ pub use mailbox::Mailbox;
 pub use progress::Progress;
 pub use proposer::Proposer;
 pub use size::keep_short;
+pub use touched::Touched;
 
 /// The log as the rest of the controller uses it, and the state that it has led to.
 pub struct Log {
@@ -31,6 +33,8 @@ pub struct Log {
     pub proposer: Proposer,
     pub raft: Raft<Replies>,
     pub progress: Arc<Progress>,
+    /// What was changed, for the mirrors of fabrics.
+    pub touched: Arc<Touched>,
     /// The last Raft term in which this controller led or began to, for the machine; 0: none.
     pub leading_term: Arc<AtomicU64>,
     /// The newest id that was given to a job here.

@@ -20,7 +20,7 @@ use crate::controller::Controller;
 use crate::data_dir::{self, OpenError};
 use crate::fabric::FabricHub;
 use crate::leadership::{self, hand_over, levels, superseded};
-use crate::log::{ControllerMachine, Log, Mailbox, Progress, Proposer, ToLeader, keep_short};
+use crate::log::{ControllerMachine, Log, Mailbox, Progress, Proposer, ToLeader, Touched, keep_short};
 use crate::reading::{Backups, EventFeed, Pulls, Readers, Reading, Reads};
 use crate::shared::{Broker, Gate, Leading, LocalWorker, Settings, Shared, Tenure};
 use crate::tasks;
@@ -84,6 +84,7 @@ impl Controller {
         };
         let (bell, bell_out) = watch::channel(0);
         let progress = Arc::<Progress>::default();
+        let touched = Arc::<Touched>::default();
         let leading = Arc::new(AtomicU64::new(0));
         let machine = ControllerMachine {
             state: Arc::clone(&state),
@@ -97,6 +98,7 @@ impl Controller {
             bell,
             feature_level: opening.feature_level,
             progress: Arc::clone(&progress),
+            touched: Arc::clone(&touched),
         };
         let raft = Raft::run(folder, machine, &opening.tasks).await.map_err(|e| data_dir::with_way_out(dir, e))?;
         let restored = data_dir::restored(dir)?.map(|restored| RestoredFrom {
@@ -110,7 +112,7 @@ impl Controller {
         let shared = Arc::new(Shared {
             settings: opening.settings,
             clock: opening.clock,
-            log: Log { state, proposer, raft, progress, leading_term: leading, last_job: Mutex::default() },
+            log: Log { state, proposer, raft, progress, touched, leading_term: leading, last_job: Mutex::default() },
             tenure: Tenure {
                 leadership,
                 term: term_out,

@@ -4,8 +4,10 @@
 //! `serde_json` silently keeps the last of two equal keys, so that the job that an operator reads could differ from the one
 //! that runs. YAML anchors repeat parts, and parts of parts: a page of text can expand to gigabytes. So values and bytes are
 //! counted while they are built; the count is part of the reader, not a later check.
-//! Not here: the syntaxes (JSON in `grid-api`, YAML where files are read), their limits of depth, the meaning of a document
+//! Not here: YAML, which is parsed where files are read, its limit of depth, the meaning of a document
 //! (`job::parse_job`).
+
+mod json;
 
 use std::fmt;
 
@@ -13,6 +15,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 
 use crate::fault::Faults;
+
+pub use json::json;
 
 /// A job of 1,000 steps needs a tenth of it.
 const MAX_VALUES: usize = 200_000;

@@ -18,14 +18,13 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use grid_controller::{Caller, Introspect, Refusal};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_types::limits::MAX_BODY_BYTES;
-use grid_types::{Code, Faults};
+use grid_types::{Code, Faults, strict};
 use serde_json::{Map, Value};
 
 use crate::http::arrivals::{Arrival, Arrivals};
 use crate::http::browser::Reached;
 use crate::http::guard::check_epoch;
 use crate::http::refused::Refused;
-use crate::http::strict_json;
 
 /// Larger bodies need one of the places for large ones.
 const SMALL_BODY_BYTES: usize = 64 * 1024;
@@ -67,7 +66,7 @@ impl<S: Sync> FromRequest<S> for JsonBody {
         if bytes.is_empty() {
             return Ok(Self(None));
         }
-        strict_json::read(&bytes).map(|value| Self(Some(value))).map_err(Refused::bad_request)
+        strict::json(&bytes).map(|value| Self(Some(value))).map_err(Refused::bad_request)
     }
 }
 

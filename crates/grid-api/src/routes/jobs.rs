@@ -49,7 +49,7 @@ pub async fn submit<C: Jobs>(
     let plan = params.parsed::<PlanHash>("plan");
     params.finish()?;
     let (spec, request) = spec_of(&control, &mut caller, body)?;
-    let key = key.map(|key| SubmitKey { key, request: canonical_request(&request, plan) });
+    let key = key.map(|key| SubmitKey::of(key, &request, plan));
     let submitted = control.submit(&caller, &namespace, Submission { spec, key, plan }).await?;
     let status = if submitted.repeated { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(submitted.job)))
@@ -93,42 +93,6 @@ fn spec_of<C: Jobs>(control: &C, caller: &mut Caller, body: Option<Value>) -> Re
         }
     };
     Ok((spec.map_err(Refusal::invalid)?, body))
-}
-
-/// J12: equal requests are equal texts, however they are spaced and whatever the order of their fields.
-fn canonical_request(body: &Value, plan: Option<PlanHash>) -> String {
-    let mut text = String::new();
-    write_canonical(body, &mut text);
-    if let Some(plan) = plan {
-        text.push_str(&format!(" plan {plan}"));
-    }
-    text
-}
-
-fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(name, _)| *name);
-            out.push('{');
-            for (name, value) in fields {
-                out.push_str(&Value::from(name.as_str()).to_string());
-                out.push(':');
-                write_canonical(value, out);
-                out.push(',');
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                write_canonical(item, out);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        plain => out.push_str(&plain.to_string()),
-    }
 }
 
 /// `POST …/jobs/{id}/cancel`; the body is optional.

@@ -39,4 +39,3 @@ fn write_canonical(value: &Value, out: &mut String) {
         plain => out.push_str(&plain.to_string()),
     }
 }
-

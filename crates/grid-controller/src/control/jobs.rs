@@ -8,7 +8,9 @@ use grid_store::JobFilter;
 use grid_types::api::{JobDoc, JobStateDoc, ListDoc, PlanDoc, Resolution, RunDoc, WhyDoc};
 use grid_types::job::JobSpec;
 use grid_types::{JobRef, Namespace, NodeId, StepIndex};
+use serde_json::Value;
 
+use super::canonical::canonical_request;
 use super::{Caller, Introspect, PlanHash, Refusal};
 
 /// A job to submit.
@@ -26,6 +28,14 @@ pub struct SubmitKey {
     pub key: String,
     /// As it was parsed, before defaults: equal requests are equal texts (J12).
     pub request: String,
+}
+
+impl SubmitKey {
+    /// `request`: the body as it was parsed.
+    #[must_use]
+    pub fn of(key: String, request: &Value, plan: Option<PlanHash>) -> Self {
+        Self { key, request: canonical_request(request, plan) }
+    }
 }
 
 /// A submit that was accepted.

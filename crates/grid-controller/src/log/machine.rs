@@ -18,6 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use super::mailbox::Mailbox;
 use super::progress::Progress;
+use super::touched::Touched;
 use crate::leader::{AppliedBatch, answered};
 
 /// One reply for each command of an entry.
@@ -43,6 +44,7 @@ pub struct ControllerMachine {
     /// L2: what this controller knows.
     pub feature_level: u32,
     pub progress: Arc<Progress>,
+    pub touched: Arc<Touched>,
 }
 
 impl ControllerMachine {
@@ -76,6 +78,7 @@ impl ControllerMachine {
         self.store.persist(&state, &changes, at, membership.as_deref()).map_err(MachineError::new)?;
         drop(state);
         self.progress.stored();
+        self.touched.note(&changes, last.index);
         self.position.applied = Some(last);
         if changes.iter().flat_map(|one| &one.history).any(|row| matches!(row, History::Event(_))) {
             self.bell.send_replace(last.index);
@@ -119,6 +122,7 @@ impl Machine for ControllerMachine {
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = restored;
         self.position = position;
         self.bell.send_modify(|index| *index += 1);
+        self.touched.note_all(self.position.applied.map_or(0, |at| at.index));
         Ok(())
     }
 }

@@ -131,7 +131,8 @@ mod tests {
         let first = now(&touched).unwrap();
         assert_eq!((first.all_jobs, first.all_nodes, first.jobs.len()), (true, true, 0));
         assert_eq!(now(&touched), None);
-        let cells = Changes { cells: [(JobId(3), 0), (JobId(3), 1)].into(), nodes: [NodeOrd(4)].into(), ..Changes::default() };
+        let cells =
+            Changes { cells: [(JobId(3), 0), (JobId(3), 1)].into(), nodes: [NodeOrd(4)].into(), ..Changes::default() };
         touched.note(&[jobs([2]), cells], 8);
         let keys = Keys { jobs: [JobId(2), JobId(3)].into(), nodes: [NodeOrd(4)].into(), ..Keys::default() };
         assert_eq!((now(&touched), *touched.stored().borrow()), (Some(keys), 8));

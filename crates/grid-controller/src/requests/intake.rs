@@ -31,7 +31,7 @@ impl Intake for Controller {
             stored.mark_unchanged();
             let is_full = {
                 let state = self.shared.state();
-                state.pending.len() >= usize::try_from(self.shared.settings.quotas.max_pending).unwrap_or(usize::MAX)
+                state.pending_jobs() >= usize::try_from(self.shared.settings.quotas.max_pending).unwrap_or(usize::MAX)
             };
             if !is_full || self.shared.open_term().is_none() {
                 return;
@@ -58,7 +58,8 @@ impl Controller {
 
 /// The job, its request as it was parsed, and the leader epoch that it names (E9).
 fn read(body: &[u8]) -> Result<(JobSpec, Value, Option<u64>), Refusal> {
-    let mut body = strict::json(body).map_err(|faults| Refusal { code: Code::BadRequest, ..Refusal::invalid(faults) })?;
+    let mut body =
+        strict::json(body).map_err(|faults| Refusal { code: Code::BadRequest, ..Refusal::invalid(faults) })?;
     let mut faults = Faults::default();
     let epoch = match body.as_object_mut().and_then(|fields| fields.remove("leader_epoch")) {
         None | Some(Value::Null) => None,
@@ -84,7 +85,10 @@ fn no_namespace() -> Refusal {
 }
 
 fn refused(refusal: Refusal) -> JobRefusal {
-    let document =
-        ErrorDoc { error: refusal.code.word().to_owned(), message: refusal.message.clone(), details: fault_docs(&refusal.faults) };
+    let document = ErrorDoc {
+        error: refusal.code.word().to_owned(),
+        message: refusal.message.clone(),
+        details: fault_docs(&refusal.faults),
+    };
     JobRefusal { code: refusal.code, message: refusal.message, document: json!(document) }
 }

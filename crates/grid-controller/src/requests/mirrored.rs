@@ -66,7 +66,9 @@ impl Mirrored for Controller {
             Shelf::Nodes => Ok(self.node_document(key).map(|document| (document, false))),
             Shelf::Controllers => {
                 let cluster = self.cluster(&Caller::local()).await;
-                cluster.map(|doc| doc.members.into_iter().find(|member| member.id == key).map(|member| (json!(member), false)))
+                cluster.map(|doc| {
+                    doc.members.into_iter().find(|member| member.id == key).map(|member| (json!(member), false))
+                })
             }
             Shelf::Cluster if key == STATUS => {
                 self.status(&Caller::local(), StateHash::Omit).await.map(|doc| Some((json!(doc), false)))

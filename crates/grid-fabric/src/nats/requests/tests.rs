@@ -85,7 +85,12 @@ impl Scene {
         let mut map = HeaderMap::new();
         headers.iter().for_each(|(name, value)| map.insert(*name, *value));
         let jetstream = async_nats::jetstream::new(self.client.nats().clone());
-        jetstream.publish_with_headers(subject.to_owned(), map, body.to_owned().into()).await.unwrap().await.unwrap();
+        let publish = async || {
+            let sent = jetstream.publish_with_headers(subject.to_owned(), map.clone(), body.to_owned().into()).await;
+            sent.unwrap().await
+        };
+        // As a client does whose server is away: its key makes that harmless.
+        while publish().await.is_err() {}
     }
 
     async fn asked(&mut self) -> JobRequest {
