@@ -9,6 +9,8 @@
 mod agents;
 mod cluster;
 mod events;
+#[cfg(test)]
+mod fabric_tests;
 mod intake;
 mod introspect;
 mod jobs;
