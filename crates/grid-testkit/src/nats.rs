@@ -204,14 +204,14 @@ impl Nats {
 fn spawn(options: &NatsOptions, name: &str, ports: Ports, dir: &Path) -> Process {
     let mut command = clean(Command::new(nats_server()));
     command
-        .args(["-a", "127.0.0.1", "-p", &ports.client.to_string(), "-m", &ports.monitor.to_string(), "-js", "-sd"])
-        .arg(dir.join("jetstream"))
-        .args(["-n", name])
+        .args(["-a", "127.0.0.1", "-p", &ports.client.to_string(), "-m", &ports.monitor.to_string()])
         .args(&options.flags)
         .current_dir(dir);
-    if let Some(file) = &options.config {
-        command.arg("-c").arg(file);
-    }
+    match &options.config {
+        None => command.args(["-n", name, "-js", "-sd"]).arg(dir.join("jetstream")),
+        // It names the server and its files, which are relative to where it runs.
+        Some(file) => command.arg("-c").arg(file).current_dir(file.parent().expect("a configuration is in a folder")),
+    };
     Process::spawn(name, command, &dir.join("nats.log"))
 }
 

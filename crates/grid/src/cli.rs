@@ -2,6 +2,7 @@
 
 mod children;
 mod fabrics;
+mod nats;
 mod values;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use grid_worker::allow::Allow;
 pub use children::{Given, WorkerLine, controller_line};
 pub use fabrics::{FabricArgs, NatsArgs, url as nats_url};
 pub use values::{allowed_connect, allowed_path, allowed_program, allowed_variable, backend, variable};
+pub use nats::{NatsVerbArgs, NatsChildArgs, NatsConfigArgs, NatsVerb};
 
 #[derive(Parser)]
 #[command(
@@ -61,6 +63,8 @@ pub enum Verb {
     Node(Box<NodeArgs>),
     /// Measure what a cluster does on this machine, next to a baseline
     Bench(grid_bench::BenchArgs),
+    /// Prepare NATS servers for a cluster
+    Nats(NatsVerbArgs),
 }
 
 #[derive(Args)]

@@ -10,6 +10,7 @@ mod demo;
 mod dev;
 mod inherited;
 mod join;
+mod nats;
 mod net;
 mod node;
 mod open_files;
@@ -73,6 +74,7 @@ fn run() -> ExitCode {
             Verb::Worker(args) => worker::run(args).await,
             Verb::Node(args) => node::run(*args).await,
             Verb::Bench(args) => grid_bench::run(args).await,
+            Verb::Nats(args) => nats::run(args),
         }
     });
     // A blocked read of a signal or a pipe must not delay the exit.
@@ -91,6 +93,7 @@ fn default_level(verb: &Verb) -> &'static str {
     match verb {
         Verb::Demo(_) => "error",
         Verb::Dev(_) => "warn",
+        Verb::Nats(_) => "warn",
         Verb::Server(_) | Verb::Worker(_) | Verb::Node(_) | Verb::Bench(_) => "info",
     }
 }

@@ -13,9 +13,9 @@ mod users;
 
 use std::process::ExitCode;
 
-use crate::cli::{NatsArgs, NatsVerb};
+use crate::cli::{NatsVerbArgs, NatsVerb};
 
-pub fn run(args: NatsArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: NatsVerbArgs) -> anyhow::Result<ExitCode> {
     match args.verb {
         NatsVerb::Config(args) => config::run(&args),
         NatsVerb::Child(args) => child::run(args),

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use grid_types::{Name, NodeId};
 
 #[derive(Args)]
-pub struct NatsArgs {
+pub struct NatsVerbArgs {
     #[command(subcommand)]
     pub verb: NatsVerb,
 }

@@ -5,7 +5,9 @@
 use std::path::Path;
 
 use anyhow::Context;
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
 
 use super::files::{self, Readers};
 
@@ -21,7 +23,8 @@ pub fn write(out: &Path, hosts: &[String]) -> anyhow::Result<()> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     names.extend(hosts.iter().cloned());
     let listed = format!("{}\n", names.join("\n"));
-    let is_current = files::read(&out.join(SERVER))?.is_some() && files::read(&out.join(HOSTS))?.as_ref() == Some(&listed);
+    let is_current =
+        files::read(&out.join(SERVER))?.is_some() && files::read(&out.join(HOSTS))?.as_ref() == Some(&listed);
     if is_current {
         return Ok(());
     }

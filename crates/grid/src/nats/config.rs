@@ -36,10 +36,15 @@ fn say(users: &Users, args: &NatsConfigArgs, servers: &[(String, String)]) {
     let urls: Vec<String> = hosts.iter().map(|host| format!("{scheme}://{host}:{}", users.port)).collect();
     let urls = urls.join(",");
     say::err(format_args!("hint: start the servers in this folder, then the controllers and workers:"));
-    say::err(format_args!("  nats-server -c {}", servers.first().map_or("nats-server.conf", |(name, _)| name.as_str())));
+    say::err(format_args!(
+        "  nats-server -c {}",
+        servers.first().map_or("nats-server.conf", |(name, _)| name.as_str())
+    ));
     say::err(format_args!("  grid server --fabric nats --nats {urls} --nats-creds {out}/controller.nk{ca} …"));
     if let Some(worker) = users.workers.keys().next() {
-        say::err(format_args!("  grid worker --nats {urls} --nats-creds {out}/workers/{worker}.nk{ca} --node-id {worker} …"));
+        say::err(format_args!(
+            "  grid worker --nats {urls} --nats-creds {out}/workers/{worker}.nk{ca} --node-id {worker} …"
+        ));
     }
     if !users.tls {
         say::err(format_args!("hint: connections are not encrypted; --tls creates a CA and certificates"));

@@ -41,7 +41,8 @@ struct Rights {
 }
 
 fn worker_rights(name: &str, worker: &Worker) -> Rights {
-    let mut publish: Vec<String> = subjects::Call::ALL.iter().map(|call| format!("node.{name}.{}", call.word())).collect();
+    let mut publish: Vec<String> =
+        subjects::Call::ALL.iter().map(|call| format!("node.{name}.{}", call.word())).collect();
     publish.push(format!("node.{name}.up"));
     publish.push(format!("result.*.*.{name}"));
     let mut subscribe = vec![
@@ -61,6 +62,7 @@ fn client_rights(name: &str, client: &Client) -> Rights {
         publish.push(format!("$JS.API.DIRECT.GET.KV_{bucket}.>"));
         publish.push(format!("$JS.API.STREAM.MSG.GET.KV_{bucket}"));
         if client.watch {
+            publish.push(format!("$JS.API.CONSUMER.CREATE.KV_{bucket}"));
             publish.push(format!("$JS.API.CONSUMER.CREATE.KV_{bucket}.>"));
             publish.push(format!("$JS.API.CONSUMER.INFO.KV_{bucket}.>"));
             publish.push(format!("$JS.API.CONSUMER.MSG.NEXT.KV_{bucket}.>"));
@@ -72,7 +74,8 @@ fn client_rights(name: &str, client: &Client) -> Rights {
 }
 
 fn user(text: &mut String, name: &str, key: &str, rights: &Rights) {
-    let list = |subjects: &[String]| subjects.iter().map(|subject| format!("{subject:?}")).collect::<Vec<_>>().join(", ");
+    let list =
+        |subjects: &[String]| subjects.iter().map(|subject| format!("{subject:?}")).collect::<Vec<_>>().join(", ");
     let _ = writeln!(
         text,
         "      # {name}\n      {{ nkey: {key}\n        permissions: {{\n          publish: {{ allow: [{}] }}\n          \
@@ -89,9 +92,15 @@ mod tests {
     #[test]
     fn n8_a_worker_publishes_only_as_itself_and_never_to_jetstream() {
         let rights = worker_rights("w-01", &Worker { key: String::new(), groups: vec!["web".to_owned()] });
-        assert!(rights.publish.iter().all(|subject| subject.split('.').any(|token| token == "w-01")), "{:?}", rights.publish);
+        assert!(
+            rights.publish.iter().all(|subject| subject.split('.').any(|token| token == "w-01")),
+            "{:?}",
+            rights.publish
+        );
         assert!(!rights.publish.iter().chain(&rights.subscribe).any(|subject| subject.contains('$')));
-        assert!(rights.subscribe.contains(&"cmd.group.web.>".to_owned()) && !rights.subscribe.contains(&"cmd.>".to_owned()));
+        assert!(
+            rights.subscribe.contains(&"cmd.group.web.>".to_owned()) && !rights.subscribe.contains(&"cmd.>".to_owned())
+        );
     }
 
     #[test]
