@@ -101,8 +101,9 @@ pub struct Nats {
     options: NatsOptions,
     name: String,
     ports: Ports,
-    dir: TempDir,
     process: Process,
+    /// After the process, which shows its log when a test fails.
+    dir: TempDir,
 }
 
 impl Nats {
