@@ -20,6 +20,6 @@ mod tests;
 mod wire;
 
 pub use client::{Client, ConnectError, PublishError, RequestError, Settings, inbox_prefix};
-pub use leading::lead;
+pub use leading::serve_clients;
 pub use link::{NatsBroker, NatsLink};
 pub use server::serve;

@@ -15,9 +15,11 @@ use grid_types::{Name, NodeId, Span};
 use grid_worker::allow::Allow;
 
 pub use children::{Given, WorkerLine, controller_line};
-pub use fabrics::{FabricArgs, NatsArgs, url as nats_url};
 pub use values::{allowed_connect, allowed_path, allowed_program, allowed_variable, backend, variable};
-pub use nats::{NatsVerbArgs, NatsChildArgs, NatsConfigArgs, NatsVerb};
+pub use dev::{DemoArgs, DevArgs};
+pub use fabrics::{Fabric, FabricArgs, NatsArgs, url as nats_url};
+pub use nats::{NatsChildArgs, NatsConfigArgs, NatsVerb, NatsVerbArgs};
+pub use values::{allowed_connect, allowed_path, allowed_program, allowed_variable, backend, variable};
 
 #[derive(Parser)]
 #[command(
@@ -68,7 +70,11 @@ pub enum Verb {
 }
 
 #[derive(Args)]
-pub struct DemoArgs {}
+pub struct DemoArgs {
+    /// How the workers connect; nats starts the program nats-server, which must be on PATH
+    #[arg(long, env = "GRID_FABRIC", value_name = "FABRIC", default_value = "grpc")]
+    pub fabric: Fabric,
+}
 
 #[derive(Args)]
 #[command(
@@ -80,6 +86,9 @@ pub struct DevArgs {
     /// Number of workers
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub workers: u32,
+    /// How the workers connect; nats starts the program nats-server, which must be on PATH, for as long as this one runs
+    #[arg(long, env = "GRID_FABRIC", value_name = "FABRIC", default_value = "grpc")]
+    pub fabric: Fabric,
     /// Folder for the state; without it a temporary folder is used and removed at exit
     #[arg(long, env = "GRID_DATA_DIR")]
     pub data_dir: Option<PathBuf>,

@@ -10,16 +10,20 @@ use serde_json::json;
 
 use crate::cli::DemoArgs;
 use crate::dev::{Dev, WorkerOptions};
+use crate::nats::beside::Beside;
 use crate::say;
 use crate::tuning::Tuned;
 
-pub async fn run(_args: DemoArgs) -> anyhow::Result<ExitCode> {
+pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     say::err(format_args!("starting a controller and three workers: web-01, web-02, db-01"));
-    let dev =
-        Dev::start(([127, 0, 0, 1], 0).into(), &[], scratch.path(), 3, WorkerOptions::default(), Tuned::default())
-            .await?;
-    let shown = show_job(&dev.api_url).await;
+    let (api, folder) = (([127, 0, 0, 1], 0).into(), scratch.path());
+    let beside = Beside::start_for(args.fabric, folder).await?;
+    let mut dev = Dev::start(api, &[], folder, 3, WorkerOptions::default(), Tuned::default(), beside).await?;
+    let shown = tokio::select! {
+        shown = show_job(&dev.api_url) => shown,
+        why = Beside::ended_of(&mut dev.nats) => Err(anyhow::anyhow!("{why}")),
+    };
     dev.stop().await;
     shown
 }

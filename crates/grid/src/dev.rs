@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use grid_controller::{Opening, Pace, Settings, Start};
+use grid_fabric::nats::{Client, NatsBroker};
 use grid_tasks::Tasks;
 use grid_types::clock::SystemClock;
 use grid_worker::allow::Allow;
@@ -15,7 +16,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cli::DevArgs;
-use crate::server::{Fabrics, Serving};
+use crate::nats::beside::Beside;
+use crate::server::{Fabrics, OverNats, Serving};
 use crate::tuning::Tuned;
 use crate::{net, open_files, say, signals};
 
@@ -40,8 +42,10 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("--data-dir {} cannot be used", data_dir.display()))?;
     let options =
         WorkerOptions { pass_env: args.pass_env, enable_backends: args.enable_backends, allow: args.allow.lists() };
-    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, options, tuned).await?;
-    say::out(format_args!("grid ready api={}", dev.api_url));
+    let beside = Beside::start_for(args.fabric, &data_dir).await?;
+    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, options, tuned, beside).await?;
+    let nats = dev.nats.as_ref().map(|beside| format!(" nats={}", beside.url)).unwrap_or_default();
+    say::out(format_args!("grid ready api={}{nats}", dev.api_url));
     say::err(format_args!("hint: try it in another terminal:"));
     say::err(format_args!("  gridc --server {} node list", dev.api_url));
     say::err(format_args!("  gridc --server {} job run --target all ping echo --wait", dev.api_url));
@@ -50,6 +54,7 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         tokio::select! {
             () = &mut asked => break Ok(ExitCode::SUCCESS),
             failed = tasks.failed() => break Err(anyhow::anyhow!("{failed}")),
+            why = Beside::ended_of(&mut dev.nats) => break Err(anyhow::anyhow!("{why}")),
             why = dev.serving.stopped() => break Err(anyhow::anyhow!("{}: {why}", data_dir.display())),
             Some(ended) = dev.workers.join_next() => match ended {
                 // An operator removed the node; the other workers continue.
@@ -84,6 +89,8 @@ pub struct Dev {
     pub serving: Serving,
     pub workers: JoinSet<Result<(), WorkerError>>,
     stop_workers: ShutdownHandle,
+    /// Through which the workers connect; none: over gRPC.
+    pub nats: Option<Beside>,
 }
 
 impl Dev {
@@ -95,6 +102,7 @@ impl Dev {
         workers: u32,
         options: WorkerOptions,
         tuned: Tuned,
+        beside: Option<Beside>,
     ) -> anyhow::Result<Self> {
         let (api, api_addr) = net::bind(api, "the API").await?;
         let (grpc, grpc_addr) = net::bind(([127, 0, 0, 1], 0).into(), "workers").await?;
@@ -121,7 +129,13 @@ impl Dev {
             tasks: Tasks::default(),
         };
         let connections = open_files::connections(u64::from(workers) * FILES_PER_WORKER);
-        let fabrics = Fabrics { grpc: Some(grpc), nats: None };
+        let fabrics = match &beside {
+            None => Fabrics { grpc: Some(grpc), nats: None },
+            Some(beside) => {
+                let client = Client::connect(&beside.settings("controller_dev")).await?;
+                Fabrics { grpc: None, nats: Some(OverNats { client, replicas: 1 }) }
+            }
+        };
         let serving =
             Serving::start(opening, api, fabrics, net::hosts(api_addr, None, allow_hosts), connections).await?;
         let controller = serving.controller.clone();
@@ -130,7 +144,7 @@ impl Dev {
             why = serving.stopped() => anyhow::bail!("{}: {why}", data_dir.display()),
         }
         let (stop_workers, stop) = Shutdown::new();
-        let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers };
+        let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers, nats: beside };
         dev.start_workers(data_dir, workers, options, &stop).await?;
         Ok(dev)
     }
@@ -152,11 +166,16 @@ impl Dev {
             config.pass_env.clone_from(&options.pass_env);
             config.allow.clone_from(&options.allow);
             let (stop, registered) = (stop.clone(), registered.clone());
+            // The name is replaced by the node's.
+            let settings = self.nats.as_ref().map(|beside| beside.settings(""));
             self.workers.spawn(async move {
-                grid_worker::run(config, stop, move |_| {
+                let ready = move |_| {
                     let _ = registered.send(());
-                })
-                .await
+                };
+                match settings {
+                    None => grid_worker::run(config, stop, ready).await,
+                    Some(settings) => grid_worker::run_by(config, NatsBroker::new(settings), stop, ready).await,
+                }
             });
         }
         for _ in 0..count {
@@ -178,6 +197,9 @@ impl Dev {
             tracing::warn!("workers were still busy after {limit:?}");
         }
         self.serving.stop().await;
+        if let Some(beside) = self.nats {
+            beside.stop().await;
+        }
     }
 }
 

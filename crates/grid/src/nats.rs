@@ -13,7 +13,7 @@ mod users;
 
 use std::process::ExitCode;
 
-use crate::cli::{NatsVerbArgs, NatsVerb};
+use crate::cli::{NatsVerb, NatsVerbArgs};
 
 pub fn run(args: NatsVerbArgs) -> anyhow::Result<ExitCode> {
     match args.verb {

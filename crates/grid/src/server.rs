@@ -52,7 +52,10 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         (None, None)
     };
     let nats = match args.fabrics.settings(args.node_id.as_str()) {
-        Some(settings) => Some(nats::Client::connect(&settings).await?),
+        Some(settings) => {
+            let client = nats::Client::connect(&settings).await?;
+            Some(OverNats { client, replicas: usize::from(args.fabrics.nats_replicas) })
+        }
         None => None,
     };
     let (peers, raft_addr) = net::bind(args.raft, "other controllers").await?;
@@ -209,7 +212,14 @@ fn pace(args: &ServerArgs) -> anyhow::Result<Pace> {
 /// The ways of workers to a controller.
 pub struct Fabrics {
     pub grpc: Option<TcpListener>,
-    pub nats: Option<nats::Client>,
+    pub nats: Option<OverNats>,
+}
+
+/// The way through NATS, which clients share with workers.
+pub struct OverNats {
+    pub client: nats::Client,
+    /// Of streams and buckets.
+    pub replicas: usize,
 }
 
 /// A controller with its sockets.
@@ -244,7 +254,10 @@ impl Serving {
             let served = grid_fabric::serve(grpc, connections.workers, Arc::clone(&hub), ends);
             serving.push(tasks.start("worker-port", served));
         }
-        if let Some(client) = fabrics.nats {
+        if let Some(OverNats { client, replicas }) = fabrics.nats {
+            let clients = (client.clone(), Arc::clone(&hub), Arc::new(controller.clone()));
+            let served = nats::serve_clients(clients.0, replicas, clients.1, clients.2, until(stopped.clone()));
+            serving.push(tasks.start("nats-clients", served));
             let served = nats::serve(client, Arc::clone(&hub), tasks.clone(), until(stopped.clone()));
             serving.push(tasks.start("nats", served));
         }

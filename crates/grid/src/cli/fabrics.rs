@@ -44,7 +44,7 @@ pub struct FabricArgs {
     pub fabric: Vec<Fabric>,
     #[command(flatten)]
     pub nats: NatsArgs,
-    /// Name of this controller among the clients of NATS, if it is not --node-id: its credentials may demand another
+    /// Name of this controller among the clients of NATS, if it is not controller_ and --node-id: its credentials may demand another
     #[arg(long, env = "GRID_NATS_NAME", value_name = "NAME", requires = "nats", value_parser = client_name)]
     pub nats_name: Option<String>,
     /// How many nats-servers of a cluster store each stream
@@ -74,8 +74,9 @@ impl FabricArgs {
 
     /// `None`: no worker comes over NATS.
     pub fn settings(&self, node_id: &str) -> Option<nats::Settings> {
-        let name = self.nats_name.as_deref().unwrap_or(node_id);
-        self.nats.settings(name).filter(|_| self.has_nats())
+        // No worker can have this name, and with it the permission to read what this controller is answered.
+        let own = format!("controller_{node_id}");
+        self.nats.settings(self.nats_name.as_deref().unwrap_or(&own)).filter(|_| self.has_nats())
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
         let both = server("--fabric grpc,nats --nats nats://a:1,tls://b:2 --nats-creds f").unwrap();
         let settings = both.settings("c1").unwrap();
         assert!(both.has_grpc() && both.has_nats());
-        assert_eq!((settings.urls.len(), settings.name.as_str()), (2, "c1"));
+        assert_eq!((settings.urls.len(), settings.name.as_str()), (2, "controller_c1"));
         let named = server("--fabric nats --nats a:4222 --nats-name ctl --nats-replicas 3").unwrap();
         assert_eq!((named.settings("c1").unwrap().name, named.nats_replicas), ("ctl".to_owned(), 3));
         assert!(!named.has_grpc());

@@ -1,7 +1,7 @@
 //! Runs a nats-server beside `grid dev` and `grid demo`: on loopback, with JetStream, and for as long as they run.
 //!
 //! It is found on PATH, or in the folder where `cargo xtask test` installs it. The kernel kills it when this process ends, however it ends
-//! (`child`). That is tied to the thread that starts it, so call [`Beside::start`] from the main thread only: a thread of a pool
+//! (`child`). That is tied to the thread that starts it, so call [`Beside::start_for`] from the main thread only: a thread of a pool
 //! may end earlier.
 
 use std::net::TcpListener;
@@ -10,8 +10,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use grid_fabric::nats::Settings;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+
+use crate::cli::Fabric;
 
 const PROGRAM: &str = "nats-server";
 const READY: &str = "Server is ready";
@@ -27,8 +30,21 @@ pub struct Beside {
 }
 
 impl Beside {
+    /// `None`: the fabric needs none.
+    pub async fn start_for(fabric: Fabric, folder: &Path) -> anyhow::Result<Option<Self>> {
+        match fabric {
+            Fabric::Grpc => Ok(None),
+            Fabric::Nats => Self::start(&folder.join("nats")).await.map(Some),
+        }
+    }
+
+    /// How a client reaches it.
+    pub fn settings(&self, name: &str) -> Settings {
+        Settings { urls: vec![self.url.clone()], name: name.to_owned(), credentials: None, ca: None }
+    }
+
     /// Returns when it serves. `folder`: for its streams.
-    pub async fn start(folder: &Path) -> anyhow::Result<Self> {
+    async fn start(folder: &Path) -> anyhow::Result<Self> {
         let program = program()?;
         let port = free_port()?;
         let own = std::env::current_exe().context("the path of this program")?;
@@ -37,7 +53,9 @@ impl Beside {
             .args(["nats", "child", "--parent", &std::process::id().to_string(), "--"])
             .arg(program)
             .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-n", "dev", "-js", "-sd"])
-            .arg(folder.join("jetstream"))
+            .arg(folder)
+            // Ctrl-C is for this process, which ends the server last.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -71,8 +89,16 @@ impl Beside {
         }
     }
 
+    /// As [`Self::ended`]; never without a server.
+    pub async fn ended_of(beside: &mut Option<Self>) -> String {
+        match beside {
+            Some(beside) => beside.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Resolves when it ends by itself. Its log is read meanwhile: a full pipe would stop it.
-    pub async fn ended(&mut self) -> String {
+    async fn ended(&mut self) -> String {
         let mut last = String::new();
         let mut line = String::new();
         while matches!(self.log.read_line(&mut line).await, Ok(1..)) {
