@@ -18,6 +18,6 @@ use crate::cli::{NatsVerb, NatsVerbArgs};
 pub fn run(args: NatsVerbArgs) -> anyhow::Result<ExitCode> {
     match args.verb {
         NatsVerb::Config(args) => config::run(&args),
-        NatsVerb::Child(args) => child::run(args),
+        NatsVerb::Child(args) => child::run(&args),
     }
 }

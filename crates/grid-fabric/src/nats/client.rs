@@ -261,7 +261,8 @@ fn follow(connection: &Connection, event: &Event) {
             connection.is_up.send_replace(true);
         }
         Event::Disconnected | Event::Closed => {
-            if connection.is_up.send_replace(false) {
+            // Nobody has an interest in one whose client was dropped.
+            if connection.is_up.send_replace(false) && connection.is_up.receiver_count() > 0 {
                 tracing::warn!("the connection to NATS is down");
             }
         }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 
 use super::files::{self, Readers};
@@ -31,6 +32,7 @@ pub fn write(out: &Path, hosts: &[String]) -> anyhow::Result<()> {
     let issuer = authority(out)?;
     let key = KeyPair::generate().context("cannot make a key")?;
     let mut params = CertificateParams::new(names).context("the hosts of the servers")?;
+    params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Grid NATS servers");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -40,21 +42,21 @@ pub fn write(out: &Path, hosts: &[String]) -> anyhow::Result<()> {
     files::write(&out.join(HOSTS), Readers::Everyone, &listed)
 }
 
+/// Its certificate is not read again: everything in it but the key is the same every time.
 fn authority(out: &Path) -> anyhow::Result<Issuer<'static, KeyPair>> {
-    let (certificate, key) = (files::read(&out.join(CA))?, files::read(&out.join(CA_KEY))?);
-    if let (Some(certificate), Some(key)) = (certificate, key) {
-        let damaged = || format!("{} or {CA_KEY} is damaged", out.join(CA).display());
-        let key = KeyPair::from_pem(&key).with_context(damaged)?;
-        return Issuer::from_ca_cert_pem(&certificate, key).with_context(damaged);
-    }
-    let key = KeyPair::generate().context("cannot make a key")?;
     let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Grid NATS CA");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let key_pem = key.serialize_pem();
+    let (certificate, key) = (files::read(&out.join(CA))?, files::read(&out.join(CA_KEY))?);
+    if let (Some(_), Some(key)) = (certificate, key) {
+        let key = KeyPair::from_pem(&key).with_context(|| format!("{} is damaged", out.join(CA_KEY).display()))?;
+        return Ok(Issuer::new(params, key));
+    }
+    let key = KeyPair::generate().context("cannot make a key")?;
     let certificate = params.self_signed(&key).context("cannot make the CA")?;
-    files::write(&out.join(CA_KEY), Readers::Owner, &key_pem)?;
+    files::write(&out.join(CA_KEY), Readers::Owner, &key.serialize_pem())?;
     files::write(&out.join(CA), Readers::Everyone, &certificate.pem())?;
     Ok(Issuer::new(params, key))
 }

@@ -10,7 +10,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::cli::NatsChildArgs;
 
-pub fn run(args: NatsChildArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &NatsChildArgs) -> anyhow::Result<ExitCode> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask for the end of the parent")?;
     let parent = getppid().map(|parent| parent.as_raw_nonzero().get());
     // It ended before the signal was set.

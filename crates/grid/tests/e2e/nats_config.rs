@@ -210,6 +210,8 @@ async fn with_tls_a_server_is_known_by_its_ca() {
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("nats");
     config(&out, &["--tls"]);
+    // By the same CA, which is read again.
+    config(&out, &["--servers", "n1.example.net"]);
     let nats = serve(&out).tls().start();
     let seed = std::fs::read_to_string(out.join("controller.nk")).unwrap();
     let options = || ConnectOptions::with_nkey(seed.trim().to_owned());
