@@ -30,7 +30,7 @@ async def main():
 
     answer = await answers.next_msg(timeout=60)
     job = json.loads(answer.data)
-    if answer.headers["Grid-Reply"] != "ok":
+    if answer.headers["Grid-Answer"] != "accepted":
         sys.exit(f"refused: {answer.headers['Grid-Code']}: {job['message']}")
     print(f"{job['id']} {job['status']}")
 

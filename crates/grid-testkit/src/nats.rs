@@ -142,6 +142,12 @@ impl Nats {
         self.process.kill9();
     }
 
+    /// Removes everything that JetStream has stored, while it is down.
+    pub fn lose_storage(&mut self) {
+        assert!(!self.process.is_running(), "stop the NATS server first");
+        std::fs::remove_dir_all(self.dir.path().join("jetstream")).expect("it has stored something");
+    }
+
     /// SIGTERM, then waits for the end.
     pub fn terminate(&mut self) {
         self.process.terminate();

@@ -86,7 +86,12 @@ impl Keys {
     fn note(&mut self, changes: &Changes) {
         if !self.all_jobs {
             self.jobs.extend(changes.jobs.iter().chain(&changes.submitted).chain(&changes.started));
-            self.jobs.extend(changes.cells.iter().map(|(job, _)| job));
+            // In order: a batch has thousands of cells of a few jobs.
+            let mut cells = changes.cells.iter().map(|(job, _)| *job).peekable();
+            while let Some(job) = cells.next() {
+                while cells.next_if_eq(&job).is_some() {}
+                self.jobs.insert(job);
+            }
             self.jobs.extend(changes.retired.iter().map(|job| job.head.id));
             self.jobs.extend(&changes.pruned);
             if self.jobs.len() > MOST {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap, Message, Subscriber};
-use grid_testkit::{Dev, LIMIT, Nats, Server, ServerOptions, Worker, WorkerOptions, procfs, wait_until};
+use grid_testkit::{Api, Dev, LIMIT, Nats, Server, ServerOptions, Worker, WorkerOptions, procfs, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_stream::StreamExt;
@@ -99,7 +99,7 @@ async fn n3_n7_a_plain_client_submits_and_watches_the_job_to_its_end() {
     let fleet = Fleet::new("").await;
     let mut results = fleet.client.subscribe("result.>").await.unwrap();
     let answer = fleet.submit("deploy-1", &job("hello")).await;
-    assert_eq!(header(&answer, "Grid-Reply"), Some("ok"), "{answer:?}");
+    assert_eq!(header(&answer, "Grid-Answer"), Some("accepted"), "{answer:?}");
     let document: Value = serde_json::from_slice(&answer.payload).unwrap();
     let id = document["id"].as_str().unwrap().to_owned();
 
@@ -133,7 +133,7 @@ async fn n3_n7_a_plain_client_submits_and_watches_the_job_to_its_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn n3_requests_of_a_client_survive_the_leader() {
     let mut fleet = Fleet::new("").await;
-    assert_eq!(header(&fleet.submit("before", &job("one")).await, "Grid-Reply"), Some("ok"));
+    assert_eq!(header(&fleet.submit("before", &job("one")).await, "Grid-Answer"), Some("accepted"));
     fleet.server.kill9();
     let inbox = fleet.client.new_inbox();
     let mut answers = fleet.client.subscribe(inbox.clone()).await.unwrap();
@@ -150,7 +150,7 @@ async fn n3_requests_of_a_client_survive_the_leader() {
     let mut ids = std::collections::BTreeSet::new();
     for _ in 0..5 {
         let answer = next(&mut answers).await;
-        assert_eq!(header(&answer, "Grid-Reply"), Some("ok"), "{answer:?}");
+        assert_eq!(header(&answer, "Grid-Answer"), Some("accepted"), "{answer:?}");
         let document: Value = serde_json::from_slice(&answer.payload).unwrap();
         ids.insert(document["id"].as_str().unwrap().to_owned());
     }
@@ -184,6 +184,64 @@ async fn n6_requests_beyond_the_queue_wait_in_the_stream_and_all_run() {
     for id in &ids {
         fleet.watched("jobs", id, |job| job["status"] == "completed").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_jetstream_stores_is_needed() {
+    let mut fleet = Fleet::new("").await;
+    assert_eq!(header(&fleet.submit("before", &job("one")).await, "Grid-Answer"), Some("accepted"));
+    fleet.nats.kill9();
+    fleet.nats.lose_storage();
+    fleet.nats.restart();
+    // The controller is reached over HTTP, the workers over NATS.
+    let url = fleet.server.url();
+    let id = tokio::task::spawn_blocking(move || {
+        let api = Api::new(&url);
+        let id = api.submit(&job("meanwhile"));
+        api.wait_job(&id, "completed", |job| job.0["status"] == "completed");
+        id
+    });
+    let id = id.await.unwrap();
+    assert_eq!(header(&fleet.submit("after", &job("two")).await, "Grid-Answer"), Some("accepted"));
+    fleet.watched("jobs", &id, |job| job["status"] == "completed").await;
+    fleet.watched("nodes", "w-01", |node| node["status"] == "online").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n7_the_next_leader_takes_requests_and_writes_the_buckets() {
+    let home = tempfile::tempdir().unwrap();
+    let started = tokio::task::spawn_blocking({
+        let home = home.path().to_owned();
+        move || {
+            let nats = Nats::start();
+            let flags = format!("--fabric nats --nats {}", nats.url());
+            let mut first: Option<Server> = None;
+            let mut servers = Vec::new();
+            for id in ["c1", "c2", "c3"] {
+                let options = ServerOptions::new(id, home.join(id)).flags(&flags);
+                let options = first.as_ref().map_or(options.clone(), |first| options.join(&first.url()));
+                let server = options.start();
+                match first {
+                    None => first = Some(server),
+                    Some(_) => servers.push(server),
+                }
+            }
+            let worker = WorkerOptions::nats("w-01", &nats.url(), home.join("w-01")).start();
+            (nats, first.expect("the first one"), servers, worker)
+        }
+    });
+    let (nats, mut first, _others, worker) = started.await.unwrap();
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let jetstream = jetstream::new(client.clone());
+    let id = first.node_id().to_owned();
+    first.kill9();
+    let fleet = Fleet { nats, server: first, _workers: vec![worker], client, jetstream, _home: home };
+    let answer = fleet.submit("after", &job("next")).await;
+    assert_eq!(header(&answer, "Grid-Answer"), Some("accepted"), "{answer:?}");
+    let document: Value = serde_json::from_slice(&answer.payload).unwrap();
+    let job = fleet.watched("jobs", document["id"].as_str().unwrap(), |job| job["status"] == "completed").await;
+    assert!(job["mirror"]["leader_epoch"].as_u64().unwrap() > 1, "{job}");
+    fleet.watched("cluster", "status", |status| status["role"]["leader_id"] != json!(id)).await;
 }
 
 #[test]

@@ -12,7 +12,7 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::kv::{self, Store};
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, StorageType};
+use async_nats::jetstream::stream::{DiscardPolicy, LastRawMessageErrorKind, StorageType};
 use bytes::Bytes;
 use grid_types::LeaderEpoch;
 use serde_json::{Value, json};
@@ -82,6 +82,7 @@ impl Bucket {
             Ok(store) => store,
             Err(_) => jetstream.create_key_value(config).await.map_err(unavailable)?,
         };
+        correct(jetstream, &store, replicas).await?;
         let mut bucket = Self {
             name,
             epoch,
@@ -254,6 +255,19 @@ fn config(shelf: Shelf, replicas: usize) -> kv::Config {
         num_replicas: replicas,
         ..kv::Config::default()
     }
+}
+
+/// A full bucket loses its oldest entries, which are those of jobs that ended long ago, instead of refusing new ones. Replicas only become more:
+/// an operator may have raised them.
+async fn correct(jetstream: &Context, store: &Store, replicas: usize) -> Result<(), MirrorError> {
+    let found = &store.stream.cached_info().config;
+    let mut wanted = found.clone();
+    wanted.discard = DiscardPolicy::Old;
+    wanted.num_replicas = found.num_replicas.max(replicas);
+    if wanted == *found {
+        return Ok(());
+    }
+    jetstream.update_stream(wanted).await.map(drop).map_err(unavailable)
 }
 
 /// Zero for an entry that Grid did not write.

@@ -10,7 +10,8 @@ use crate::intake::JobRefusal;
 
 /// Where a client wants its answer.
 pub const REPLY_TO: &str = "Grid-Reply-To";
-const REPLY: &str = "Grid-Reply";
+/// Not the header of the answers to workers: a client chooses where its answer goes, and none may pass for another.
+const ANSWER: &str = "Grid-Answer";
 const CODE: &str = "Grid-Code";
 /// Fields of a job that identify it, for an answer that would be too large otherwise.
 const SHORT: [&str; 5] = ["id", "namespace", "status", "job_epoch", "created_at"];
@@ -26,13 +27,13 @@ pub fn accepted(document: &Value, most_bytes: usize) -> Answer {
         body = Value::Object(short).to_string();
     }
     let mut headers = HeaderMap::new();
-    headers.insert(REPLY, "ok");
+    headers.insert(ANSWER, "accepted");
     (headers, Bytes::from(body))
 }
 
 pub fn refused(refusal: &JobRefusal) -> Answer {
     let mut headers = HeaderMap::new();
-    headers.insert(REPLY, "refused");
+    headers.insert(ANSWER, "refused");
     headers.insert(CODE, refusal.code.word());
     (headers, Bytes::from(refusal.document.to_string()))
 }

@@ -70,8 +70,12 @@ impl Scene {
         }
         let (client, script) = (self.client.clone(), Arc::clone(&self.script));
         self.leader = Some(tokio::spawn(async move {
-            let ended = consume(&client, script).await;
-            panic!("{ended:?}");
+            // As `leading` does, after a pause.
+            loop {
+                let ended = consume(&client, Arc::clone(&script)).await;
+                tokio::task::yield_now().await;
+                drop(ended);
+            }
         }));
     }
 
@@ -124,7 +128,7 @@ async fn n3_a_request_is_answered_on_its_own_subject_and_acked() {
     assert_eq!((asked.key.as_str(), asked.body.as_slice()), ("k-1", &b"{\"target\":\"all\"}"[..]));
     let answer = next(&mut answers).await;
     let document: Value = serde_json::from_slice(&answer.payload).unwrap();
-    assert_eq!((header(&answer, "Grid-Reply").as_deref(), &document["id"]), (Some("ok"), &json!("k-1")));
+    assert_eq!((header(&answer, "Grid-Answer").as_deref(), &document["id"]), (Some("accepted"), &json!("k-1")));
     scene.left(0).await;
 }
 
