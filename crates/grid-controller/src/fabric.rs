@@ -6,7 +6,7 @@ mod registration;
 use std::sync::Arc;
 
 use grid_core::{Command, DrainNode, LeaveNode, RegisterNode, Rejection, Reply};
-use grid_fabric::{CloseReason, Credential, FabricRefusal, Hub, Leave, Outbox, Peer};
+use grid_fabric::{Broadcaster, CloseReason, Credential, FabricRefusal, Hub, Leave, Outbox, Peer};
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::limits::OUTPUT_TAIL_BYTES;
@@ -199,6 +199,10 @@ impl Hub for FabricHub {
 
     fn broker_carries(&self, most_bytes: usize) {
         self.shared.broker_carries(most_bytes);
+    }
+
+    fn broadcast_by(&self, broadcaster: Option<Arc<dyn Broadcaster>>) {
+        self.shared.leading.broadcasts.set(broadcaster);
     }
 }
 

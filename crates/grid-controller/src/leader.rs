@@ -19,6 +19,7 @@ mod begins;
 mod broker;
 mod journals;
 mod lease_map;
+mod many;
 mod messages;
 mod reconcile;
 mod reports;
@@ -27,7 +28,7 @@ mod ticks;
 mod wire;
 
 use grid_core::{Command, Rejection, Reply, SecretHash, State};
-use grid_fabric::{CloseReason, Peer};
+use grid_fabric::{CloseReason, OfferMany, Peer};
 use grid_plan::{Backstop, Liveness, Thresholds};
 use grid_proto::v1;
 use grid_types::{LeaderEpoch, LeaseKey, NodeId, NodeOrd, SessionId};
@@ -83,6 +84,8 @@ pub enum Out {
         message: v1::ToWorker,
         when: When,
     },
+    /// N2: one offer for several sessions.
+    OfferMany(Box<OfferMany>),
     /// Ends the stream of a session; what is queued for it is dropped.
     Close {
         session: SessionId,
@@ -347,6 +350,7 @@ impl Leader {
         for out in &mut outs {
             match out {
                 Out::Send { message, .. } => message.leader_epoch = self.epoch.wire(),
+                Out::OfferMany(many) => many.leader_epoch = self.epoch.wire(),
                 Out::Propose(proposal) => proposal.term = self.term,
                 Out::Close { .. } | Out::Wake { .. } | Out::Invented { .. } => {}
             }

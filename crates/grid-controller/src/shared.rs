@@ -7,6 +7,7 @@ mod broker;
 mod gate;
 mod leading;
 mod locks;
+mod many;
 mod polls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

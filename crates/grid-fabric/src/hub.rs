@@ -3,12 +3,14 @@
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use grid_proto::v1;
 use grid_types::{LeaderEpoch, NodeId, NodeOrd, SessionId};
 
 use crate::credential::Credential;
 use crate::leave::Leave;
+use crate::offer_many::Broadcaster;
 use crate::outbox::Outbox;
 use crate::refusal::FabricRefusal;
 
@@ -86,4 +88,7 @@ pub trait Hub: Send + Sync + 'static {
 
     /// N8: the size of the largest message that the broker carries.
     fn broker_carries(&self, _most_bytes: usize) {}
+
+    /// How offers are broadcast from now on; `None` as soon as they cannot be. A hub without broadcasts ignores it.
+    fn broadcast_by(&self, _broadcaster: Option<Arc<dyn Broadcaster>>) {}
 }

@@ -14,6 +14,7 @@ mod leave;
 mod link;
 mod mirrored;
 pub mod nats;
+mod offer_many;
 mod outbox;
 mod refusal;
 mod shape;
@@ -26,6 +27,7 @@ pub use intake::{Intake, JobRefusal, JobRequest};
 pub use leave::Leave;
 pub use link::{Arrival, Broker, Dialer, Downlink, Link, LinkError, Slot, Uplink};
 pub use mirrored::{Changed, Mirrored, Shelf, Shown};
+pub use offer_many::{Audience, Broadcaster, Broadcasts, NotPublished, OfferMany, Recipient};
 pub use outbox::{Outbox, Overflow};
 pub use refusal::FabricRefusal;
 

@@ -2,13 +2,16 @@
 //!
 //! One message per session and batch: a frame costs a worker's session more than everything in it. So everything that is queued
 //! is taken together, and an answer travels with the offer that follows from it. Answers and forgets alone wait for what comes next
-//! ([`When::WithNext`]): nobody waits for them.
+//! ([`When::WithNext`]): nobody waits for them. Only what a fabric may broadcast is kept apart (`many`); it goes out last, so that answers
+//! which are queued already travel with it.
 //! While leadership is handed over (E7), or no majority answers (E5), results are still answered, and nothing else goes out.
 
 use grid_core::{Answer, Command, Effect, Reply, State};
+use grid_fabric::Recipient;
 use grid_proto::v1;
 use grid_types::{LeaseKey, NodeOrd, SessionId};
 
+use super::many::{Gathered, Ready};
 use super::sessions::Session;
 use super::wire::{begin_kind, final_answer, forget, offer_message, reported};
 use super::{Leader, Now, Out, When};
@@ -74,15 +77,20 @@ pub fn answered(command: &Command, reply: &Reply) -> Option<Answered> {
     }
 }
 
-/// The sessions that have a draft, in the order in which they were first addressed.
+/// What is to be sent when the whole batch is worked off.
 #[derive(Default)]
-struct Addressed(Vec<SessionId>);
+struct Addressed {
+    /// The sessions that have a draft, in the order in which they were first addressed.
+    sessions: Vec<SessionId>,
+    /// Offers that may be broadcast.
+    gathered: Gathered,
+}
 
 impl Addressed {
     /// The one message that this session gets.
     fn draft<'a>(&mut self, id: SessionId, session: &'a mut Session) -> &'a mut v1::ToWorker {
         session.draft.get_or_insert_with(|| {
-            self.0.push(id);
+            self.sessions.push(id);
             Box::default()
         })
     }
@@ -107,15 +115,36 @@ impl Leader {
                 self.carry_out(now, effect, &mut addressed, &mut outs);
             }
         }
-        outs.reserve(addressed.0.len());
-        for session in addressed.0 {
+        let many = self.offer_gathered(&mut addressed);
+        outs.reserve(addressed.sessions.len() + many.len());
+        for session in addressed.sessions {
             let Some(known) = self.sessions.get_mut(session) else { continue };
             let Some(message) = known.draft.take().filter(|_| known.is_open) else { continue };
             let message = *message;
             let is_waited_for = !(message.offers.is_empty() && message.revokes.is_empty() && message.begun.is_empty());
             outs.push(Out::Send { session, message, when: if is_waited_for { When::Now } else { When::WithNext } });
         }
+        outs.extend(many);
         self.stamped(outs)
+    }
+
+    /// Returns what may be broadcast; the rest is added to the messages of its sessions.
+    fn offer_gathered(&mut self, addressed: &mut Addressed) -> Vec<Out> {
+        let mut many = Vec::new();
+        for ready in std::mem::take(&mut addressed.gathered).ready() {
+            match ready {
+                Ready::Many(offer) => many.push(Out::OfferMany(offer)),
+                Ready::Each(offer, recipients) => {
+                    for Recipient { session: id, .. } in recipients {
+                        if let Some(session) = self.sessions.get_mut(id) {
+                            let offer = v1::Offer { session: id.0, ..offer.clone() };
+                            addressed.draft(id, session).offers.push(offer);
+                        }
+                    }
+                }
+            }
+        }
+        many
     }
 
     /// What was applied was more than could wait, and is lost: missing deadlines are set from the state, each worker is asked
@@ -175,9 +204,12 @@ impl Leader {
                 if !now.mandate.offers() {
                     return;
                 }
+                let sessions = self.sessions.count();
                 if let Some(session) = self.sessions.get_mut(offer.session).filter(|session| session.is_open) {
                     session.offered_mono_ms.insert(offer.lease, now.mono_ms);
-                    addressed.draft(offer.session, session).offers.extend(offer_message(&offer));
+                    if !addressed.gathered.take_in(now.state, sessions, &offer) {
+                        addressed.draft(offer.session, session).offers.extend(offer_message(&offer));
+                    }
                 }
             }
             Effect::Revoke { node, lease } => {

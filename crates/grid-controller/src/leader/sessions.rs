@@ -86,6 +86,10 @@ impl Sessions {
         session.is_open
     }
 
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub fn ids(&self) -> Vec<SessionId> {
         self.by_id.keys().copied().collect()
     }

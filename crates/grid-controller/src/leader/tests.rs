@@ -1,5 +1,6 @@
 //! The leader without a runtime: real state, real `apply`, scripted workers, times as numbers.
 
+mod many;
 pub mod world;
 
 use grid_core::{Command, Effect};
@@ -7,6 +8,7 @@ use grid_fabric::CloseReason;
 use grid_proto::v1;
 use grid_types::node::NodeStatus;
 use grid_types::{JobStatus, LeaseKey, NodeOrd, SessionId};
+use serde_json::json;
 use world::World;
 
 use super::applied::MOST_WAITING;
@@ -44,7 +46,9 @@ fn issue15_the_same_inputs_give_the_same_job_through_a_leader_change_and_a_worke
 #[test]
 fn one_message_for_each_session_and_batch_and_answers_alone_may_wait() {
     let mut world = World::new(&["w1", "w2"]);
-    world.submit(7, &[("ping", "echo")]);
+    // With a window, each is offered it by itself.
+    let body = json!({"target": "all", "concurrency": 2, "tasks": [{"backend": "ping", "action": "echo"}]});
+    world.submit_body(7, &body);
     let outs = world.applied();
     let sends: Vec<_> = outs.iter().filter_map(sent).collect();
     assert_eq!(sends.len(), 2);

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use grid_fabric::{CloseReason, Credential, Outbox, Peer};
+use grid_fabric::{Broadcasts, CloseReason, Credential, Outbox, Peer};
 use grid_proto::refusals::{Kind, Port, refuse_many};
 use grid_proto::v1;
 use grid_types::{NodeOrd, SessionId};
@@ -31,6 +31,8 @@ pub struct Leading {
     inner: Mutex<Inner>,
     /// Of agents, which have no stream.
     pub polls: Polls,
+    /// Set by a fabric that can broadcast.
+    pub broadcasts: Broadcasts,
     /// A stream was opened.
     pub opened: Notify,
 }
@@ -39,7 +41,7 @@ pub struct Leading {
 pub struct Inner {
     /// None unless this controller leads.
     leader: Option<Leader>,
-    streams: BTreeMap<SessionId, Stream>,
+    pub(super) streams: BTreeMap<SessionId, Stream>,
 }
 
 /// The open stream of a session.
@@ -219,6 +221,7 @@ impl Shared {
                         to_do.with_next.push(stream.outbox.clone());
                     }
                 }
+                Out::OfferMany(many) => inner.offer_many(self.leading.broadcasts.current().as_deref(), &many),
                 Out::Close { session, reason } => inner.close(session, reason),
                 Out::Propose(proposal) => to_do.proposals.push(proposal),
                 Out::Wake { agent } => self.leading.polls.ring(agent),
@@ -257,7 +260,7 @@ impl Inner {
     }
 
     /// Its queue has closed itself; the fabric ends the stream.
-    fn overflowed(&mut self, session: SessionId) {
+    pub(super) fn overflowed(&mut self, session: SessionId) {
         if let Some(leader) = &mut self.leader {
             leader.on_closed(session);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use grid_controller::leader::{Backlog, Leader, Mandate, Out, Proposal, When};
 use grid_core::{Command, Reply};
 use grid_fabric::{LinkError, Peer};
+use grid_proto::v1;
 use grid_types::{NodeOrd, SessionId};
 use grid_worker::engine::Input;
 
@@ -165,19 +166,28 @@ impl Simulation {
         self.send_down(machine, broken(session));
     }
 
+    /// A message goes to the machine that has the session, if its stream is open.
+    fn say(&mut self, session: SessionId, mut message: v1::ToWorker) {
+        let Some(machine) = self.controller.streams.get(&session).copied() else { return };
+        if message.leader_epoch != self.controller.epoch().wire() {
+            self.check.violations.push(format!("W2: a message without its epoch: {message:?}"));
+        }
+        message.controllers.clear();
+        self.send_down(machine, Input::Received { session, message: Box::new(message) });
+    }
+
     /// Does what the leader wants done.
     fn perform(&mut self, outs: Vec<Out>) {
         for out in outs {
             match out {
-                Out::Send { session, mut message, when } => {
-                    let Some(machine) = self.controller.streams.get(&session).copied() else { continue };
-                    if message.leader_epoch != self.controller.epoch().wire() {
-                        self.check.violations.push(format!("W2: a message without its epoch: {message:?}"));
-                    }
-                    message.controllers.clear();
+                Out::Send { session, message, when } => {
                     self.now_ms += u64::from(when == When::WithNext) * WITH_NEXT_MS;
-                    self.send_down(machine, Input::Received { session, message: Box::new(message) });
+                    self.say(session, message);
                     self.now_ms -= u64::from(when == When::WithNext) * WITH_NEXT_MS;
+                }
+                // Each copy has a fate of its own, as on a broker.
+                Out::OfferMany(many) => {
+                    many.recipients.iter().for_each(|to| self.say(to.session, many.message_for(to.session)));
                 }
                 Out::Close { session, .. } => {
                     if let Some(machine) = self.controller.streams.remove(&session) {

@@ -97,6 +97,7 @@ impl World {
             facts: NodeFacts {
                 backends: [("ping".to_owned(), actions(&["echo"])), ("test".to_owned(), actions(&["record"]))].into(),
                 capacity: Capacity { slots: 4, ..Capacity::default() },
+                groups: ["fleet".parse().unwrap()].into(),
                 ..NodeFacts::default()
             },
             journal_id: id.as_bytes().to_vec(),
@@ -158,8 +159,11 @@ impl World {
             let params = if *action == "record" { json!({"path": "/x"}) } else { json!({}) };
             json!({"backend": backend, "action": action, "params": params})
         };
-        let body = json!({"target": "all", "tasks": steps.iter().map(task).collect::<Vec<_>>()});
-        let spec = grid_types::job::parse_job(&body).unwrap();
+        self.submit_body(id, &json!({"target": "all", "tasks": steps.iter().map(task).collect::<Vec<_>>()}))
+    }
+
+    pub fn submit_body(&mut self, id: u64, body: &serde_json::Value) -> JobId {
+        let spec = grid_types::job::parse_job(body).unwrap();
         let (id, namespace) = (JobId(id), "default".parse().unwrap());
         let request = RequestHash::default();
         let submit = SubmitJob { id, namespace, spec, key: None, plan: None, request };
@@ -215,12 +219,17 @@ impl World {
 
     /// A worker says something, and hears what that leads to.
     pub fn say(&mut self, id: &str, what: impl FnOnce(&mut v1::FromWorker)) {
+        let outs = self.heard(id, what);
+        self.deliver(outs);
+    }
+
+    /// What the leader says when a worker has said something.
+    pub fn heard(&mut self, id: &str, what: impl FnOnce(&mut v1::FromWorker)) -> Vec<Out> {
         let mut message = self.message();
         what(&mut message);
         let session = self.session(id);
         let outs = self.lead(|leader, now| leader.on_message(now, session, message, Backlog::Empty));
-        let outs = self.carry_out(outs);
-        self.deliver(outs);
+        self.carry_out(outs)
     }
 
     pub fn pass(&mut self, ms: u64) {
@@ -260,10 +269,19 @@ impl World {
     pub fn deliver(&mut self, outs: Vec<Out>) {
         for out in outs {
             self.trace.push(format!("{out:?}"));
-            let Out::Send { session, message, .. } = out else { continue };
-            assert_eq!(message.leader_epoch, self.epoch(), "W2");
-            let Some(worker) = self.workers.values_mut().find(|worker| worker.session == session) else { continue };
-            worker.receive(message);
+            let messages = match out {
+                Out::Send { session, message, .. } => vec![(session, message)],
+                Out::OfferMany(many) => {
+                    many.recipients.iter().map(|to| (to.session, many.message_for(to.session))).collect()
+                }
+                _ => continue,
+            };
+            for (session, message) in messages {
+                assert_eq!(message.leader_epoch, self.epoch(), "W2");
+                if let Some(worker) = self.workers.values_mut().find(|worker| worker.session == session) {
+                    worker.receive(message);
+                }
+            }
         }
     }
 
@@ -284,6 +302,10 @@ impl World {
 
     fn now(&self) -> Now<'_> {
         Now { state: &self.state, mono_ms: self.mono_ms, wall_ms: self.mono_ms, mandate: self.mandate }
+    }
+
+    pub fn node(&self, id: &str) -> NodeOrd {
+        self.workers[id].node
     }
 
     pub fn session(&self, id: &str) -> SessionId {
