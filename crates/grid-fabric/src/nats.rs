@@ -2,11 +2,16 @@
 //!
 //! Not here: what a message means, which is the same on every fabric. JetStream carries nothing that a promise depends on.
 
+mod broadcast;
 mod calls;
 mod client;
+mod command;
+mod hearing;
+mod include;
 mod leading;
 mod link;
 mod mirrors;
+mod params;
 mod requests;
 mod result;
 mod server;

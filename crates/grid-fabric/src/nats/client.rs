@@ -19,6 +19,7 @@ use async_nats::subject::ToSubject;
 use async_nats::{ConnectOptions, Event, HeaderMap, Message, Request, ServerError, Subscriber};
 use bytes::Bytes;
 use grid_proto::refusals::{Kind, Port, refuse};
+use grid_types::NodeId;
 use tokio::sync::watch;
 
 /// Messages that wait for one subscription; beyond it they are lost. The default of 1,024 lost 420 of 5,000 results.
@@ -185,8 +186,24 @@ impl Client {
 
     /// Asks, and waits for one reply; fails at once while the connection is down.
     pub async fn request(&self, subject: String, payload: Bytes, limit: Duration) -> Result<Message, RequestError> {
-        self.fits(payload.len())?;
-        let request = Request::new().payload(payload).timeout(Some(limit));
+        self.send_request(subject, Request::new().payload(payload).timeout(Some(limit))).await
+    }
+
+    /// The same for a node that shares the connection of another one: the reply goes to an inbox of its own.
+    pub async fn request_as(
+        &self,
+        node: &NodeId,
+        subject: String,
+        payload: Bytes,
+        limit: Duration,
+    ) -> Result<Message, RequestError> {
+        let own = self.nats.new_inbox();
+        let inbox = format!("{}.{}", inbox_prefix(node.as_str()), own.rsplit('.').next().unwrap_or_default());
+        self.send_request(subject, Request::new().inbox(inbox).payload(payload).timeout(Some(limit))).await
+    }
+
+    async fn send_request(&self, subject: String, request: Request) -> Result<Message, RequestError> {
+        self.fits(request.payload.as_ref().map_or(0, Bytes::len))?;
         let asked = self.while_connected(self.nats.send_request(subject.clone(), request)).await?;
         asked.map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders => RequestError::NoResponders(subject),

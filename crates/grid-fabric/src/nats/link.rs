@@ -13,8 +13,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use tokio::sync::{Notify, OnceCell, mpsc, watch};
 use tokio_stream::{Stream, StreamExt};
 
 use super::client::{Client, RequestError, Settings};
+use super::hearing::{Hearing, Registered};
 use super::result::{self, Sender};
 use super::server::LEADER_EPOCH;
 use super::split;
@@ -50,7 +51,8 @@ const PACE_LIMIT: Duration = Duration::from_secs(2);
 /// Connects a worker to NATS, once.
 pub struct NatsBroker {
     settings: Settings,
-    client: OnceCell<Client>,
+    /// With the node whose name it has: its own, but where a benchmark lets several nodes share a connection.
+    client: OnceCell<(NodeId, Client)>,
 }
 
 impl NatsBroker {
@@ -66,14 +68,15 @@ impl Broker for NatsBroker {
 
     async fn attach(&self, node: &NodeId) -> Result<NatsLink, LinkError> {
         let settings = Settings { name: node.to_string(), ..self.settings.clone() };
-        let client = self.client.get_or_try_init(|| Client::connect(&settings)).await;
-        let client = client.map_err(|error| LinkError::Unreachable(error.to_string()))?.clone();
+        let connect = || async { Client::connect(&settings).await.map(|client| (node.clone(), client)) };
+        let connected = self.client.get_or_try_init(connect).await;
+        let (name, client) = connected.map_err(|error| LinkError::Unreachable(error.to_string()))?.clone();
         let mut connected = client.connected();
         let is_up = tokio::time::timeout(CONNECT_LIMIT, connected.wait_for(|is_up| *is_up)).await;
         if !is_up.is_ok_and(|is_up| is_up.is_ok()) {
             return Err(LinkError::Unreachable(format!("not connected to NATS at {}", self.settings.urls.join(","))));
         }
-        Ok(NatsLink { client, node: node.clone() })
+        Ok(NatsLink { client, node: node.clone(), has_own_name: name == *node, registered: Arc::default() })
     }
 }
 
@@ -82,16 +85,28 @@ impl Broker for NatsBroker {
 pub struct NatsLink {
     client: Client,
     node: NodeId,
+    /// The inboxes of the connection are this node's.
+    has_own_name: bool,
+    /// The newest registration.
+    registered: Arc<Mutex<Option<Registered>>>,
 }
 
 impl NatsLink {
     async fn call(&self, call: Call, body: Bytes) -> Result<Reply, LinkError> {
-        let asked = self.client.request(call.of(&self.node), body, CALL_LIMIT).await;
-        match Reply::decode(&asked.map_err(unreachable)?) {
+        let asked = self.ask(call.of(&self.node), body).await;
+        match Reply::decode(&asked?) {
             Some(Reply::Refused(refusal)) => Err(LinkError::Refused(refusal)),
             Some(reply) => Ok(reply),
             None => Err(not_grid(call.word())),
         }
+    }
+
+    async fn ask(&self, subject: String, body: Bytes) -> Result<Message, LinkError> {
+        let asked = match self.has_own_name {
+            true => self.client.request(subject, body, CALL_LIMIT).await,
+            false => self.client.request_as(&self.node, subject, body, CALL_LIMIT).await,
+        };
+        asked.map_err(unreachable)
     }
 
     async fn call_of_session(&self, call: Call, credential: Credential, leave: Leave) -> Result<(), LinkError> {
@@ -112,10 +127,14 @@ impl Link for NatsLink {
         if let Some(facts) = request.facts.as_mut().filter(|facts| facts.address.is_empty()) {
             facts.address = own;
         }
-        match self.call(Call::Register, encoded(&request)).await? {
-            Reply::Ok(body) => decoded(&body, MAX_MESSAGE_BYTES).ok_or_else(|| not_grid(Call::Register.word())),
-            Reply::Stop | Reply::Refused(_) => Err(not_grid(Call::Register.word())),
-        }
+        let Reply::Ok(body) = self.call(Call::Register, encoded(&request)).await? else {
+            return Err(not_grid(Call::Register.word()));
+        };
+        let reply: v1::RegisterNodeReply =
+            decoded(&body, MAX_MESSAGE_BYTES).ok_or_else(|| not_grid(Call::Register.word()))?;
+        let groups = request.facts.map(|facts| facts.groups).unwrap_or_default();
+        *self.registered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Registered::new(&reply, &groups));
+        Ok(reply)
     }
 
     async fn open(&self, first: v1::FromWorker) -> Result<(Uplink, Downlink), LinkError> {
@@ -126,12 +145,15 @@ impl Link for NatsLink {
         ups.mark_unchanged();
         let down = self.client.subscribe(subjects::down(&self.node, session)).await.map_err(failed)?;
         let leader = self.client.subscribe(subjects::LEADER).await.map_err(failed)?;
+        let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let registered = registered.filter(|registered| registered.is_of(session));
+        let hearing = Hearing::start(&self.client, registered).await.map_err(failed)?;
         let mut sayer = Sayer { link: self.clone(), pace: Arc::default() };
         sayer.open(first).await?;
         let pace = Arc::clone(&sayer.pace);
         let (uplink, queue) = Uplink::new();
         let saying = Box::pin(sayer.keep_saying(queue));
-        let arrivals = Arrivals::new(Incoming { epoch, down, leader, ups, saying, pace, resumed: false });
+        let arrivals = Arrivals::new(Incoming { epoch, down, leader, hearing, ups, saying, pace, resumed: false });
         Ok((uplink, Downlink::new(arrivals)))
     }
 
@@ -200,8 +222,8 @@ impl Sayer {
         let envelope = v1::FromWorker { session, leader_epoch, ..Default::default() };
         let opening = if parts.is_empty() { envelope } else { parts.remove(0) };
         let body = encoded(&v1::FromWorker { secret, ..opening });
-        let asked = self.link.client.request(subjects::up(&self.link.node), body, CALL_LIMIT).await;
-        match Reply::decode(&asked.map_err(unreachable)?) {
+        let asked = self.link.ask(subjects::up(&self.link.node), body).await;
+        match Reply::decode(&asked?) {
             Some(Reply::Ok(_)) => {}
             Some(Reply::Refused(refusal)) => return Err(LinkError::Refused(refusal)),
             Some(Reply::Stop) | None => return Err(not_grid("up")),
@@ -264,6 +286,8 @@ struct Incoming {
     epoch: u64,
     down: Subscriber,
     leader: Subscriber,
+    /// N2: what the leader says to many.
+    hearing: Hearing,
     ups: watch::Receiver<u64>,
     saying: Pin<Box<dyn Future<Output = ()> + Send>>,
     pace: Arc<Pace>,
@@ -283,6 +307,9 @@ impl Incoming {
                 message = self.down.next() => {
                     let Some(message) = self.message(&message.ok_or_else(ended)?) else { continue };
                     return Ok(Arrival::Message(Box::new(message)));
+                }
+                offered = self.hearing.next() => {
+                    return Ok(Arrival::Message(Box::new(offered.ok_or_else(ended)?)));
                 }
                 announced = self.leader.next() => {
                     let Some(epoch) = announced_epoch(&announced.ok_or_else(ended)?) else { continue };

@@ -19,6 +19,7 @@ use grid_tasks::Tasks;
 use grid_types::LeaderEpoch;
 use tokio_stream::StreamExt;
 
+use super::broadcast::NatsBroadcaster;
 use super::calls::{self, Shares};
 use super::client::{Client, PublishError};
 use super::subjects::{self, Call};
@@ -106,6 +107,7 @@ async fn run<H: Hub>(term: &Arc<Term<H>>, saying: Saying) {
     let Subscriptions { ups, results, calls, leaders } = Subscriptions::new(&term.client).await;
     let [register, drain, leave, log] = calls;
     let shares = Arc::new(Shares::default());
+    let (_while_leading, publishing) = Broadcasting::start(term);
     tokio::select! {
         () = term.route(ups, results) => {}
         () = calls::answer(term, Call::Register, register, &shares) => {}
@@ -114,9 +116,29 @@ async fn run<H: Hub>(term: &Arc<Term<H>>, saying: Saying) {
         () = calls::answer(term, Call::Log, log, &shares) => {}
         () = term.keep_saying(saying) => {}
         () = announce(term, leaders) => {}
+        () = publishing => {}
     }
     tracing::warn!("a subscription has ended: subscribing again");
     tokio::time::sleep(RETRY_AFTER).await;
+}
+
+/// Lets the hub broadcast for as long as it lives.
+struct Broadcasting<H: Hub> {
+    hub: Arc<H>,
+}
+
+impl<H: Hub> Broadcasting<H> {
+    fn start(term: &Term<H>) -> (Self, impl Future<Output = ()> + Send + use<H>) {
+        let (broadcaster, publishing) = NatsBroadcaster::new(term.client.clone());
+        term.hub.broadcast_by(Some(broadcaster));
+        (Self { hub: Arc::clone(&term.hub) }, publishing)
+    }
+}
+
+impl<H: Hub> Drop for Broadcasting<H> {
+    fn drop(&mut self) {
+        self.hub.broadcast_by(None);
+    }
 }
 
 struct Subscriptions {

@@ -1,5 +1,6 @@
 //! Both ends over a real nats-server.
 
+mod broadcast;
 mod hostile;
 mod rig;
 

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::StreamExt;
 
 use super::super::{Client, NatsBroker, NatsLink, Settings, serve};
-use crate::{Arrival, Broker, CloseReason, Credential, Downlink, FabricRefusal, Hub, Leave, Outbox, Peer};
+use crate::{Arrival, Broadcaster, Broker, CloseReason, Credential, Downlink, FabricRefusal, Hub, Leave, Outbox, Peer};
 
 pub const SECRET: [u8; 16] = [7; 16];
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -41,6 +41,7 @@ pub struct FakeHub {
     /// While it is set, nothing is answered and no message is taken.
     busy: watch::Sender<bool>,
     registrations: AtomicUsize,
+    broadcaster: Mutex<Option<Arc<dyn Broadcaster>>>,
 }
 
 impl FakeHub {
@@ -77,6 +78,11 @@ impl Hub for FakeHub {
         self.idle().await;
         if request.node_id == "again" && self.closed.lock().unwrap().contains(&7) {
             return Ok(v1::RegisterNodeReply { session: 8, leader_epoch: EPOCH, ..Default::default() });
+        }
+        // `n` and an ordinal: it is let in.
+        if let Some(ordinal) = request.node_id.strip_prefix('n').and_then(|number| number.parse().ok()) {
+            let session = u64::from(ordinal) + 100;
+            return Ok(v1::RegisterNodeReply { session, ordinal, leader_epoch: EPOCH, ..Default::default() });
         }
         let leader_url = Some("http://other:8765".to_owned());
         Err(FabricRefusal { leader_url, ..FabricRefusal::new(Code::DuplicateNode, "clone is here already") })
@@ -134,6 +140,10 @@ impl Hub for FakeHub {
     fn broker_is_up(&self, is_up: bool) {
         self.ups.lock().unwrap().push(is_up);
     }
+
+    fn broadcast_by(&self, broadcaster: Option<Arc<dyn Broadcaster>>) {
+        *self.broadcaster.lock().unwrap() = broadcaster;
+    }
 }
 
 pub struct Rig {
@@ -170,6 +180,7 @@ impl Rig {
             closed: Mutex::default(),
             busy: watch::Sender::new(false),
             registrations: AtomicUsize::new(0),
+            broadcaster: Mutex::default(),
         });
         let client = Client::connect(&settings(&server, "c1")).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -195,6 +206,10 @@ impl Rig {
     /// Leads in this epoch from now on; 0: no more.
     pub fn lead(&self, epoch: u64) {
         self.hub.epoch.send_replace((epoch > 0).then(|| LeaderEpoch::from_wire(epoch)));
+    }
+
+    pub fn broadcaster(&self) -> Option<Arc<dyn Broadcaster>> {
+        self.hub.broadcaster.lock().unwrap().clone()
     }
 
     pub fn client(&self) -> &Client {
