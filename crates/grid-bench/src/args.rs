@@ -39,12 +39,15 @@ pub enum What {
     /// The baseline of submit, as a separate process
     #[command(hide = true)]
     Http,
+    /// The leader of a baseline of fanout over NATS, as a separate process
+    #[command(hide = true)]
+    NatsBaseline(BaselineArgs),
 }
 
 impl What {
     /// A process that a benchmark has started.
     pub fn is_a_part(&self) -> bool {
-        matches!(self, Self::Swarm(_) | Self::Echo | Self::Http)
+        matches!(self, Self::Swarm(_) | Self::Echo | Self::Http | Self::NatsBaseline(_))
     }
 }
 
@@ -67,6 +70,33 @@ pub enum Fabric {
     Nats,
 }
 
+impl Fabric {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Nats => "nats",
+        }
+    }
+}
+
+/// A fan-out over NATS without Grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BaselineKind {
+    /// Core subscriptions.
+    Core,
+    /// A durable pull consumer for every worker.
+    Durable,
+}
+
+impl BaselineKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Durable => "durable",
+        }
+    }
+}
+
 /// Which actions the steps of a measured job have.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Effects {
@@ -75,9 +105,28 @@ pub enum Effects {
     Both,
 }
 
+/// Worker sessions per connection to NATS: one, as in a fleet, unless the benchmark is told otherwise.
+const PER_CONNECTION: u32 = 1;
+
+#[derive(Args, Clone)]
+pub struct NatsArgs {
+    /// Number of worker sessions that share a connection to NATS
+    #[arg(long, default_value_t = PER_CONNECTION, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub per_connection: u32,
+    /// Number of workers of the NATS baseline with a durable consumer each, 0 for none [default: --workers, at most 1000]
+    #[arg(long, value_name = "WORKERS")]
+    pub durable: Option<u32>,
+}
+
+impl Default for NatsArgs {
+    fn default() -> Self {
+        Self { per_connection: PER_CONNECTION, durable: None }
+    }
+}
+
 #[derive(Args, Clone)]
 pub struct FanoutArgs {
-    /// Number of worker sessions, each with its own connection
+    /// Number of worker sessions, over gRPC each with its own connection
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub workers: u32,
     /// Steps per job
@@ -95,6 +144,8 @@ pub struct FanoutArgs {
     /// Fabric between controllers and workers
     #[arg(long, value_enum, default_value = "grpc")]
     pub fabric: Fabric,
+    #[command(flatten)]
+    pub nats: NatsArgs,
     /// Effect class of the steps: repeatable, once-only (their start is committed first), or both in turn
     #[arg(long, value_enum, default_value = "both")]
     pub effects: Effects,
@@ -186,16 +237,37 @@ pub struct AllArgs {
 #[derive(Args)]
 pub struct SwarmArgs {
     /// API addresses of the controllers; the sessions follow the leader
-    #[arg(long, value_delimiter = ',', required_unless_present = "grpc")]
+    #[arg(long, value_delimiter = ',', required_unless_present_any = ["grpc", "nats"])]
     pub api: Vec<String>,
     /// The one address to connect to
     #[arg(long, conflicts_with = "api")]
     pub grpc: Option<String>,
+    /// The nats-server that the sessions use
+    #[arg(long, conflicts_with_all = ["api", "grpc"])]
+    pub nats: Option<String>,
+    /// Workers of this baseline instead of sessions
+    #[arg(long, value_enum, requires = "nats")]
+    pub baseline: Option<BaselineKind>,
+    /// Sessions that share a connection to NATS
+    #[arg(long, default_value_t = PER_CONNECTION)]
+    pub per_connection: u32,
     /// Number of the first session
     #[arg(long)]
     pub first: u32,
     #[arg(long)]
     pub sessions: u32,
+}
+
+#[derive(Args)]
+pub struct BaselineArgs {
+    /// The nats-server
+    #[arg(long)]
+    pub nats: String,
+    #[arg(long, value_enum)]
+    pub kind: BaselineKind,
+    /// Number of workers that answer in a round
+    #[arg(long)]
+    pub workers: u32,
 }
 
 fn controllers(text: &str) -> Result<u32, String> {

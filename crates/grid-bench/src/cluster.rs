@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Cluster {
     folder: TempDir,
     pub members: Vec<Member>,
+    /// Of every controller.
+    flags: Vec<String>,
 }
 
 pub struct Member {
@@ -29,14 +31,19 @@ pub struct Member {
 
 impl Cluster {
     pub async fn start(controllers: u32, output: &Output) -> anyhow::Result<Self> {
-        let folder = scratch(output)?;
-        let mut cluster = Self { folder, members: Vec::new() };
+        Self::start_with(controllers, scratch(output)?, &[]).await
+    }
+
+    /// In this folder, with further flags for each controller.
+    pub async fn start_with(controllers: u32, folder: TempDir, flags: &[String]) -> anyhow::Result<Self> {
+        let mut cluster = Self { folder, members: Vec::new(), flags: flags.to_vec() };
         for number in 1..=controllers {
             let name = format!("c{number}");
             let how = match cluster.members.first() {
                 None => vec!["--bootstrap".to_owned()],
                 Some(first) => vec!["--join".to_owned(), first.api_url.clone()],
             };
+            let how = [how, cluster.flags.clone()].concat();
             let member = start_member(cluster.folder.path(), &name, ANY_PORT, &how).await?;
             cluster.members.push(member);
         }
@@ -102,7 +109,7 @@ impl Cluster {
         let Member { name, api_url, .. } = &self.members[member];
         // At the same address: a swarm looks for the leader at the addresses it was given.
         let (name, api) = (name.clone(), api_url.trim_start_matches("http://").to_owned());
-        self.members[member] = start_member(self.folder.path(), &name, &api, &[]).await?;
+        self.members[member] = start_member(self.folder.path(), &name, &api, &self.flags).await?;
         Ok(())
     }
 }

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use crate::args::{
-    AllArgs, Effects, Fabric, FailoverArgs, FanoutArgs, GrowthArgs, PeersArgs, RestartArgs, SubmitArgs, WorkerBenchArgs,
+    AllArgs, Effects, Fabric, FailoverArgs, FanoutArgs, GrowthArgs, NatsArgs, PeersArgs, RestartArgs, SubmitArgs,
+    WorkerBenchArgs,
 };
 use crate::report::Report;
 use crate::{failover, fanout, growth, peers, restart, submit, worker};
@@ -14,7 +15,9 @@ pub async fn run(args: &AllArgs) -> anyhow::Result<ExitCode> {
     for (workers, controllers, rounds) in [(1_000, 1, 15), (1_000, 3, 15), (10_000, 1, 15)] {
         let fabric = Fabric::Grpc;
         let effects = if workers == 1_000 { Effects::Both } else { Effects::Pure };
-        let case = FanoutArgs { workers, steps: 1, jobs: 10, rounds, controllers, fabric, effects, output: output() };
+        let nats = NatsArgs::default();
+        let case =
+            FanoutArgs { workers, steps: 1, jobs: 10, rounds, controllers, fabric, nats, effects, output: output() };
         for row in fanout::measure(&case).await? {
             report.add(row)?;
         }

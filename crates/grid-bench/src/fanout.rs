@@ -1,4 +1,4 @@
-//! `grid bench fanout`: measures jobs over N workers, each round next to a round of the bare echo.
+//! `grid bench fanout`: measures jobs over N workers, each round next to a round of the bare echo (`baseline`).
 //!
 //! - barrier: one job at a time, `steps` barriers over all workers, from the submit to the durable end.
 //! - pipeline: `jobs` of them at once, so that the log always has something to merge; the leader's CPU per result is measured
@@ -7,7 +7,11 @@
 //! - once barrier, once pipeline: the same with `once` steps. Each costs one more round trip to the leader and one more commit
 //!   (W3), which is merged like a result.
 //!
+//! Over NATS there are two baselines: the fan-out over core NATS, and a durable consumer for every worker. No stream of Grid may have more
+//! consumers than that of the requests; it is counted.
 //! The rounds of the baseline run between the jobs, not before them: other load on the machine slows both.
+
+mod baseline;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,12 +21,13 @@ use serde_json::Value;
 use crate::args::{Effects, Fabric, FanoutArgs};
 use crate::cluster::{Cluster, scratch};
 use crate::load::{Action, Load, barriers, pipeline};
-use crate::process::Process;
+use crate::nats::NatsServer;
 use crate::procfs::{cpu_seconds, disk_bytes, float, rss_kib};
 use crate::quantiles::Times;
 use crate::report::Report;
-use crate::row::{Found, Row, Setup};
+use crate::row::{DURABLE, Found, Row, Setup};
 use crate::swarm::Swarm;
+use baseline::Baselines;
 
 /// Rounds that do not count: first allocations, first pages.
 const WARM_UP: u32 = 2;
@@ -38,10 +43,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
-    if args.fabric == Fabric::Nats {
-        crate::say::err(format_args!("error: the NATS fabric is not built yet; use --fabric grpc"));
-        return Ok(ExitCode::from(2));
-    }
     let mut report = Report::new(&args.output);
     for row in measure(args).await? {
         report.add(row)?;
@@ -52,15 +53,25 @@ pub async fn run(args: &FanoutArgs) -> anyhow::Result<ExitCode> {
 
 /// The rows of one set-up: barrier, and pipeline and document unless `jobs` is 0; for each kind of action.
 pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
-    let mut baseline = Baseline::start(args).await?;
-    let cluster = Cluster::start(args.controllers, &args.output).await?;
+    let mut baselines = Baselines::start(args).await?;
+    let folder = scratch(&args.output)?;
+    let broker = match args.fabric {
+        Fabric::Grpc => None,
+        Fabric::Nats => Some(NatsServer::start("nats-server", folder.path()).await?),
+    };
+    let broker = broker.as_ref();
+    let flags =
+        broker.map_or_else(Vec::new, |broker| ["--fabric", "nats", "--nats", &broker.url].map(str::to_owned).to_vec());
+    let cluster = Cluster::start_with(args.controllers, folder, &flags).await?;
     let leader = cluster.leader().await?;
     tokio::time::sleep(SETTLE).await;
     let rss_before = rss_kib(cluster.members[leader].process.pid())?;
-    let swarm = Swarm::start("swarm", &["--api", &cluster.api_urls()], args.workers, cluster.folder()).await?;
+    let (api_urls, shared) = (cluster.api_urls(), args.nats.per_connection.to_string());
+    let to = broker.map_or(vec!["--api", &api_urls], |broker| vec!["--nats", &broker.url, "--per-connection", &shared]);
+    let swarm = Swarm::start("swarm", &to, args.workers, cluster.folder()).await?;
     let client = cluster.client()?;
     let load = Load::new(&client).await?;
-    let mut under_test = UnderTest { args, cluster: &cluster, leader, load, swarm, rss_before, done: 0 };
+    let mut under_test = UnderTest { args, cluster: &cluster, broker, leader, load, swarm, rss_before, done: 0 };
     let mut rows = Vec::new();
     for action in [Action::Pure, Action::Once] {
         let is_wanted = match args.effects {
@@ -69,7 +80,7 @@ pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
             Effects::Once => action == Action::Once,
         };
         if is_wanted {
-            rows.extend(under_test.measure(action, &mut baseline).await?);
+            rows.extend(under_test.measure(action, &mut baselines).await?);
         }
     }
     Ok(rows)
@@ -79,6 +90,7 @@ pub async fn measure(args: &FanoutArgs) -> anyhow::Result<Vec<Row>> {
 struct UnderTest<'a> {
     args: &'a FanoutArgs,
     cluster: &'a Cluster,
+    broker: Option<&'a NatsServer>,
     leader: usize,
     load: Load<'a>,
     swarm: Swarm,
@@ -88,10 +100,10 @@ struct UnderTest<'a> {
 }
 
 impl UnderTest<'_> {
-    async fn measure(&mut self, action: Action, baseline: &mut Baseline) -> anyhow::Result<Vec<Row>> {
+    async fn measure(&mut self, action: Action, baselines: &mut Baselines) -> anyhow::Result<Vec<Row>> {
         let args = self.args;
         let pid = self.cluster.members[self.leader].process.pid();
-        let barrier = self.barrier_rounds(action, baseline, pid).await?;
+        let (barrier, durable) = self.barrier_rounds(action, baselines, pid).await?;
         let piped = match args.jobs {
             0 => None,
             _ => Some(pipelines(args, action, self.cluster, self.leader, &mut self.load).await?),
@@ -103,7 +115,8 @@ impl UnderTest<'_> {
         let setup = Setup {
             workers: Some(args.workers),
             controllers: Some(args.controllers),
-            fabric: Some("grpc"),
+            fabric: Some(args.fabric.word()),
+            per_connection: (args.fabric == Fabric::Nats).then_some(args.nats.per_connection),
             ..Setup::default()
         };
         let row = |case: &str, setup, found| {
@@ -111,7 +124,11 @@ impl UnderTest<'_> {
             Row { bench: "fanout", case, setup, found }
         };
         let found = Found { rss_kib_per_session: Some(rss), ..barrier };
-        let mut rows = vec![row("barrier", Setup { jobs: Some(1), steps: Some(args.steps), ..setup }, found)];
+        let barriers = Setup { jobs: Some(1), steps: Some(args.steps), ..setup };
+        let mut rows = vec![row("barrier", barriers, found)];
+        if let Some((workers, found)) = durable {
+            rows.push(row(DURABLE, Setup { baseline_workers: Some(workers), ..barriers }, found));
+        }
         if let Some(Piped { results, found, documents }) = piped {
             let (jobs, steps) = (Some(args.jobs), Some(pipeline_steps(args)));
             let found = Found { rss_kib_per_session: Some(rss), ..found };
@@ -129,29 +146,42 @@ impl UnderTest<'_> {
         Ok(rows)
     }
 
-    async fn barrier_rounds(&mut self, action: Action, baseline: &mut Baseline, pid: u32) -> anyhow::Result<Found> {
+    /// What was found against the bare fan-out, and against durable consumers with the number of these.
+    async fn barrier_rounds(
+        &mut self,
+        action: Action,
+        baselines: &mut Baselines,
+        pid: u32,
+    ) -> anyhow::Result<(Found, Option<(u32, Found)>)> {
         let args = self.args;
         let job = [barriers(action, args.steps)];
         let results = u64::from(args.workers) * u64::from(args.steps);
-        let (mut times, mut echoes, mut cpu_s) = (Times::default(), Times::default(), 0.0);
+        let (mut times, mut echoes, mut consumers) = (Times::default(), Times::default(), Times::default());
+        let (mut cpu_s, mut broker_cpu_s) = (0.0, 0.0);
         for round in 0..args.rounds + WARM_UP {
-            let echoed = baseline.rounds(args.steps).await?;
-            let (cpu_before, began) = (cpu_seconds(pid)?, Instant::now());
+            let echoed = baselines.bare.rounds(args.steps).await?;
+            let consumed = match &mut baselines.durable {
+                Some(durable) => Some(durable.rounds(args.steps).await?),
+                None => None,
+            };
+            let (cpu_before, broker_before, began) = (cpu_seconds(pid)?, self.broker_cpu()?, Instant::now());
             let ids = self.load.run(&job).await?;
             let took = began.elapsed();
             // Answers and forgets that follow the end of the job are part of its cost, and must not slow down the baseline.
             self.done += results;
             all_answered(&mut self.swarm, self.done).await?;
-            let spent = cpu_seconds(pid)? - cpu_before;
+            let (spent, broker_spent) = (cpu_seconds(pid)? - cpu_before, self.broker_cpu()? - broker_before);
             self.load.check(&ids[0], results).await?;
             if round >= WARM_UP {
                 times.push(took);
                 echoes.push(echoed);
+                consumed.into_iter().for_each(|took| consumers.push(took));
                 cpu_s += spent;
+                broker_cpu_s += broker_spent;
             }
         }
         let all = float(results) * f64::from(args.rounds);
-        Ok(Found {
+        let found = Found {
             p50_ms: Some(times.p50()),
             p99_ms: Some(times.p99()),
             max_ms: Some(times.max()),
@@ -160,8 +190,32 @@ impl UnderTest<'_> {
             results_per_s: Some(float(results) * 1_000.0 / times.p50()),
             results_per_cpu_s: Some(all / cpu_s),
             cpu_s: Some(cpu_s),
+            broker_cpu_s: self.broker.map(|_| broker_cpu_s),
+            consumers: self.consumers().await?,
             ..Found::default()
-        })
+        };
+        let durable = baselines.durable.as_ref().map(|durable| {
+            let per_worker = f64::from(durable.workers) / f64::from(args.workers);
+            let ratio = times.p50() / consumers.p50() * per_worker;
+            let (p50_ms, baseline_p50_ms) = (Some(times.p50()), Some(consumers.p50()));
+            (durable.workers, Found { p50_ms, baseline_p50_ms, ratio: Some(ratio), ..Found::default() })
+        });
+        Ok((found, durable))
+    }
+
+    fn broker_cpu(&self) -> anyhow::Result<f64> {
+        self.broker.map_or(Ok(0.0), |broker| cpu_seconds(broker.process.pid()))
+    }
+
+    /// N8: neither a worker nor a step has a consumer of its own.
+    async fn consumers(&self) -> anyhow::Result<Option<u64>> {
+        let Some(broker) = self.broker else { return Ok(None) };
+        let consumers = broker.consumers().await?;
+        anyhow::ensure!(
+            consumers <= 1,
+            "the streams of Grid have {consumers} consumers instead of that of the requests"
+        );
+        Ok(Some(consumers))
     }
 }
 
@@ -224,30 +278,5 @@ async fn all_answered(swarm: &mut Swarm, expected: u64) -> anyhow::Result<()> {
             anyhow::bail!("{expected} leases should have run and been committed, but the sessions report {counts:?}");
         }
         tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
-/// The bare echo, with its own swarm.
-struct Baseline {
-    echo: Process,
-    _swarm: Swarm,
-    _folder: tempfile::TempDir,
-}
-
-impl Baseline {
-    async fn start(args: &FanoutArgs) -> anyhow::Result<Self> {
-        let folder = scratch(&args.output)?;
-        let mut echo = Process::start("echo", &["bench".to_owned(), "echo".to_owned()], folder.path())?;
-        let ready = echo.says("echo ready grpc=").await?;
-        let address = ready.trim_start_matches("echo ready grpc=");
-        let swarm = Swarm::start("echo-swarm", &["--grpc", address], args.workers, folder.path()).await?;
-        Ok(Self { echo, _swarm: swarm, _folder: folder })
-    }
-
-    async fn rounds(&mut self, rounds: u32) -> anyhow::Result<Duration> {
-        let began = Instant::now();
-        self.echo.tell(&format!("rounds {rounds}")).await?;
-        self.echo.says("echo done").await?;
-        Ok(began.elapsed())
     }
 }

@@ -3,7 +3,8 @@
 //! Only for cases that were measured as the floor demands: 10,000 workers, 1,000 sessions, 64 clients. A miss is a line of the
 //! table and never an exit code: other load on the machine would make that random.
 
-use crate::row::{IN_PROCESS, Row};
+use crate::args::Fabric;
+use crate::row::{DURABLE, IN_PROCESS, Row};
 
 struct Floor {
     what: &'static str,
@@ -19,7 +20,16 @@ enum Bound {
 }
 
 fn is(row: &Row, case: &str, workers: u32, controllers: u32) -> bool {
-    row.case == case && row.setup.workers == Some(workers) && row.setup.controllers == Some(controllers)
+    let setup = &row.setup;
+    row.case == case
+        && (setup.workers, setup.controllers) == (Some(workers), Some(controllers))
+        && setup.fabric != Some(Fabric::Nats.word())
+}
+
+fn is_nats(row: &Row, case: &str) -> bool {
+    row.case == case
+        && row.setup.workers.is_some_and(|workers| workers >= 1_000)
+        && row.setup.fabric == Some(Fabric::Nats.word())
 }
 
 #[rustfmt::skip]
@@ -29,6 +39,8 @@ const FLOORS: &[Floor] = &[
     Floor { what: "results per CPU second of the controller (1,000 sessions)", bench: "fanout", fits: |row| is(row, "pipeline", 1_000, 1), found: |row| row.found.results_per_cpu_s, bound: Bound::AtLeast(40_000.0) },
     Floor { what: "results per CPU second of the leader of three", bench: "fanout", fits: |row| is(row, "pipeline", 1_000, 3), found: |row| row.found.results_per_cpu_s, bound: Bound::AtLeast(20_000.0) },
     Floor { what: "GET /job/{id} of 10 steps over 10,000 nodes, ms", bench: "fanout", fits: |row| is(row, "document", 10_000, 1), found: |row| row.found.max_ms, bound: Bound::AtMost(100.0) },
+    Floor { what: "barrier over NATS, times the bare fan-out over core NATS", bench: "fanout", fits: |row| is_nats(row, "barrier"), found: |row| row.found.ratio, bound: Bound::AtMost(2.0) },
+    Floor { what: "barrier over NATS, times durable consumers, per worker", bench: "fanout", fits: |row| is_nats(row, DURABLE), found: |row| row.found.ratio, bound: Bound::AtMost(0.1) },
     Floor { what: "growth exponent from 1,000 to 10,000 workers", bench: "growth", fits: |row| row.case == "time over workers", found: |row| row.found.exponent, bound: Bound::AtMost(1.05) },
     Floor { what: "durable submits per second, 64 clients", bench: "submit", fits: |row| row.setup.clients == Some(64), found: |row| row.found.per_s, bound: Bound::AtLeast(5_000.0) },
     Floor { what: "leader killed to next accepted write, ms", bench: "failover", fits: |_| true, found: |row| row.found.max_ms, bound: Bound::AtMost(2_000.0) },

@@ -7,7 +7,7 @@
 
 use std::process::ExitCode;
 
-use crate::args::{Effects, Fabric, FanoutArgs, GrowthArgs};
+use crate::args::{Effects, Fabric, FanoutArgs, GrowthArgs, NatsArgs};
 use crate::fanout;
 use crate::report::Report;
 use crate::row::{Found, Row, Setup};
@@ -30,6 +30,7 @@ pub async fn measure(args: &GrowthArgs, report: &mut Report) -> anyhow::Result<(
         rounds: args.rounds,
         controllers: 1,
         fabric: Fabric::Grpc,
+        nats: NatsArgs::default(),
         effects: Effects::Pure,
         output: args.output.clone(),
     };

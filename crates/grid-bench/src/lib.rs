@@ -3,7 +3,8 @@
 //! ```text
 //!   grid bench ──starts──► grid server ×1|3   (real processes, fsync on)       ◄── measured: time, CPU, memory, disk
 //!        │      ──starts──► bench swarm ×n     (N sessions, a connection each)
-//!        └──────starts──► bench echo | http   (the baseline: the same sockets, no storage)
+//!        ├──────starts──► bench echo | http | nats-baseline   (the baseline: the same sockets, no storage)
+//!        └──────starts──► nats-server ×1|2  (`fanout --fabric nats`)
 //! ```
 //!
 //! Everything under test is the real binary behind its real sockets; this crate never links a controller (`cargo xtask deps`
@@ -23,6 +24,7 @@ mod growth;
 mod http_baseline;
 mod http_client;
 mod load;
+mod nats;
 mod peers;
 mod plot;
 mod process;
@@ -73,5 +75,6 @@ async fn run_one(what: What) -> anyhow::Result<ExitCode> {
         What::Swarm(args) => swarm::run(args).await,
         What::Echo => echo::run().await,
         What::Http => http_baseline::run().await,
+        What::NatsBaseline(args) => nats::leader(args).await,
     }
 }

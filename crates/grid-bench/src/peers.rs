@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::args::{Effects, Fabric, FanoutArgs, PeersArgs};
+use crate::args::{Effects, Fabric, FanoutArgs, NatsArgs, PeersArgs};
 use crate::fanout;
 use crate::quantiles::Times;
 use crate::report::Report;
@@ -51,6 +51,7 @@ async fn own_p50_ms(args: &PeersArgs) -> anyhow::Result<f64> {
         rounds: 5,
         controllers: 1,
         fabric: Fabric::Grpc,
+        nats: NatsArgs::default(),
         effects: Effects::Pure,
         output: args.output.clone(),
     };

@@ -71,10 +71,11 @@ fn fields(row: &Row) -> anyhow::Result<Vec<(String, String)>> {
     Ok(order.into_iter().filter_map(|name| Some((name.to_owned(), text(value.get(name)?)))).collect())
 }
 
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 26] = [
     "workers",
     "controllers",
     "fabric",
+    "per_connection",
     "clients",
     "jobs",
     "steps",
@@ -82,6 +83,7 @@ const COLUMNS: [&str; 22] = [
     "p50_ms",
     "p99_ms",
     "max_ms",
+    "baseline_workers",
     "baseline_p50_ms",
     "ratio",
     "results_per_s",
@@ -89,6 +91,8 @@ const COLUMNS: [&str; 22] = [
     "per_s",
     "baseline_per_s",
     "cpu_s",
+    "broker_cpu_s",
+    "consumers",
     "rss_mib",
     "rss_kib_per_session",
     "disk_bytes_per_result",

@@ -5,6 +5,9 @@ use serde::Serialize;
 /// The case of the benchmark `worker` that a floor is about.
 pub const IN_PROCESS: &str = "in-process steps";
 
+/// The case of `fanout` over NATS with the consumers of the first design as its baseline.
+pub const DURABLE: &str = "barrier, durable consumers";
+
 /// One measured case. Fields that do not apply are empty.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Row {
@@ -24,6 +27,12 @@ pub struct Setup {
     pub controllers: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric: Option<&'static str>,
+    /// Sessions that share a connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_connection: Option<u32>,
+    /// Of the baseline, where they are others than those of Grid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_workers: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,6 +69,12 @@ pub struct Found {
     /// CPU of the process under test, user and system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
+    /// CPU of the nats-server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker_cpu_s: Option<f64>,
+    /// Of all streams of the nats-server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumers: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_mib: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::args::SwarmArgs;
+use crate::nats;
 use crate::process::Process;
 use crate::swarm_counts::{Counters, Counts};
 use crate::swarm_peer::{Directory, Peer};
@@ -89,21 +90,15 @@ pub async fn run(args: SwarmArgs) -> anyhow::Result<ExitCode> {
     let shared = Arc::clone(&counters);
     let (opened, mut openings) = mpsc::unbounded_channel();
     let sessions = args.sessions;
-    let directory = Directory::new(args.grpc.clone(), &args.api)?;
+    let directory = Arc::new(Directory::new(&args)?);
     let thread = std::thread::Builder::new().name("swarm".to_owned());
     // It ends with the process, when its stdin ends.
     let sessions_thread = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
-        runtime.block_on(async {
-            let (directory, turns) = (Arc::new(directory), Arc::new(Semaphore::new(AT_ONCE)));
-            let mut peers = tokio::task::JoinSet::new();
-            for number in args.first..args.first + args.sessions {
-                let peer = Peer::new(number, Arc::clone(&shared), Arc::clone(&directory), Arc::clone(&turns));
-                peers.spawn(peer.live(opened.clone()));
-            }
-            while peers.join_next().await.is_some() {}
-        });
+        if let Err(error) = runtime.block_on(live(&args, shared, directory, opened)) {
+            crate::say::err(format_args!("the sessions have ended: {error:#}"));
+        }
     })?;
     for _ in 0..sessions {
         openings.recv().await.ok_or_else(|| anyhow!("the sessions ended"))?;
@@ -119,4 +114,27 @@ pub async fn run(args: SwarmArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the sessions of this process; each reports once that it is open.
+async fn live(
+    args: &SwarmArgs,
+    counters: Arc<Counters>,
+    directory: Arc<Directory>,
+    opened: mpsc::UnboundedSender<()>,
+) -> anyhow::Result<()> {
+    if let (Some(kind), Some(url)) = (args.baseline, &args.nats) {
+        let ready = move || {
+            let _ = opened.send(());
+        };
+        return nats::workers(kind, url, args, ready).await;
+    }
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut peers = tokio::task::JoinSet::new();
+    for number in args.first..args.first + args.sessions {
+        let peer = Peer::new(number, Arc::clone(&counters), Arc::clone(&directory), Arc::clone(&turns));
+        peers.spawn(peer.live(opened.clone()));
+    }
+    while peers.join_next().await.is_some() {}
+    Ok(())
 }

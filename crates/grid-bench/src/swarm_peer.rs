@@ -13,12 +13,14 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use grid_client::{Client, Options, ServerUrl};
-use grid_fabric::{Dialer, Downlink, GrpcDialer, Link, LinkError, Uplink};
+use grid_fabric::nats::{NatsBroker, Settings};
+use grid_fabric::{Arrival, Broker, Dialer, Downlink, GrpcDialer, Link, LinkError, Uplink};
 use grid_proto::{outstanding_digest, v1};
 use grid_types::LeaseKey;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::args::SwarmArgs;
 use crate::swarm_counts::Counters;
 
 /// More slots than any benchmark has jobs.
@@ -33,15 +35,28 @@ const OUTPUT: &[u8] = b"pong";
 pub struct Directory {
     fixed: Option<String>,
     client: Option<Client>,
+    /// Over NATS the sessions share these connections.
+    brokers: Vec<NatsBroker>,
 }
 
 impl Directory {
-    pub fn new(fixed: Option<String>, api_urls: &[String]) -> anyhow::Result<Self> {
-        let servers: Result<Vec<ServerUrl>, _> = api_urls.iter().map(|url| url.parse()).collect();
+    pub fn new(args: &SwarmArgs) -> anyhow::Result<Self> {
+        let servers: Result<Vec<ServerUrl>, _> = args.api.iter().map(|url| url.parse()).collect();
         let servers = servers?;
         let options = Options { patience: Duration::from_secs(2) };
         let client = if servers.is_empty() { None } else { Some(Client::new(servers, options)?) };
-        Ok(Self { fixed, client })
+        let connections = args.sessions.div_ceil(args.per_connection.max(1));
+        let brokers = args.nats.iter().flat_map(|url| {
+            let settings = Settings { urls: vec![url.clone()], name: String::new(), credentials: None, ca: None };
+            (0..connections).map(move |_| NatsBroker::new(settings.clone()))
+        });
+        Ok(Self { fixed: args.grpc.clone(), client, brokers: brokers.collect() })
+    }
+
+    /// The connection of this session, over NATS.
+    fn broker(&self, number: u32) -> Option<&NatsBroker> {
+        let count = u32::try_from(self.brokers.len()).ok().filter(|count| *count > 0)?;
+        self.brokers.get(usize::try_from(number % count).ok()?)
     }
 
     async fn leader(&self) -> anyhow::Result<String> {
@@ -54,6 +69,7 @@ impl Directory {
 }
 
 pub struct Peer {
+    number: u32,
     node_id: String,
     identity: [u8; 16],
     counters: Arc<Counters>,
@@ -84,6 +100,7 @@ impl Peer {
         identity[..4].copy_from_slice(&number.to_be_bytes());
         let node_id = format!("bench-{number:06}");
         Self {
+            number,
             node_id,
             identity,
             counters,
@@ -126,8 +143,21 @@ impl Peer {
     async fn open(&mut self) -> anyhow::Result<(v1::RegisterNodeReply, Uplink, Downlink)> {
         // Never closed.
         let _turn = Arc::clone(&self.turns).acquire_owned().await?;
-        let leader = self.directory.leader().await?;
-        let link = GrpcDialer.dial(&leader).await?;
+        let directory = Arc::clone(&self.directory);
+        match directory.broker(self.number) {
+            Some(broker) => {
+                let link = broker.attach(&self.node_id.parse()?).await?;
+                self.open_by(link).await
+            }
+            None => {
+                let leader = directory.leader().await?;
+                let link = GrpcDialer.dial(&leader).await?;
+                self.open_by(link).await
+            }
+        }
+    }
+
+    async fn open_by(&mut self, link: impl Link) -> anyhow::Result<(v1::RegisterNodeReply, Uplink, Downlink)> {
         let session = link.register(self.registration()).await?;
         self.due = self.outstanding.difference(&self.asking).copied().collect();
         self.begins = self.asking.iter().copied().collect();
@@ -173,11 +203,12 @@ impl Peer {
             (false, false, 0u32, Instant::now());
         loop {
             tokio::select! {
-                heard = downlink.next_message() => match heard {
-                    Some(Ok(message)) if message.closing.is_none() => {
+                heard = downlink.next() => match heard {
+                    Some(Ok(Arrival::Message(message))) if message.closing.is_none() => {
                         asked |= message.ask_outstanding;
                         self.hear(&message);
                     }
+                    Some(Ok(Arrival::Resumed)) => asked = true,
                     ended => return self.told_why(&ended),
                 },
                 slot = uplink.reserve(), if heartbeat_due || asked || !self.due.is_empty() || !self.begins.is_empty() => {
@@ -211,7 +242,7 @@ impl Peer {
         self.outstanding_before = self.outstanding.iter().copied().collect();
     }
 
-    fn told_why(&self, ended: &Option<Result<v1::ToWorker, LinkError>>) {
+    fn told_why(&self, ended: &Option<Result<Arrival, LinkError>>) {
         if self.node_id.ends_with("000") {
             crate::say::err(format_args!("{}: the session ended: {ended:?}", self.node_id));
         }

@@ -1,7 +1,7 @@
 //! `grid bench` on the real binaries. Checks counts only: times would make the test flaky.
 
-use grid_testkit::command;
-use serde_json::Value;
+use grid_testkit::{command, nats_server};
+use serde_json::{Value, json};
 
 #[test]
 fn a_smoke_run_over_200_workers_accounts_for_every_result() {
@@ -51,13 +51,22 @@ fn issue15_2_the_steps_of_a_real_worker_are_measured() {
 }
 
 #[test]
-fn a_fabric_that_is_not_built_is_refused_as_usage() {
-    let line = "bench fanout --fabric nats";
-    let out = command("grid").args(line.split(' ')).output().expect("grid runs");
-    let stderr = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("not built yet") && stderr.contains("--fabric grpc"), "{stderr}");
-    assert!(out.stdout.is_empty());
+fn fanout_over_nats_stands_beside_bare_nats_and_durable_consumers() {
+    let line = "bench fanout --fabric nats --workers 20 --durable 5 --per-connection 10 --rounds 2 --jobs 1 --effects pure --json";
+    let mut bench = command("grid");
+    bench.args(line.split(' ')).env("GRID_TEST_NATS_SERVER", nats_server());
+    let out = bench.output().expect("grid runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{stderr}");
+    let rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let cases: Vec<_> = rows.iter().map(|row| row["case"].as_str().unwrap_or_default()).collect();
+    assert_eq!(cases, ["barrier", "barrier, durable consumers", "pipeline", "document"], "{stdout}");
+    for row in &rows[..2] {
+        assert_eq!((&row["fabric"], &row["per_connection"]), (&json!("nats"), &json!(10)), "{row}");
+        assert!(row["ratio"].as_f64() > Some(0.0) && row["baseline_p50_ms"].as_f64() > Some(0.0), "{row}");
+    }
+    assert_eq!(rows[1]["baseline_workers"], 5, "{stdout}");
+    assert!(rows[0]["consumers"].as_u64() <= Some(1) && rows[0]["broker_cpu_s"].is_number(), "{stdout}");
 }
 
 #[test]
