@@ -36,6 +36,7 @@ mod http;
 mod live_view;
 mod logs;
 mod nats;
+mod nats_broadcast;
 mod nats_clients;
 mod nats_config;
 mod nats_connections;
