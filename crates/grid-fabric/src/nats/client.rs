@@ -184,6 +184,14 @@ impl Client {
         self.while_connected(publish).await?.map_err(|error| PublishError::Failed(error.to_string()))
     }
 
+    /// Publishes, or drops the message as [`Client::publish`] does; a reply goes to `inbox`.
+    pub(super) async fn publish_asking(&self, subject: impl ToSubject, inbox: impl ToSubject, payload: Bytes) {
+        let publish = self.nats.publish_with_reply(subject, inbox, payload);
+        if let Err(why) = self.while_connected(publish).await {
+            tracing::debug!("a message was not published: {why}");
+        }
+    }
+
     /// Asks, and waits for one reply; fails at once while the connection is down.
     pub async fn request(&self, subject: String, payload: Bytes, limit: Duration) -> Result<Message, RequestError> {
         self.send_request(subject, Request::new().payload(payload).timeout(Some(limit))).await

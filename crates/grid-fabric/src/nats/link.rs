@@ -9,6 +9,8 @@
 //! nats-server knows where it listens.
 //! N5: nothing is kept for a connection that is down, and nothing of an earlier leader counts, whenever it arrives. A new leader announces
 //! itself, so that its workers do not wait for their next heartbeat to be refused.
+//! A worker that has heard nothing for a while asks for a reply to its heartbeat: a leader that is gone without a successor closes nothing,
+//! and one that was superseded is not obeyed (N5), so only silence tells that the session is over.
 //! Results go out in the pace of their answers: nothing else would hold back a worker that reports thousands.
 
 use std::future::Future;
@@ -24,6 +26,7 @@ use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::{NodeId, SessionId};
 use tokio::sync::{Notify, OnceCell, mpsc, watch};
+use tokio::time::Instant;
 use tokio_stream::{Stream, StreamExt};
 
 use super::client::{Client, RequestError, Settings};
@@ -47,6 +50,11 @@ const CALL_LIMIT: Duration = Duration::from_secs(10);
 const MOST_UNANSWERED: usize = 512;
 /// An answer may be lost: after this the worker goes on.
 const PACE_LIMIT: Duration = Duration::from_secs(2);
+
+/// A heartbeat asks for a reply after so long a silence of the leader.
+const ASK_AFTER: Duration = Duration::from_secs(10);
+/// The session is over after so long a silence.
+const LOST_AFTER: Duration = Duration::from_secs(25);
 
 /// Connects a worker to NATS, once.
 pub struct NatsBroker {
@@ -148,12 +156,27 @@ impl Link for NatsLink {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let registered = registered.filter(|registered| registered.is_of(session));
         let hearing = Hearing::start(&self.client, registered).await.map_err(failed)?;
-        let mut sayer = Sayer { link: self.clone(), pace: Arc::default() };
+        let inbox = Subject::from(self.client.nats().new_inbox());
+        let replies = self.client.subscribe(inbox.clone()).await.map_err(failed)?;
+        let heard = Arc::new(watch::Sender::new(Instant::now()));
+        let mut sayer = Sayer { link: self.clone(), pace: Arc::default(), inbox, heard: Arc::clone(&heard) };
         sayer.open(first).await?;
         let pace = Arc::clone(&sayer.pace);
         let (uplink, queue) = Uplink::new();
         let saying = Box::pin(sayer.keep_saying(queue));
-        let arrivals = Arrivals::new(Incoming { epoch, down, leader, hearing, ups, saying, pace, resumed: false });
+        let arrivals = Arrivals::new(Incoming {
+            link: self.client.clone(),
+            epoch,
+            down,
+            leader,
+            hearing,
+            replies,
+            heard,
+            ups,
+            saying,
+            pace,
+            resumed: false,
+        });
         Ok((uplink, Downlink::new(arrivals)))
     }
 
@@ -211,6 +234,9 @@ impl Pace {
 struct Sayer {
     link: NatsLink,
     pace: Arc<Pace>,
+    /// For the replies to heartbeats.
+    inbox: Subject,
+    heard: Arc<watch::Sender<Instant>>,
 }
 
 impl Sayer {
@@ -250,7 +276,11 @@ impl Sayer {
             self.say_result(sender, result).await;
         }
         for message in split.after {
-            self.publish(up.clone(), encoded(&message)).await;
+            if message.heartbeat.is_some() && self.heard.borrow().elapsed() >= ASK_AFTER {
+                self.link.client.publish_asking(up.clone(), self.inbox.clone(), encoded(&message)).await;
+            } else {
+                self.publish(up.clone(), encoded(&message)).await;
+            }
         }
     }
 
@@ -283,11 +313,15 @@ impl Sayer {
 
 /// What comes down, and what drives the way up: a worker that does not look at its session says nothing either.
 struct Incoming {
+    link: Client,
     epoch: u64,
     down: Subscriber,
     leader: Subscriber,
     /// N2: what the leader says to many.
     hearing: Hearing,
+    replies: Subscriber,
+    /// When the leader of this session was last heard.
+    heard: Arc<watch::Sender<Instant>>,
     ups: watch::Receiver<u64>,
     saying: Pin<Box<dyn Future<Output = ()> + Send>>,
     pace: Arc<Pace>,
@@ -302,6 +336,7 @@ impl Incoming {
         }
         let ended = || LinkError::Unreachable("the connection to NATS has ended".to_owned());
         loop {
+            let lost_at = *self.heard.borrow() + LOST_AFTER;
             tokio::select! {
                 biased;
                 message = self.down.next() => {
@@ -317,10 +352,24 @@ impl Incoming {
                         return Ok(Arrival::Message(Box::new(deposed(epoch))));
                     }
                 }
+                reply = self.replies.next() => {
+                    // Not what the server says when nobody listens.
+                    if matches!(Reply::decode(&reply.ok_or_else(ended)?), Some(Reply::Ok(_))) {
+                        self.heard.send_replace(Instant::now());
+                    }
+                }
                 changed = self.ups.changed() => {
                     changed.map_err(|_| ended())?;
+                    self.heard.send_replace(Instant::now());
                     self.pace.answered(usize::MAX);
                     return Ok(Arrival::Resumed);
+                }
+                () = tokio::time::sleep_until(lost_at) => {
+                    if self.link.is_connected() {
+                        return Err(LinkError::Unreachable("the leader does not answer".to_owned()));
+                    }
+                    // N5: the session survives an interruption, however long it is.
+                    self.heard.send_replace(Instant::now());
                 }
                 () = &mut self.saying => {}
             }
@@ -341,6 +390,7 @@ impl Incoming {
             tracing::debug!(epoch = said.leader_epoch, "a message of an earlier leader is dropped");
             return None;
         }
+        self.heard.send_replace(Instant::now());
         self.pace.answered(said.answers.len());
         // Leader and worker disagree about what is outstanding: something was lost, and perhaps not only that.
         self.resumed = said.ask_outstanding && said.closing.is_none();

@@ -156,6 +156,13 @@ impl<H: Hub> Term<H> {
         if said.secret.is_some() {
             return self.opening(&node, said, message.reply.as_deref());
         }
+        // Only its own leader answers a worker.
+        let is_own = |entry: &Entry<H>| entry.opened.session.0 == said.session && !entry.opened.outbox.is_closed();
+        if let Some(inbox) = message.reply.as_deref().filter(|inbox| subjects::is_inbox_of(inbox, &node))
+            && self.sessions.lock().get(&node).is_some_and(is_own)
+        {
+            self.say(Say::Reply { inbox: inbox.to_owned(), reply: Reply::Ok(Bytes::new()) });
+        }
         self.said(&node, said);
     }
 
