@@ -16,7 +16,6 @@ use grid_types::{Name, NodeId, Span};
 use grid_worker::allow::Allow;
 
 pub use children::{Given, WorkerLine, controller_line};
-pub use values::{allowed_connect, allowed_path, allowed_program, allowed_variable, backend, variable};
 pub use dev::{DemoArgs, DevArgs};
 pub use fabrics::{Fabric, FabricArgs, NatsArgs, url as nats_url};
 pub use nats::{NatsChildArgs, NatsConfigArgs, NatsVerb, NatsVerbArgs};
