@@ -1,4 +1,4 @@
-//! Why a stream was closed, and the word for it in `Closing.reason`.
+//! Defines why a stream is closed, and the word for it in `Closing.reason`.
 
 use grid_proto::{Foreign, v1};
 

@@ -1,4 +1,4 @@
-//! What proves that a call belongs to a session.
+//! Defines what proves that a call belongs to a session.
 
 use grid_proto::v1;
 use grid_types::SessionId;

@@ -1,4 +1,4 @@
-//! The gRPC fabric: tonic on both sides, plaintext.
+//! Carries sessions over gRPC: tonic on both sides, plaintext.
 
 mod lean;
 mod link;

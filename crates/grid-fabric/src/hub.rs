@@ -1,4 +1,4 @@
-//! What the controller answers to its workers.
+//! Defines what the controller answers to its workers.
 
 use std::fmt;
 use std::future::Future;

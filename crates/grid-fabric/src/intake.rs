@@ -1,4 +1,4 @@
-//! The jobs that clients submit over a fabric, as a seam: the controller accepts or refuses them, the fabric carries them.
+//! Defines the seam for jobs that clients submit over a fabric: the controller accepts or refuses them, the fabric carries them.
 
 use std::future::Future;
 

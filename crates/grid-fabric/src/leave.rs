@@ -1,4 +1,4 @@
-//! What a worker that leaves says about its leases.
+//! Defines what a worker that leaves reports about its leases.
 
 use grid_proto::v1;
 

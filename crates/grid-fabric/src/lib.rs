@@ -1,4 +1,4 @@
-//! The border between controller and worker: how leases go out and results come back.
+//! Defines the border between controller and worker: how leases go out and results come back.
 //!
 //! The controller implements [`Hub`] and calls [`serve`]; what it says to a worker goes into that session's
 //! [`Outbox`]. The worker speaks through a [`Link`]. Both sides see wire messages and nothing of tonic, so that a
@@ -26,7 +26,7 @@ pub use hub::{Hub, Peer};
 pub use intake::{Intake, JobRefusal, JobRequest};
 pub use leave::Leave;
 pub use link::{Arrival, Broker, Dialer, Downlink, Link, LinkError, Slot, Uplink};
-pub use mirrored::{Changed, Mirrored, Shelf, Shown};
+pub use mirrored::{Changed, Collection, Mirrored, Shown};
 pub use offer_many::{Audience, Broadcaster, Broadcasts, NotPublished, OfferMany, Recipient};
 pub use outbox::{Outbox, Overflow};
 pub use refusal::FabricRefusal;

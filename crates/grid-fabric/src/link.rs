@@ -1,4 +1,4 @@
-//! The worker's side of the border, as a seam: the worker's logic knows these traits, not tonic.
+//! Defines the worker's side of the border, as a seam: the worker's logic knows these traits, not tonic.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What a fabric shows of the state to its other clients, as a seam: the controller says what changed and describes it.
+//! Defines the seam through which a fabric shows the state to other clients: the controller names what changed and describes it.
 //!
 //! Keys and documents and nothing of where they go. A mirror is a copy for readers: nothing that it contains is ever read back.
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// A kind of document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shelf {
+pub enum Collection {
     /// By job id: as `GET /job/{id}`.
     Jobs,
     /// By node id: as `GET /nodes`.
@@ -21,7 +21,7 @@ pub enum Shelf {
     Cluster,
 }
 
-impl Shelf {
+impl Collection {
     pub const ALL: [Self; 4] = [Self::Jobs, Self::Nodes, Self::Controllers, Self::Cluster];
 }
 
@@ -30,8 +30,8 @@ impl Shelf {
 pub struct Changed {
     pub jobs: BTreeSet<String>,
     pub nodes: BTreeSet<String>,
-    /// More than was recorded: everything on these shelves may have changed.
-    pub whole: BTreeSet<Shelf>,
+    /// More than was recorded: everything in these collections may have changed.
+    pub whole: BTreeSet<Collection>,
 }
 
 /// One document.
@@ -53,8 +53,8 @@ pub trait Mirrored: Send + Sync + 'static {
     fn changed(&self) -> impl Future<Output = Changed> + Send;
 
     /// The keys that a reader expects: of jobs those that have not ended, and the newest others.
-    fn keys(&self, shelf: Shelf) -> impl Future<Output = Result<BTreeSet<String>, String>> + Send;
+    fn keys(&self, collection: Collection) -> impl Future<Output = Result<BTreeSet<String>, String>> + Send;
 
     /// `None`: there is no such thing, or not any more.
-    fn show(&self, shelf: Shelf, key: &str) -> impl Future<Output = Result<Option<Shown>, String>> + Send;
+    fn show(&self, collection: Collection, key: &str) -> impl Future<Output = Result<Option<Shown>, String>> + Send;
 }

@@ -1,4 +1,4 @@
-//! The NATS fabric: sessions, broadcasts and results over the subjects of a nats-server.
+//! Carries sessions, broadcasts and results over the subjects of a nats-server.
 //!
 //! Not here: what a message means, which is the same on every fabric. JetStream carries nothing that a promise depends on.
 

@@ -1,4 +1,4 @@
-//! What the leader wants to say to one session, until the session's stream takes it.
+//! Queues what the leader sends to one session, until the session's stream takes it.
 //!
 //! ```text
 //!   send --> [ message, message ] --> stream of the session

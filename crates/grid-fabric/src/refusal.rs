@@ -1,4 +1,4 @@
-//! A refusal on its way through gRPC: the status carries the table's number, metadata carries the exact word.
+//! Converts a refusal to and from a gRPC status: the status carries the table's number, metadata carries the exact word.
 
 use grid_types::Code;
 use tonic::Status;

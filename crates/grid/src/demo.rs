@@ -9,7 +9,7 @@ use grid_types::{JobId, JobStatus};
 use serde_json::json;
 
 use crate::cli::DemoArgs;
-use crate::dev::{Dev, WorkerOptions};
+use crate::dev::{Dev, Embedded, WorkerOptions};
 use crate::nats::beside::Beside;
 use crate::say;
 use crate::tuning::Tuned;
@@ -17,9 +17,15 @@ use crate::tuning::Tuned;
 pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     say::err(format_args!("starting a controller and three workers: web-01, web-02, db-01"));
-    let (api, folder) = (([127, 0, 0, 1], 0).into(), scratch.path());
-    let beside = Beside::start_for(args.fabric, folder).await?;
-    let mut dev = Dev::start(api, &[], folder, 3, WorkerOptions::default(), Tuned::default(), beside).await?;
+    let embedded = Embedded {
+        api: ([127, 0, 0, 1], 0).into(),
+        allow_hosts: Vec::new(),
+        workers: 3,
+        options: WorkerOptions::default(),
+        tuned: Tuned::default(),
+        nats: Beside::start_for(args.fabric, scratch.path()).await?,
+    };
+    let mut dev = Dev::start(scratch.path(), embedded).await?;
     let shown = tokio::select! {
         shown = show_job(&dev.api_url) => shown,
         why = Beside::ended_of(&mut dev.nats) => Err(anyhow::anyhow!("{why}")),

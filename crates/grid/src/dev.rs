@@ -42,8 +42,15 @@ pub async fn run(args: DevArgs) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("--data-dir {} cannot be used", data_dir.display()))?;
     let options =
         WorkerOptions { pass_env: args.pass_env, enable_backends: args.enable_backends, allow: args.allow.lists() };
-    let beside = Beside::start_for(args.fabric, &data_dir).await?;
-    let mut dev = Dev::start(args.api, &args.allow_hosts, &data_dir, args.workers, options, tuned, beside).await?;
+    let embedded = Embedded {
+        api: args.api,
+        allow_hosts: args.allow_hosts,
+        workers: args.workers,
+        options,
+        tuned,
+        nats: Beside::start_for(args.fabric, &data_dir).await?,
+    };
+    let mut dev = Dev::start(&data_dir, embedded).await?;
     let nats = dev.nats.as_ref().map(|beside| format!(" nats={}", beside.url)).unwrap_or_default();
     say::out(format_args!("grid ready api={}{nats}", dev.api_url));
     say::err(format_args!("hint: try it in another terminal:"));
@@ -83,6 +90,18 @@ pub struct WorkerOptions {
     pub allow: Allow,
 }
 
+/// How to run an embedded cluster.
+pub struct Embedded {
+    pub api: SocketAddr,
+    pub allow_hosts: Vec<String>,
+    /// How many workers.
+    pub workers: u32,
+    pub options: WorkerOptions,
+    pub tuned: Tuned,
+    /// Through which the workers connect; none: over gRPC.
+    pub nats: Option<Beside>,
+}
+
 /// An embedded cluster.
 pub struct Dev {
     pub api_url: String,
@@ -95,15 +114,8 @@ pub struct Dev {
 
 impl Dev {
     /// Returns when every worker is registered.
-    pub async fn start(
-        api: SocketAddr,
-        allow_hosts: &[String],
-        data_dir: &Path,
-        workers: u32,
-        options: WorkerOptions,
-        tuned: Tuned,
-        beside: Option<Beside>,
-    ) -> anyhow::Result<Self> {
+    pub async fn start(data_dir: &Path, embedded: Embedded) -> anyhow::Result<Self> {
+        let Embedded { api, allow_hosts, workers, options, tuned, nats } = embedded;
         let (api, api_addr) = net::bind(api, "the API").await?;
         let (grpc, grpc_addr) = net::bind(([127, 0, 0, 1], 0).into(), "workers").await?;
         let api_url = format!("http://{api_addr}");
@@ -129,7 +141,7 @@ impl Dev {
             tasks: Tasks::default(),
         };
         let connections = open_files::connections(u64::from(workers) * FILES_PER_WORKER);
-        let fabrics = match &beside {
+        let fabrics = match &nats {
             None => Fabrics { grpc: Some(grpc), nats: None },
             Some(beside) => {
                 let client = Client::connect(&beside.settings("controller_dev")).await?;
@@ -137,14 +149,14 @@ impl Dev {
             }
         };
         let serving =
-            Serving::start(opening, api, fabrics, net::hosts(api_addr, None, allow_hosts), connections).await?;
+            Serving::start(opening, api, fabrics, net::hosts(api_addr, None, &allow_hosts), connections).await?;
         let controller = serving.controller.clone();
         tokio::select! {
             () = controller.serves() => {}
             why = serving.stopped() => anyhow::bail!("{}: {why}", data_dir.display()),
         }
         let (stop_workers, stop) = Shutdown::new();
-        let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers, nats: beside };
+        let mut dev = Self { api_url, serving, workers: JoinSet::new(), stop_workers, nats };
         dev.start_workers(data_dir, workers, options, &stop).await?;
         Ok(dev)
     }
@@ -156,7 +168,7 @@ impl Dev {
         options: WorkerOptions,
         stop: &Shutdown,
     ) -> anyhow::Result<()> {
-        let (registered, mut registrations) = mpsc::unbounded_channel();
+        let (registered, mut registrations) = mpsc::channel(usize::try_from(count)?.max(1));
         for i in 1..=count {
             let (id, groups) = worker_name(i);
             let mut config = WorkerConfig::new(vec![self.api_url.clone()], data_dir.join("workers").join(&id));
@@ -170,7 +182,7 @@ impl Dev {
             let settings = self.nats.as_ref().map(|beside| beside.settings(""));
             self.workers.spawn(async move {
                 let ready = move |_| {
-                    let _ = registered.send(());
+                    let _ = registered.try_send(());
                 };
                 match settings {
                     None => grid_worker::run(config, stop, ready).await,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use grid_fabric::{Intake, JobRequest, Mirrored, Shelf};
+use grid_fabric::{Collection, Intake, JobRequest, Mirrored};
 use grid_types::{Code, JobId};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -84,7 +84,7 @@ async fn n7_a_mirror_hears_of_changes_and_shows_nodes_as_the_design_describes_th
     let controller = started(opening(home.path(), "c1", true)).await.unwrap();
     let first = tokio::time::timeout(LIMIT, controller.changed()).await.unwrap();
     assert!(
-        first.whole.contains(&Shelf::Jobs) && first.whole.contains(&Shelf::Nodes),
+        first.whole.contains(&Collection::Jobs) && first.whole.contains(&Collection::Nodes),
         "everything at first: {first:?}"
     );
     propose(&controller, register("n1")).await;
@@ -97,19 +97,19 @@ async fn n7_a_mirror_hears_of_changes_and_shows_nodes_as_the_design_describes_th
     }
     let key = JobId(1).to_string();
     assert!(jobs.contains(&key) && nodes.contains("n1"));
-    assert!(controller.keys(Shelf::Jobs).await.unwrap().contains(&key));
-    let shown = controller.show(Shelf::Jobs, &key).await.unwrap().unwrap();
+    assert!(controller.keys(Collection::Jobs).await.unwrap().contains(&key));
+    let shown = controller.show(Collection::Jobs, &key).await.unwrap().unwrap();
     assert_eq!((&shown.document["id"], shown.is_final), (&json!(key), false));
     assert!(shown.index > 0);
-    let node = controller.show(Shelf::Nodes, "n1").await.unwrap().unwrap().document;
+    let node = controller.show(Collection::Nodes, "n1").await.unwrap().unwrap().document;
     assert_eq!((&node["status"], &node["id"]), (&json!("online"), &json!("n1")));
     assert!(node["backends"].as_array().unwrap().contains(&json!("ping")) && node["last_seen"].is_string(), "{node}");
-    assert_eq!(controller.show(Shelf::Nodes, "n2").await.unwrap(), None);
-    let member = controller.show(Shelf::Controllers, "c1").await.unwrap().unwrap().document;
+    assert_eq!(controller.show(Collection::Nodes, "n2").await.unwrap(), None);
+    let member = controller.show(Collection::Controllers, "c1").await.unwrap().unwrap().document;
     assert_eq!(member["role"], "LEADER");
-    assert!(controller.show(Shelf::Cluster, "status").await.unwrap().is_some());
+    assert!(controller.show(Collection::Cluster, "status").await.unwrap().is_some());
     report_all(&controller).await;
-    while !controller.show(Shelf::Jobs, &key).await.unwrap().unwrap().is_final {
+    while !controller.show(Collection::Jobs, &key).await.unwrap().unwrap().is_final {
         report_all(&controller).await;
     }
     controller.shutdown().await;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use grid_core::Node;
-use grid_fabric::{Changed, Mirrored, Shelf, Shown};
+use grid_fabric::{Changed, Collection, Mirrored, Shown};
 use grid_types::node::NodeStatus;
 use grid_types::{JobId, JobRef, LeaderEpoch, Namespace, NodeId};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::time::time_text;
 
 /// Jobs that have ended and are described to a new reader.
 const NEWEST: u32 = 1_000;
-/// The only key of [`Shelf::Cluster`].
+/// The only key of [`Collection::Cluster`].
 const STATUS: &str = "status";
 
 impl Mirrored for Controller {
@@ -31,49 +31,49 @@ impl Mirrored for Controller {
         let keys = tokio::select! {
             keys = self.shared.log.touched.take() => keys,
             () = self.shared.log.raft.roster_changed(&roster) => {
-                return Changed { whole: [Shelf::Controllers].into(), ..Changed::default() };
+                return Changed { whole: [Collection::Controllers].into(), ..Changed::default() };
             }
         };
         let state = self.shared.state();
         let nodes = keys.nodes.iter().filter_map(|ord| Some(state.nodes.get(ord)?.id.to_string())).collect();
-        let whole = [(keys.all_jobs, Shelf::Jobs), (keys.all_nodes, Shelf::Nodes)];
+        let whole = [(keys.all_jobs, Collection::Jobs), (keys.all_nodes, Collection::Nodes)];
         Changed {
             jobs: keys.jobs.iter().map(ToString::to_string).collect(),
             nodes,
-            whole: whole.into_iter().filter_map(|(all, shelf)| all.then_some(shelf)).collect(),
+            whole: whole.into_iter().filter_map(|(all, collection)| all.then_some(collection)).collect(),
         }
     }
 
-    async fn keys(&self, shelf: Shelf) -> Result<BTreeSet<String>, String> {
-        match shelf {
-            Shelf::Jobs => self.job_keys().await.map_err(|refusal| refusal.message),
-            Shelf::Nodes => {
+    async fn keys(&self, collection: Collection) -> Result<BTreeSet<String>, String> {
+        match collection {
+            Collection::Jobs => self.job_keys().await.map_err(|refusal| refusal.message),
+            Collection::Nodes => {
                 let state = self.shared.state();
                 Ok(state.nodes.values().filter(|node| is_known(node)).map(|node| node.id.to_string()).collect())
             }
-            Shelf::Controllers => {
+            Collection::Controllers => {
                 Ok(self.shared.log.raft.roster().members.into_iter().map(|listed| listed.member.node_id).collect())
             }
-            Shelf::Cluster => Ok([STATUS.to_owned()].into()),
+            Collection::Cluster => Ok([STATUS.to_owned()].into()),
         }
     }
 
-    async fn show(&self, shelf: Shelf, key: &str) -> Result<Option<Shown>, String> {
+    async fn show(&self, collection: Collection, key: &str) -> Result<Option<Shown>, String> {
         // Read first: what is shown may be newer, and never older.
         let index = *self.shared.log.touched.stored().borrow();
-        let shown = match shelf {
-            Shelf::Jobs => self.job_document(key).await,
-            Shelf::Nodes => Ok(self.node_document(key).map(|document| (document, false))),
-            Shelf::Controllers => {
+        let shown = match collection {
+            Collection::Jobs => self.job_document(key).await,
+            Collection::Nodes => Ok(self.node_document(key).map(|document| (document, false))),
+            Collection::Controllers => {
                 let cluster = self.cluster(&Caller::local()).await;
                 cluster.map(|doc| {
                     doc.members.into_iter().find(|member| member.id == key).map(|member| (json!(member), false))
                 })
             }
-            Shelf::Cluster if key == STATUS => {
+            Collection::Cluster if key == STATUS => {
                 self.status(&Caller::local(), StateHash::Omit).await.map(|doc| Some((json!(doc), false)))
             }
-            Shelf::Cluster => Ok(None),
+            Collection::Cluster => Ok(None),
         };
         let shown = shown.map_err(|refusal| refusal.message)?;
         Ok(shown.map(|(document, is_final)| Shown { document, index, is_final }))

@@ -1,4 +1,4 @@
-//! Whether this controller reaches the broker that carries sessions of workers (N5).
+//! Tracks whether this controller reaches the broker that carries sessions of workers (N5).
 //!
 //! N8: what it could not carry is refused before it is stored, because a lease that can never be offered would end unknown.
 //! While it does not, the silence of these workers says nothing about them, and their messages are lost. When it is back the leader asks

@@ -1,4 +1,4 @@
-//! E8: whether offers go out. Under `grid node` a leader dispatches nothing while a worker runs on its own machine.
+//! Pauses dispatch (E8): under `grid node` a leader dispatches nothing while a worker runs on its own machine.
 //!
 //! ```text
 //!   paused <--pause------------------------- open

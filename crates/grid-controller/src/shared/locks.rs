@@ -1,4 +1,4 @@
-//! The order of a controller's locks: the state, then the leader, each at most once a thread.
+//! Enforces the order of a controller's locks: the state, then the leader, each at most once per thread.
 //!
 //! A second look at the state behind a waiting writer never returns, and the thread that applies waits with it: the
 //! controller would hang while its heartbeats go on. So code that breaks the order fails at once, in every test: debug

@@ -1,4 +1,4 @@
-//! Open polls of agents: how many, and how each is woken.
+//! Counts the open polls of agents, and wakes them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

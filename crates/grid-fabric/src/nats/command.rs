@@ -1,4 +1,4 @@
-//! Converts a broadcast offer to and from a message on `cmd.*`: JSON that a person can read, with the same facts in headers.
+//! Converts a broadcast offer to and from a message on `cmd.*`: JSON that an operator can read, with the same facts in headers.
 //!
 //! ```text
 //!   cmd.all|group.<g>.<backend>.<action>

@@ -1,4 +1,4 @@
-//! The broadcasts that a worker's session hears (N2): those for every node and for its groups.
+//! Receives the broadcasts for a worker's session (N2): those for every node and for its groups.
 //!
 //! A worker whose ordinal no registration has confirmed subscribes to nothing. What is not meant for this session ends here.
 

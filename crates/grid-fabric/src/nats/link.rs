@@ -1,4 +1,4 @@
-//! The worker's end: one connection to NATS, through which its node's subjects reach whoever leads.
+//! Connects a worker: one connection to NATS, through which its node's subjects reach whoever leads.
 //!
 //! ```text
 //!   register --reply--> subscribe to down.<session> --> first message, a request --reply--> open

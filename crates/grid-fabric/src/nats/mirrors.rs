@@ -23,7 +23,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::bucket::Bucket;
 use super::client::Client;
-use crate::mirrored::{Changed, Mirrored, Shelf};
+use crate::mirrored::{Changed, Collection, Mirrored};
 
 /// Between two rounds, so that no key is written more often.
 const ROUND: Duration = Duration::from_secs(1);
@@ -53,10 +53,10 @@ pub async fn mirror<M: Mirrored>(client: &Client, replicas: usize, source: Arc<M
     let Some(epoch) = source.epoch() else { return Ok(()) };
     let jetstream = async_nats::jetstream::new(client.nats().clone());
     let mut mirrors = Mirrors { source, buckets: BTreeMap::new(), waiting: BTreeMap::new() };
-    for shelf in Shelf::ALL {
-        let bucket = Bucket::open(&jetstream, shelf, epoch, replicas).await?;
-        mirrors.waiting.insert(shelf, bucket.unfinished());
-        mirrors.buckets.insert(shelf, bucket);
+    for collection in Collection::ALL {
+        let bucket = Bucket::open(&jetstream, collection, epoch, replicas).await?;
+        mirrors.waiting.insert(collection, bucket.unfinished());
+        mirrors.buckets.insert(collection, bucket);
     }
     let mut refresh = interval(REFRESH);
     let mut rewrite = interval(REWRITE);
@@ -67,8 +67,8 @@ pub async fn mirror<M: Mirrored>(client: &Client, replicas: usize, source: Arc<M
         if mirrors.is_done() {
             tokio::select! {
                 changed = mirrors.source.changed() => mirrors.note(changed).await?,
-                _ = refresh.tick() => mirrors.note_whole(&[Shelf::Nodes, Shelf::Controllers, Shelf::Cluster]).await?,
-                _ = rewrite.tick() => mirrors.note_whole(&[Shelf::Jobs]).await?,
+                _ = refresh.tick() => mirrors.note_whole(&[Collection::Nodes, Collection::Controllers, Collection::Cluster]).await?,
+                _ = rewrite.tick() => mirrors.note_whole(&[Collection::Jobs]).await?,
             }
         }
         sleep_until(begun + ROUND).await;
@@ -77,9 +77,9 @@ pub async fn mirror<M: Mirrored>(client: &Client, replicas: usize, source: Arc<M
 
 struct Mirrors<M> {
     source: Arc<M>,
-    buckets: BTreeMap<Shelf, Bucket>,
+    buckets: BTreeMap<Collection, Bucket>,
     /// Keys that are to be written or removed.
-    waiting: BTreeMap<Shelf, BTreeSet<String>>,
+    waiting: BTreeMap<Collection, BTreeSet<String>>,
 }
 
 impl<M: Mirrored> Mirrors<M> {
@@ -89,29 +89,29 @@ impl<M: Mirrored> Mirrors<M> {
 
     async fn note(&mut self, changed: Changed) -> Result<(), MirrorError> {
         // Its counts change with everything else.
-        self.waiting.entry(Shelf::Cluster).or_default().insert(STATUS.to_owned());
-        self.waiting.entry(Shelf::Jobs).or_default().extend(changed.jobs);
-        self.waiting.entry(Shelf::Nodes).or_default().extend(changed.nodes);
+        self.waiting.entry(Collection::Cluster).or_default().insert(STATUS.to_owned());
+        self.waiting.entry(Collection::Jobs).or_default().extend(changed.jobs);
+        self.waiting.entry(Collection::Nodes).or_default().extend(changed.nodes);
         self.note_whole(&changed.whole.into_iter().collect::<Vec<_>>()).await
     }
 
     /// Everything that is there, and everything that the bucket has: what is not there any more is removed.
-    async fn note_whole(&mut self, shelves: &[Shelf]) -> Result<(), MirrorError> {
-        for shelf in shelves {
-            let keys = self.source.keys(*shelf).await.map_err(MirrorError::Unavailable)?;
-            let waiting = self.waiting.entry(*shelf).or_default();
+    async fn note_whole(&mut self, collections: &[Collection]) -> Result<(), MirrorError> {
+        for collection in collections {
+            let keys = self.source.keys(*collection).await.map_err(MirrorError::Unavailable)?;
+            let waiting = self.waiting.entry(*collection).or_default();
             waiting.extend(keys);
-            waiting.extend(self.buckets.get(shelf).map(Bucket::unfinished).unwrap_or_default());
+            waiting.extend(self.buckets.get(collection).map(Bucket::unfinished).unwrap_or_default());
         }
         Ok(())
     }
 
     async fn round(&mut self) -> Result<(), MirrorError> {
-        for (shelf, waiting) in &mut self.waiting {
-            let Some(bucket) = self.buckets.get_mut(shelf) else { continue };
+        for (collection, waiting) in &mut self.waiting {
+            let Some(bucket) = self.buckets.get_mut(collection) else { continue };
             let now: Vec<String> = waiting.iter().take(MOST).cloned().collect();
             for key in &now {
-                let shown = self.source.show(*shelf, key).await.map_err(MirrorError::Unavailable)?;
+                let shown = self.source.show(*collection, key).await.map_err(MirrorError::Unavailable)?;
                 match shown {
                     Some(shown) => bucket.write(key, shown).await?,
                     None => bucket.remove(key).await?,
@@ -124,7 +124,7 @@ impl<M: Mirrored> Mirrors<M> {
     }
 }
 
-/// The only key of [`Shelf::Cluster`].
+/// The only key of [`Collection::Cluster`].
 pub const STATUS: &str = "status";
 
 #[cfg(test)]

@@ -59,19 +59,19 @@ pub async fn consume<I: Intake>(client: &Client, intake: Arc<I>) -> Result<(), R
     let stream = jetstream.get_stream(streams::REQUESTS).await.map_err(RequestsError::of)?;
     let created_ns = stream.cached_info().created.unix_timestamp_nanos();
     let consumer = stream.create_consumer(config()).await.map_err(RequestsError::of)?;
-    let desk = Arc::new(Desk { client: client.clone(), jetstream, intake, created_ns });
+    let submitting = Arc::new(Submitting { client: client.clone(), jetstream, intake, created_ns });
     loop {
         let mut handled = JoinSet::new();
         for message in pull(&consumer).await? {
-            let desk = Arc::clone(&desk);
-            handled.spawn(async move { desk.handle(message).await });
+            let submitting = Arc::clone(&submitting);
+            handled.spawn(async move { submitting.handle(message).await });
         }
         let mut is_full = false;
         while let Some(handled) = handled.join_next().await {
             is_full |= handled.map_err(RequestsError::of)? == Handled::QueueFull;
         }
         if is_full {
-            desk.intake.room().await;
+            submitting.intake.room().await;
         }
     }
 }
@@ -121,7 +121,7 @@ enum Handled {
 }
 
 /// What handling a request needs.
-struct Desk<I> {
+struct Submitting<I> {
     client: Client,
     jetstream: Context,
     intake: Arc<I>,
@@ -129,7 +129,7 @@ struct Desk<I> {
     created_ns: i128,
 }
 
-impl<I: Intake> Desk<I> {
+impl<I: Intake> Submitting<I> {
     async fn handle(&self, message: Message) -> Handled {
         let request = match self.request(&message) {
             Ok(request) => request,

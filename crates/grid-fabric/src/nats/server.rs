@@ -1,4 +1,4 @@
-//! The controller's end: subscribes while this controller leads, and hands everything to the hub.
+//! Serves workers over NATS: subscribes while this controller leads, and hands everything to the hub.
 //!
 //! ```text
 //!   STANDBY: connected, subscribed to nothing --a term is won--> subscribed, announced --the term ends--> Closing to all, STANDBY

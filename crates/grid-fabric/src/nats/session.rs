@@ -1,4 +1,4 @@
-//! One session on the controller's side: a bounded queue of what its worker says, and one task that hands it to the hub in order and
+//! Runs one session on the controller's side: a bounded queue of what its worker says, and one task that hands it to the hub in order and
 //! publishes what the leader says.
 //!
 //! ```text

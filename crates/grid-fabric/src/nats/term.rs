@@ -1,4 +1,4 @@
-//! The sessions of one term, and what arrives for them.
+//! Holds the sessions of one term, and routes what arrives for them.
 //!
 //! What workers say comes in over two subscriptions, and is read so that their order stays: whatever is there of the results was sent
 //! before the message that was just taken (or does not mind being read before it).

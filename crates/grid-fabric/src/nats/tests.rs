@@ -1,4 +1,4 @@
-//! Both ends over a real nats-server.
+//! Tests both ends over a real nats-server.
 
 mod broadcast;
 mod hostile;

@@ -20,7 +20,7 @@ use tokio_stream::StreamExt;
 
 use super::MirrorError;
 use super::fit::{MAX_VALUE_BYTES, fit};
-use crate::mirrored::{Shelf, Shown};
+use crate::mirrored::{Collection, Shown};
 
 const EPOCH: &str = "Grid-Epoch";
 const INDEX: &str = "Grid-Index";
@@ -72,12 +72,12 @@ impl Bucket {
     /// Creates it if it is missing, and reads its keys.
     pub async fn open(
         jetstream: &Context,
-        shelf: Shelf,
+        collection: Collection,
         epoch: LeaderEpoch,
         replicas: usize,
     ) -> Result<Self, MirrorError> {
-        let config = config(shelf, replicas);
-        let name = name(shelf);
+        let config = config(collection, replicas);
+        let name = name(collection);
         let store = match jetstream.get_key_value(name).await {
             Ok(store) => store,
             Err(_) => jetstream.create_key_value(config).await.map_err(unavailable)?,
@@ -227,24 +227,24 @@ impl Bucket {
     }
 }
 
-fn name(shelf: Shelf) -> &'static str {
-    match shelf {
-        Shelf::Jobs => "jobs",
-        Shelf::Nodes => "nodes",
-        Shelf::Controllers => "controllers",
-        Shelf::Cluster => "cluster",
+fn name(collection: Collection) -> &'static str {
+    match collection {
+        Collection::Jobs => "jobs",
+        Collection::Nodes => "nodes",
+        Collection::Controllers => "controllers",
+        Collection::Cluster => "cluster",
     }
 }
 
-fn config(shelf: Shelf, replicas: usize) -> kv::Config {
-    let (max_age, max_bytes, description) = match shelf {
-        Shelf::Jobs => (DAY, 256 * MIB, "jobs of the last day, as GET /job/{id} shows them; read only"),
-        Shelf::Nodes => (Duration::ZERO, 128 * MIB, "nodes, as GET /nodes shows them; read only"),
-        Shelf::Controllers => (Duration::ZERO, MIB, "controllers, as GET /controllers shows them; read only"),
-        Shelf::Cluster => (Duration::ZERO, MIB, "the key `status`, as GET /status shows it; read only"),
+fn config(collection: Collection, replicas: usize) -> kv::Config {
+    let (max_age, max_bytes, description) = match collection {
+        Collection::Jobs => (DAY, 256 * MIB, "jobs of the last day, as GET /job/{id} shows them; read only"),
+        Collection::Nodes => (Duration::ZERO, 128 * MIB, "nodes, as GET /nodes shows them; read only"),
+        Collection::Controllers => (Duration::ZERO, MIB, "controllers, as GET /controllers shows them; read only"),
+        Collection::Cluster => (Duration::ZERO, MIB, "the key `status`, as GET /status shows it; read only"),
     };
     kv::Config {
-        bucket: name(shelf).to_owned(),
+        bucket: name(collection).to_owned(),
         description: description.to_owned(),
         // Headers count, too.
         max_value_size: i32::try_from(MAX_VALUE_BYTES + 1024).unwrap_or(i32::MAX),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::{MirrorError, STATUS, mirror};
-use crate::mirrored::{Changed, Mirrored, Shelf, Shown};
+use crate::mirrored::{Changed, Collection, Mirrored, Shown};
 use crate::nats::client::{Client, Settings};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A state of documents.
 struct Source {
     epoch: LeaderEpoch,
-    documents: Mutex<BTreeMap<(Shelf, String), (Value, bool)>>,
+    documents: Mutex<BTreeMap<(Collection, String), (Value, bool)>>,
     changed: Mutex<Changed>,
     bell: Notify,
 }
@@ -33,14 +33,14 @@ impl Source {
         })
     }
 
-    fn set(&self, shelf: Shelf, key: &str, document: Option<(Value, bool)>) {
+    fn set(&self, collection: Collection, key: &str, document: Option<(Value, bool)>) {
         let mut documents = self.documents.lock().unwrap();
         match document {
-            Some(document) => drop(documents.insert((shelf, key.to_owned()), document)),
-            None => drop(documents.remove(&(shelf, key.to_owned()))),
+            Some(document) => drop(documents.insert((collection, key.to_owned()), document)),
+            None => drop(documents.remove(&(collection, key.to_owned()))),
         }
         let mut changed = self.changed.lock().unwrap();
-        let keys = if shelf == Shelf::Jobs { &mut changed.jobs } else { &mut changed.nodes };
+        let keys = if collection == Collection::Jobs { &mut changed.jobs } else { &mut changed.nodes };
         keys.insert(key.to_owned());
         self.bell.notify_one();
     }
@@ -61,14 +61,14 @@ impl Mirrored for Source {
         }
     }
 
-    async fn keys(&self, shelf: Shelf) -> Result<BTreeSet<String>, String> {
+    async fn keys(&self, collection: Collection) -> Result<BTreeSet<String>, String> {
         let documents = self.documents.lock().unwrap();
-        let live = documents.iter().filter(|((of, _), (_, is_final))| *of == shelf && !is_final);
+        let live = documents.iter().filter(|((of, _), (_, is_final))| *of == collection && !is_final);
         Ok(live.map(|((_, key), _)| key.clone()).collect())
     }
 
-    async fn show(&self, shelf: Shelf, key: &str) -> Result<Option<Shown>, String> {
-        let found = self.documents.lock().unwrap().get(&(shelf, key.to_owned())).cloned();
+    async fn show(&self, collection: Collection, key: &str) -> Result<Option<Shown>, String> {
+        let found = self.documents.lock().unwrap().get(&(collection, key.to_owned())).cloned();
         Ok(found.map(|(document, is_final)| Shown { document, index: 7, is_final }))
     }
 }
@@ -128,20 +128,20 @@ fn running(id: &str) -> Option<(Value, bool)> {
 #[tokio::test]
 async fn n7_a_key_value_client_sees_changes_with_epoch_and_index() {
     let (scene, source) = (Scene::new().await, Source::new(5));
-    source.set(Shelf::Jobs, "job-1", running("job-1"));
-    source.set(Shelf::Cluster, STATUS, Some((json!({"nodes": 1}), false)));
+    source.set(Collection::Jobs, "job-1", running("job-1"));
+    source.set(Collection::Cluster, STATUS, Some((json!({"nodes": 1}), false)));
     let leader = scene.lead(&source);
     let expected = json!({"id": "job-1", "status": "running", "mirror": {"leader_epoch": 5, "index": 7}});
     scene.shows("jobs", "job-1", |value| value == Some(&expected)).await;
     scene.shows("cluster", STATUS, |value| value.is_some_and(|value| value["nodes"] == 1)).await;
-    source.set(Shelf::Jobs, "job-1", Some((json!({"id": "job-1", "status": "completed"}), true)));
+    source.set(Collection::Jobs, "job-1", Some((json!({"id": "job-1", "status": "completed"}), true)));
     scene.shows("jobs", "job-1", |value| value.is_some_and(|value| value["status"] == "completed")).await;
     // Resumed: its revision is not remembered any more.
-    source.set(Shelf::Jobs, "job-1", running("job-1"));
+    source.set(Collection::Jobs, "job-1", running("job-1"));
     scene.shows("jobs", "job-1", |value| value.is_some_and(|value| value["status"] == "running")).await;
-    source.set(Shelf::Nodes, "w-1", Some((json!({"id": "w-1"}), false)));
+    source.set(Collection::Nodes, "w-1", Some((json!({"id": "w-1"}), false)));
     scene.shows("nodes", "w-1", |value| value.is_some()).await;
-    source.set(Shelf::Nodes, "w-1", None);
+    source.set(Collection::Nodes, "w-1", None);
     scene.shows("nodes", "w-1", |value| value.is_none()).await;
     leader.abort();
 }
@@ -149,16 +149,16 @@ async fn n7_a_key_value_client_sees_changes_with_epoch_and_index() {
 #[tokio::test]
 async fn n7_a_new_term_removes_strays_and_leaves_what_has_ended() {
     let (scene, before) = (Scene::new().await, Source::new(5));
-    before.set(Shelf::Jobs, "job-lost", running("job-lost"));
-    before.set(Shelf::Nodes, "w-gone", Some((json!({"id": "w-gone"}), false)));
+    before.set(Collection::Jobs, "job-lost", running("job-lost"));
+    before.set(Collection::Nodes, "w-gone", Some((json!({"id": "w-gone"}), false)));
     let leader = scene.lead(&before);
     scene.shows("jobs", "job-lost", |value| value.is_some()).await;
     scene.shows("nodes", "w-gone", |value| value.is_some()).await;
-    before.set(Shelf::Jobs, "job-done", Some((json!({"status": "failed"}), true)));
+    before.set(Collection::Jobs, "job-done", Some((json!({"status": "failed"}), true)));
     scene.shows("jobs", "job-done", |value| value.is_some()).await;
     leader.abort();
     let after = Source::new(6);
-    after.set(Shelf::Jobs, "job-new", running("job-new"));
+    after.set(Collection::Jobs, "job-new", running("job-new"));
     let leader = scene.lead(&after);
     scene.shows("jobs", "job-new", |value| value.is_some_and(|value| value["mirror"]["leader_epoch"] == 6)).await;
     scene.shows("jobs", "job-lost", |value| value.is_none()).await;
@@ -175,13 +175,13 @@ async fn n7_a_new_term_removes_strays_and_leaves_what_has_ended() {
 #[tokio::test]
 async fn n7_the_loser_to_a_higher_epoch_stops() {
     let (scene, low, high) = (Scene::new().await, Source::new(5), Source::new(6));
-    low.set(Shelf::Jobs, "job-1", running("of 5"));
+    low.set(Collection::Jobs, "job-1", running("of 5"));
     let loser = scene.lead(&low);
     scene.shows("jobs", "job-1", |value| value.is_some()).await;
-    high.set(Shelf::Jobs, "job-1", running("of 6"));
+    high.set(Collection::Jobs, "job-1", running("of 6"));
     let winner = scene.lead(&high);
     scene.shows("jobs", "job-1", |value| value.is_some_and(|value| value["id"] == "of 6")).await;
-    low.set(Shelf::Jobs, "job-1", running("late"));
+    low.set(Collection::Jobs, "job-1", running("late"));
     let ended = tokio::time::timeout(LIMIT, loser).await.expect("it stops").unwrap();
     assert!(matches!(ended, Err(MirrorError::HigherEpoch { bucket: "jobs", .. })), "{ended:?}");
     scene.shows("jobs", "job-1", |value| value.is_some_and(|value| value["id"] == "of 6")).await;
