@@ -32,5 +32,5 @@ fn leases_over_nats() {
 
 #[test]
 fn failovers_over_nats() {
-    run(&["ha_failover::", "ha_conformance::"]);
+    run(&["ha_failover::", "ha_conformance::", "ha_node::"]);
 }
