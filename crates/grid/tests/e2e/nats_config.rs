@@ -55,6 +55,12 @@ impl User {
     }
 }
 
+/// A flush does not prove that the server knows a subscription; a message that came back does.
+async fn registered(user: &User, everything: &mut Subscriber) {
+    user.client.publish("marker.registered", "".into()).await.unwrap();
+    assert_eq!(next(everything).await, "marker.registered");
+}
+
 /// The subject of the next message that is no report of JetStream about itself.
 async fn next(subscriber: &mut Subscriber) -> String {
     loop {
@@ -77,7 +83,7 @@ async fn n8_a_workers_credential_acts_for_that_worker_alone() {
         stream::Config { name: "results".to_owned(), subjects: vec!["result.>".to_owned()], ..Default::default() };
     jetstream.create_stream(results).await.unwrap();
     let mut everything = controller.client.subscribe(">").await.unwrap();
-    controller.client.flush().await.unwrap();
+    registered(&controller, &mut everything).await;
 
     let worker = User::connect(&nats, &out.join("workers/w-01.nk"), "w-01").await.unwrap();
     let forbidden = [
@@ -100,6 +106,8 @@ async fn n8_a_workers_credential_acts_for_that_worker_alone() {
     worker.violated(forbidden.len()).await;
     assert!(jetstream.get_stream("results").await.is_ok(), "it was not deleted");
 
+    // Known to the server when it has refused the ones after it.
+    let mut own = worker.client.subscribe("cmd.group.web.>").await.unwrap();
     let foreign =
         ["cmd.node.w-02.>", "cmd.group.db.>", "node.w-02.down.>", "_INBOX.c1.>", "_INBOX.>", ">", "result.>", "$KV.>"];
     let mut subscribed = Vec::new();
@@ -107,8 +115,6 @@ async fn n8_a_workers_credential_acts_for_that_worker_alone() {
         subscribed.push(worker.client.subscribe(subject).await.unwrap());
     }
     worker.violated(forbidden.len() + foreign.len()).await;
-    let mut own = worker.client.subscribe("cmd.group.web.>").await.unwrap();
-    worker.client.flush().await.unwrap();
     for subject in [
         "cmd.node.w-02.ping.echo",
         "cmd.group.db.ping.echo",
@@ -137,7 +143,7 @@ async fn a_client_submits_and_reads_and_commands_nobody() {
         jetstream.create_key_value(kv::Config { bucket: "jobs".to_owned(), ..Default::default() }).await.unwrap();
     bucket.put("job-1", "{}".into()).await.unwrap();
     let mut everything = controller.client.subscribe("*.>").await.unwrap();
-    controller.client.flush().await.unwrap();
+    registered(&controller, &mut everything).await;
 
     let client = User::connect(&nats, &out.join("clients/ci.nk"), "ci").await.unwrap();
     for subject in ["cmd.all.ping.echo", "result.job-1.0.w-01", "node.w-01.up", "request.other", "$KV.jobs.job-1"] {
