@@ -11,6 +11,7 @@ mod include;
 mod leading;
 mod link;
 mod mirrors;
+mod pace;
 mod params;
 mod requests;
 mod result;

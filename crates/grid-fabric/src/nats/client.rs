@@ -197,17 +197,22 @@ impl Client {
         self.send_request(subject, Request::new().payload(payload).timeout(Some(limit))).await
     }
 
-    /// The same for a node that shares the connection of another one: the reply goes to an inbox of its own.
-    pub async fn request_as(
+    /// The same with an inbox for the reply.
+    pub async fn request_at(
         &self,
-        node: &NodeId,
+        inbox: String,
         subject: String,
         payload: Bytes,
         limit: Duration,
     ) -> Result<Message, RequestError> {
-        let own = self.nats.new_inbox();
-        let inbox = format!("{}.{}", inbox_prefix(node.as_str()), own.rsplit('.').next().unwrap_or_default());
         self.send_request(subject, Request::new().inbox(inbox).payload(payload).timeout(Some(limit))).await
+    }
+
+    /// A new inbox of a node that shares the connection of another one.
+    #[must_use]
+    pub fn inbox_of(&self, node: &NodeId) -> String {
+        let own = self.nats.new_inbox();
+        format!("{}.{}", inbox_prefix(node.as_str()), own.rsplit('.').next().unwrap_or_default())
     }
 
     async fn send_request(&self, subject: String, request: Request) -> Result<Message, RequestError> {

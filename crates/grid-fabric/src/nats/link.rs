@@ -15,7 +15,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,12 +24,13 @@ use bytes::Bytes;
 use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::{NodeId, SessionId};
-use tokio::sync::{Notify, OnceCell, mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::time::Instant;
 use tokio_stream::{Stream, StreamExt};
 
 use super::client::{Client, RequestError, Settings};
 use super::hearing::{Hearing, Registered};
+use super::pace::Pace;
 use super::result::{self, Sender};
 use super::server::LEADER_EPOCH;
 use super::split;
@@ -46,10 +46,6 @@ use crate::link::{Arrival, Broker, Downlink, Link, LinkError, Uplink};
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// A registration waits for a commit; without a majority the leader says so itself.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
-/// Results without an answer; with outputs they are half of what the leader takes in for a session.
-const MOST_UNANSWERED: usize = 512;
-/// An answer may be lost: after this the worker goes on.
-const PACE_LIMIT: Duration = Duration::from_secs(2);
 
 /// A heartbeat asks for a reply after so long a silence of the leader.
 const ASK_AFTER: Duration = Duration::from_secs(10);
@@ -109,10 +105,18 @@ impl NatsLink {
         }
     }
 
+    /// A new one, of this node (N6).
+    fn inbox(&self) -> String {
+        match self.has_own_name {
+            true => self.client.nats().new_inbox(),
+            false => self.client.inbox_of(&self.node),
+        }
+    }
+
     async fn ask(&self, subject: String, body: Bytes) -> Result<Message, LinkError> {
         let asked = match self.has_own_name {
             true => self.client.request(subject, body, CALL_LIMIT).await,
-            false => self.client.request_as(&self.node, subject, body, CALL_LIMIT).await,
+            false => self.client.request_at(self.inbox(), subject, body, CALL_LIMIT).await,
         };
         asked.map_err(unreachable)
     }
@@ -156,7 +160,7 @@ impl Link for NatsLink {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let registered = registered.filter(|registered| registered.is_of(session));
         let hearing = Hearing::start(&self.client, registered).await.map_err(failed)?;
-        let inbox = Subject::from(self.client.nats().new_inbox());
+        let inbox = Subject::from(self.inbox());
         let replies = self.client.subscribe(inbox.clone()).await.map_err(failed)?;
         let heard = Arc::new(watch::Sender::new(Instant::now()));
         let mut sayer = Sayer { link: self.clone(), pace: Arc::default(), inbox, heard: Arc::clone(&heard) };
@@ -195,38 +199,6 @@ impl Link for NatsLink {
             }
         }
         Ok(())
-    }
-}
-
-/// Results that have no answer yet.
-#[derive(Default)]
-struct Pace {
-    unanswered: AtomicUsize,
-    answered: Notify,
-}
-
-impl Pace {
-    async fn wait(&self) {
-        let has_room = async {
-            loop {
-                let answered = self.answered.notified();
-                if self.unanswered.load(Ordering::Relaxed) < MOST_UNANSWERED {
-                    return;
-                }
-                answered.await;
-            }
-        };
-        if tokio::time::timeout(PACE_LIMIT, has_room).await.is_err() {
-            self.unanswered.store(0, Ordering::Relaxed);
-        }
-        self.unanswered.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn answered(&self, answers: usize) {
-        // Some answer what was said in another session, or again.
-        let fewer = |unanswered: usize| Some(unanswered.saturating_sub(answers));
-        let _ = self.unanswered.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
-        self.answered.notify_waiters();
     }
 }
 
