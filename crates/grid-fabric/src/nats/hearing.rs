@@ -15,7 +15,7 @@ use tokio_stream::Stream;
 
 use super::client::{Client, PublishError};
 use super::command::{self, Listener};
-use super::subjects::Scope;
+use super::subjects::{self, Scope};
 
 /// A registration that the leader has confirmed.
 #[derive(Debug, Clone)]
@@ -62,6 +62,10 @@ impl Hearing {
         loop {
             let message = self.message().await?;
             let Some(listener) = &self.listener else { continue };
+            // The session itself handles the announcement of a leader.
+            if message.subject.as_str() == subjects::LEADER {
+                continue;
+            }
             match command::decode(&message.subject, &message.payload) {
                 Ok(command) => {
                     if let Some(offer) = command.message_for(listener) {
