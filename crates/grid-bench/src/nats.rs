@@ -12,5 +12,5 @@ mod core;
 mod durable;
 mod server;
 
-pub use baseline::{Baseline, leader, workers};
+pub use baseline::{leader, workers};
 pub use server::NatsServer;

@@ -1,48 +1,12 @@
-//! A baseline over NATS: one leader process and the worker processes of a swarm.
+//! Runs the parts of a baseline over NATS: its leader, and the workers in the processes of a swarm.
 
-use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{core, durable};
 use crate::args::{BaselineArgs, BaselineKind, SwarmArgs};
-use crate::process::Process;
-use crate::swarm::Swarm;
-
-/// The baseline, as the benchmark sees it.
-pub struct Baseline {
-    leader: Process,
-    _swarm: Swarm,
-}
-
-impl Baseline {
-    /// So many workers, so many of them on a connection. Returns when every worker listens.
-    pub async fn start(
-        kind: BaselineKind,
-        url: &str,
-        (workers, per_connection): (u32, u32),
-        log_dir: &Path,
-    ) -> anyhow::Result<Self> {
-        let word = kind.word();
-        let args = ["bench", "nats-baseline", "--nats", url, "--kind", word, "--workers", &workers.to_string()];
-        let args = args.map(str::to_owned);
-        let mut leader = Process::start(&format!("nats-{word}"), &args, log_dir)?;
-        leader.says("baseline ready").await?;
-        let to = ["--nats", url, "--baseline", word, "--per-connection", &per_connection.to_string()];
-        let swarm = Swarm::start(&format!("nats-{word}-swarm"), &to, workers, log_dir).await?;
-        Ok(Self { leader, _swarm: swarm })
-    }
-
-    pub async fn rounds(&mut self, rounds: u32) -> anyhow::Result<Duration> {
-        let began = Instant::now();
-        self.leader.tell(&format!("rounds {rounds}")).await?;
-        self.leader.says("baseline done").await?;
-        Ok(began.elapsed())
-    }
-}
 
 /// Runs the leader of a baseline until its stdin ends.
 pub async fn leader(args: BaselineArgs) -> anyhow::Result<ExitCode> {
