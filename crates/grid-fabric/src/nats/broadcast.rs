@@ -16,16 +16,17 @@ const QUEUE: usize = 256;
 
 /// Publishes while the connection is up.
 pub struct NatsBroadcaster {
+    cluster_id: String,
     client: Client,
     queue: mpsc::Sender<Encoded>,
 }
 
 impl NatsBroadcaster {
     /// The broadcaster, and the task that publishes what it queues; the task ends with the last reference to the broadcaster.
-    pub fn new(client: Client) -> (Arc<Self>, impl Future<Output = ()> + Send) {
+    pub fn new(client: Client, cluster_id: String) -> (Arc<Self>, impl Future<Output = ()> + Send) {
         let (queue, queued) = mpsc::channel(QUEUE);
         let publishing = publish_all(client.clone(), queued);
-        (Arc::new(Self { client, queue }), publishing)
+        (Arc::new(Self { cluster_id, client, queue }), publishing)
     }
 }
 
@@ -34,7 +35,7 @@ impl Broadcaster for NatsBroadcaster {
         if !self.client.is_connected() {
             return Err(NotPublished::Disconnected);
         }
-        let encoded = command::encode(offer).map_err(|_| NotPublished::NoMessage)?;
+        let encoded = command::encode(offer, &self.cluster_id).map_err(|_| NotPublished::NoMessage)?;
         if encoded.payload.len() > self.client.split_bytes() {
             return Err(NotPublished::NoMessage);
         }

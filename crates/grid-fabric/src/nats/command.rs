@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   cmd.all|group.<g>.<backend>.<action>
-//!   {"job_id", "job_epoch", "leader_epoch", "step", "attempt", "run", "session", "include", "effect", "params", "timeout"}
+//!   {"cluster_id", "job_id", "job_epoch", "leader_epoch", "step", "attempt", "run", "session", "include", "effect", "params", "timeout"}
 //! ```
 //!
 //! N2: `include` names the nodes that run it, `session` the highest session that is meant: a worker that registered later is offered what it
-//! still should run by its own session. Backend and action are those of the subject, which the server's permissions can restrict.
+//! still should run by its own session. Epochs, ordinals and sessions are equal in different clusters: of two that share an account by
+//! mistake, each command names its own (E3). Backend and action are those of the subject, which the server's permissions can restrict.
 //! Values have no types in JSON. A duration is a text like `300ms`, and is told from a text by the declaration of its action, which both ends
 //! know. A field that this version does not know is ignored, as in the messages of sessions, but see `include`.
 //! Not here: publishing it (`broadcast`), subscribing (`link`).
@@ -26,6 +27,8 @@ use crate::offer_many::{Audience, OfferMany};
 /// A command as it was read from its message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
+    /// Of the leader that sent it.
+    pub cluster_id: String,
     /// What is offered; its `session` is 0.
     pub offer: v1::Offer,
     /// Of the leader that sent it.
@@ -45,8 +48,9 @@ pub struct Encoded {
 }
 
 /// A session as it listens to commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
+    pub cluster_id: String,
     /// As the registration's answer confirmed it.
     pub node: NodeOrd,
     pub session: SessionId,
@@ -76,6 +80,7 @@ pub enum NotEncoded {
 
 #[derive(Serialize, Deserialize)]
 struct Body {
+    cluster_id: String,
     job_id: JobId,
     job_epoch: JobEpoch,
     leader_epoch: u64,
@@ -95,12 +100,13 @@ struct Body {
 ///
 /// # Errors
 /// It cannot be broadcast; every recipient is offered it in its own session.
-pub fn encode(many: &OfferMany) -> Result<Encoded, NotEncoded> {
+pub fn encode(many: &OfferMany, cluster_id: &str) -> Result<Encoded, NotEncoded> {
     let offer = &many.offer;
     let lease = offer.lease.map(LeaseKey::from).ok_or(NotEncoded::Content)?;
     let session = many.recipients.iter().map(|recipient| recipient.session).max().ok_or(NotEncoded::Include)?;
     let include = Include::of(many.recipients.iter().map(|recipient| recipient.node)).ok_or(NotEncoded::Include)?;
     let body = Body {
+        cluster_id: cluster_id.to_owned(),
         job_id: lease.job,
         job_epoch: lease.job_epoch,
         leader_epoch: many.leader_epoch,
@@ -145,7 +151,7 @@ pub fn decode(subject: &str, payload: &[u8]) -> Result<Command, BadCommand> {
     if matches!(scope, Scope::Node(_)) {
         return Err(BadCommand::Subject);
     }
-    let body: Body = serde_json::from_slice(payload)?;
+    let mut body: Body = serde_json::from_slice(payload)?;
     let lease = LeaseKey { job: body.job_id, job_epoch: body.job_epoch, step: body.step, attempt: body.attempt };
     let declared = decl::backend(backend).and_then(|backend| backend.action(action));
     let offer = v1::Offer {
@@ -153,13 +159,14 @@ pub fn decode(subject: &str, payload: &[u8]) -> Result<Command, BadCommand> {
         session: 0,
         backend: backend.to_owned(),
         action: action.to_owned(),
-        params: params::from_json(declared, body.params).map_err(BadCommand::Param)?,
+        params: params::from_json(declared, std::mem::take(&mut body.params)).map_err(BadCommand::Param)?,
         effect: v1::EffectClass::of(body.effect).into(),
         timeout_ms: body.timeout.ms(),
         restored: false,
         run: body.run,
     };
-    Ok(Command { offer, leader_epoch: body.leader_epoch, session: body.session, include: body.include })
+    let Body { cluster_id, leader_epoch, session, include, .. } = body;
+    Ok(Command { cluster_id, offer, leader_epoch, session, include })
 }
 
 impl Command {
@@ -167,7 +174,8 @@ impl Command {
     /// the same term. A session belongs to the term in which it registered, so a later leader does not mean it either.
     #[must_use]
     pub fn message_for(&self, listener: &Listener) -> Option<v1::ToWorker> {
-        let is_meant = self.leader_epoch == listener.leader_epoch
+        let is_meant = self.cluster_id == listener.cluster_id
+            && self.leader_epoch == listener.leader_epoch
             && listener.session <= self.session
             && self.include.has(listener.node);
         is_meant.then(|| {

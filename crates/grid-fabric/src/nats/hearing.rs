@@ -28,7 +28,8 @@ impl Registered {
     /// The reply to a registration of a worker in these groups.
     pub(super) fn new(reply: &v1::RegisterNodeReply, groups: &[String]) -> Self {
         let (session, leader_epoch) = (SessionId(reply.session), reply.leader_epoch);
-        let listener = Listener { node: NodeOrd(reply.ordinal), session, leader_epoch };
+        let cluster_id = reply.cluster_id.clone();
+        let listener = Listener { cluster_id, node: NodeOrd(reply.ordinal), session, leader_epoch };
         let groups = groups.iter().take(MAX_GROUPS).filter_map(|group| group.parse().ok()).collect();
         Self { listener, groups }
     }

@@ -129,7 +129,7 @@ struct Broadcasting<H: Hub> {
 
 impl<H: Hub> Broadcasting<H> {
     fn start(term: &Term<H>) -> (Self, impl Future<Output = ()> + Send + use<H>) {
-        let (broadcaster, publishing) = NatsBroadcaster::new(term.client.clone());
+        let (broadcaster, publishing) = NatsBroadcaster::new(term.client.clone(), term.hub.cluster_id());
         term.hub.broadcast_by(Some(broadcaster));
         (Self { hub: Arc::clone(&term.hub) }, publishing)
     }

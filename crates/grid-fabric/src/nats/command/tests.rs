@@ -7,9 +7,14 @@ use grid_types::{Attempt, JobEpoch, JobId, LeaseKey, NodeOrd, SessionId, StepInd
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{BadCommand, Command, Encoded, Listener, NotEncoded, decode, encode};
+use super::{BadCommand, Command, Encoded, Listener, NotEncoded, decode};
+
 use crate::nats::include::Include;
 use crate::offer_many::{Audience, OfferMany, Recipient};
+
+fn encode(many: &OfferMany) -> Result<Encoded, NotEncoded> {
+    super::encode(many, "a")
+}
 
 fn many(backend: &str, action: &str, params: BTreeMap<String, v1::Value>) -> OfferMany {
     let lease = LeaseKey { job: JobId(7 << 22), job_epoch: JobEpoch(2), step: StepIndex(3), attempt: Attempt(1) };
@@ -124,7 +129,7 @@ fn the_body_and_the_headers_are_those_of_the_contract() {
     let body: Value = serde_json::from_slice(&encoded.payload).unwrap();
     let job = JobId(7 << 22).to_string();
     let expected = json!({
-        "job_id": job, "job_epoch": 2, "leader_epoch": 4_294_967_313_u64, "step": 3, "attempt": 1, "run": 2, "session": 12,
+        "cluster_id": "a", "job_id": job, "job_epoch": 2, "leader_epoch": 4_294_967_313_u64, "step": 3, "attempt": 1, "run": 2, "session": 12,
         "include": {"from": 1, "bits": "Cw=="}, "effect": "idempotent",
         "params": {"every": "1500ms", "unheard_of": true}, "timeout": "90s",
     });
@@ -154,10 +159,11 @@ fn n2_a_group_has_a_subject_of_its_own() {
 fn n2_only_included_nodes_in_sessions_that_were_meant_are_offered_it() {
     let many = echo();
     let command = read(&encode(&many).unwrap()).unwrap();
-    let hears = |node, session, leader_epoch| {
-        let listener = Listener { node: NodeOrd(node), session: SessionId(session), leader_epoch };
-        command.message_for(&listener)
+    let hears_in = |cluster_id: &str, node, session, leader_epoch| {
+        let (cluster_id, node, session) = (cluster_id.to_owned(), NodeOrd(node), SessionId(session));
+        command.message_for(&Listener { cluster_id, node, session, leader_epoch })
     };
+    let hears = |node, session, leader_epoch| hears_in("a", node, session, leader_epoch);
     let epoch = many.leader_epoch;
     for Recipient { node, session } in &many.recipients {
         let message = hears(node.0, session.0, epoch).expect("it is included");
@@ -173,6 +179,7 @@ fn n2_only_included_nodes_in_sessions_that_were_meant_are_offered_it() {
     ] {
         assert_eq!(hears(node, session, leader_epoch), None, "{why}");
     }
+    assert_eq!(hears_in("b", 1, 11, epoch), None, "a session of another cluster on the same account");
 }
 
 #[test]
@@ -195,7 +202,18 @@ fn a_broadcast_to_nobody_or_without_a_lease_is_not_written() {
 fn fields_of_a_later_version_are_ignored_and_missing_ones_are_not() {
     assert!(changed("later", Some(json!({"a": [1, 2]}))).is_ok());
     assert_eq!(changed("run", None).unwrap().offer.run, 0);
-    for field in ["job_id", "job_epoch", "leader_epoch", "step", "attempt", "session", "include", "effect", "timeout"] {
+    for field in [
+        "cluster_id",
+        "job_id",
+        "job_epoch",
+        "leader_epoch",
+        "step",
+        "attempt",
+        "session",
+        "include",
+        "effect",
+        "timeout",
+    ] {
         assert!(changed(field, None).is_err(), "{field}");
     }
 }
