@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::Context;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::consumer::{Consumer, DeliverPolicy, pull};
 use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::kv::{self, Store};
 use async_nats::jetstream::stream::{DiscardPolicy, LastRawMessageErrorKind, StorageType};
@@ -199,30 +199,41 @@ impl Bucket {
             ..pull::OrderedConfig::default()
         };
         let consumer = self.store.stream.create_consumer(ordered).await.map_err(unavailable)?;
-        let mut entries = Vec::new();
-        if consumer.cached_info().num_pending == 0 {
-            return Ok(entries);
+        let name = consumer.cached_info().name.clone();
+        let listed = listed(consumer, &self.store.prefix).await;
+        // N8: it would stay for minutes.
+        if let Err(error) = self.store.stream.delete_consumer(&name).await {
+            tracing::debug!("the consumer that listed the bucket `{}` stays until it expires: {error}", self.name);
         }
-        let mut messages = consumer.messages().await.map_err(unavailable)?;
-        loop {
-            let next = tokio::time::timeout(ANSWER_LIMIT, messages.next()).await.map_err(unavailable)?;
-            let Some(message) = next else { return Ok(entries) };
-            let message = message.map_err(unavailable)?;
-            let info = message.info().map_err(unavailable)?;
-            let (revision, is_last) = (info.stream_sequence, info.pending == 0);
-            let headers = message.headers.clone().unwrap_or_default();
-            if let Some(key) = message.subject.strip_prefix(self.store.prefix.as_str()) {
-                entries.push(Entry {
-                    key: key.to_owned(),
-                    revision,
-                    epoch: epoch_of(&headers),
-                    is_final: headers.get(FINAL).is_some(),
-                    is_removed: headers.get(OPERATION).is_some(),
-                });
-            }
-            if is_last {
-                return Ok(entries);
-            }
+        listed
+    }
+}
+
+/// The newest entry of every key.
+async fn listed(consumer: Consumer<pull::OrderedConfig>, prefix: &str) -> Result<Vec<Entry>, MirrorError> {
+    let mut entries = Vec::new();
+    if consumer.cached_info().num_pending == 0 {
+        return Ok(entries);
+    }
+    let mut messages = consumer.messages().await.map_err(unavailable)?;
+    loop {
+        let next = tokio::time::timeout(ANSWER_LIMIT, messages.next()).await.map_err(unavailable)?;
+        let Some(message) = next else { return Ok(entries) };
+        let message = message.map_err(unavailable)?;
+        let info = message.info().map_err(unavailable)?;
+        let (revision, is_last) = (info.stream_sequence, info.pending == 0);
+        let headers = message.headers.clone().unwrap_or_default();
+        if let Some(key) = message.subject.strip_prefix(prefix) {
+            entries.push(Entry {
+                key: key.to_owned(),
+                revision,
+                epoch: epoch_of(&headers),
+                is_final: headers.get(FINAL).is_some(),
+                is_removed: headers.get(OPERATION).is_some(),
+            });
+        }
+        if is_last {
+            return Ok(entries);
         }
     }
 }
