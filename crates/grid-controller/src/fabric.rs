@@ -170,7 +170,7 @@ impl Hub for FabricHub {
     async fn next_epoch(&self, known: Option<LeaderEpoch>) -> Option<LeaderEpoch> {
         let (mut term, mut superseded) = (self.shared.tenure.term.clone(), self.shared.tenure.superseded.subscribe());
         loop {
-            // E2: whoever leads the restored cluster is heard on the same subjects.
+            // E2: the leader of the restored cluster uses the same subjects.
             let is_superseded = *superseded.borrow_and_update();
             let epoch = term.borrow_and_update().as_ref().map(|term| term.epoch).filter(|_| !is_superseded);
             if epoch != known {

@@ -2,6 +2,7 @@
 //!
 //! Not here: what a message means, which is the same on every fabric. JetStream carries nothing that a promise depends on.
 
+mod arrivals;
 mod broadcast;
 mod calls;
 mod client;

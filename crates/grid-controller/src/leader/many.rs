@@ -2,7 +2,7 @@
 //!
 //! N2: windows, retries, re-offers, restored leases and single nodes are offered per session. So is a step that is not the first of its
 //! phase, where each node of a pipeline goes at its own pace.
-//! Whoever is collected is named by node and session; a session that began later is not meant, even if it is of the same node.
+//! Each recipient is named by node and session; a session that began later is not meant, even if it is of the same node.
 //! Only offers that follow each other are collected: those of a phase do, and to look for others would cost every single offer.
 //! Not here: how a broadcast is sent, and to which of the sessions (`shared::many`, the fabrics).
 

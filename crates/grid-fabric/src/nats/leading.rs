@@ -93,7 +93,7 @@ async fn again<F: Future<Output = Result<Next, impl Display>>>(
     let mut connected = client.connected();
     let (mut pause, mut logged) = (FIRST_PAUSE, String::new());
     loop {
-        // An ended channel is a client that is gone, and with it whoever waits here.
+        // An ended channel is a client that is gone, and with it the task that waits here.
         if connected.wait_for(|connected| *connected).await.is_err() {
             return std::future::pending().await;
         }

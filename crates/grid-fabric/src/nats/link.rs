@@ -1,4 +1,4 @@
-//! Connects a worker: one connection to NATS, through which its node's subjects reach whoever leads.
+//! Connects a worker: one connection to NATS, through which its node's subjects reach the leader.
 //!
 //! ```text
 //!   register --reply--> subscribe to down.<session> --> first message, a request --reply--> open
@@ -13,34 +13,28 @@
 //! and one that was superseded is not obeyed (N5), so only silence tells that the session is over.
 //! Results go out in the pace of their answers: nothing else would hold back a worker that reports thousands.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_nats::{Message, Subject, Subscriber};
+use async_nats::{Message, Subject};
 use bytes::Bytes;
-use grid_proto::refusals::{Kind, Port, refuse};
 use grid_proto::v1;
 use grid_types::{NodeId, SessionId};
 use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::time::Instant;
-use tokio_stream::{Stream, StreamExt};
 
+use super::arrivals::{Arrivals, Incoming};
 use super::client::{Client, RequestError, Settings};
 use super::hearing::{Hearing, Registered};
 use super::pace::Pace;
 use super::result::{self, Sender};
-use super::server::LEADER_EPOCH;
 use super::split;
 use super::subjects::{self, Call};
 use super::wire::{Reply, decoded, encoded};
 use crate::MAX_MESSAGE_BYTES;
-use crate::closing::CloseReason;
 use crate::credential::Credential;
 use crate::leave::Leave;
-use crate::link::{Arrival, Broker, Downlink, Link, LinkError, Uplink};
+use crate::link::{Broker, Downlink, Link, LinkError, Uplink};
 
 /// How long an attempt to register waits for the connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
@@ -49,8 +43,6 @@ const CALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// A heartbeat asks for a reply after so long a silence of the leader.
 const ASK_AFTER: Duration = Duration::from_secs(10);
-/// The session is over after so long a silence.
-const LOST_AFTER: Duration = Duration::from_secs(25);
 
 /// Connects a worker to NATS, once.
 pub struct NatsBroker {
@@ -279,138 +271,6 @@ impl Sayer {
         let subject = Subject::from(subject);
         if let Err(why) = self.link.client.publish(subject.clone(), None, body).await {
             tracing::debug!(%subject, "a message was not published: {why}");
-        }
-    }
-}
-
-/// What comes down, and what drives the way up: a worker that does not look at its session says nothing either.
-struct Incoming {
-    link: Client,
-    epoch: u64,
-    down: Subscriber,
-    leader: Subscriber,
-    /// N2: what the leader says to many.
-    hearing: Hearing,
-    replies: Subscriber,
-    /// When the leader of this session was last heard.
-    heard: Arc<watch::Sender<Instant>>,
-    ups: watch::Receiver<u64>,
-    saying: Pin<Box<dyn Future<Output = ()> + Send>>,
-    pace: Arc<Pace>,
-    /// After the message that was just handed out.
-    resumed: bool,
-}
-
-impl Incoming {
-    async fn next(&mut self) -> Result<Arrival, LinkError> {
-        if std::mem::take(&mut self.resumed) {
-            return Ok(Arrival::Resumed);
-        }
-        let ended = || LinkError::Unreachable("the connection to NATS has ended".to_owned());
-        loop {
-            let lost_at = *self.heard.borrow() + LOST_AFTER;
-            tokio::select! {
-                biased;
-                message = self.down.next() => {
-                    let Some(message) = self.message(&message.ok_or_else(ended)?) else { continue };
-                    return Ok(Arrival::Message(Box::new(message)));
-                }
-                offered = self.hearing.next() => {
-                    return Ok(Arrival::Message(Box::new(offered.ok_or_else(ended)?)));
-                }
-                announced = self.leader.next() => {
-                    let Some(epoch) = announced_epoch(&announced.ok_or_else(ended)?) else { continue };
-                    if epoch > self.epoch {
-                        return Ok(Arrival::Message(Box::new(deposed(epoch))));
-                    }
-                }
-                reply = self.replies.next() => {
-                    // Not what the server says when nobody listens.
-                    if matches!(Reply::decode(&reply.ok_or_else(ended)?), Some(Reply::Ok(_))) {
-                        self.heard.send_replace(Instant::now());
-                    }
-                }
-                changed = self.ups.changed() => {
-                    changed.map_err(|_| ended())?;
-                    self.heard.send_replace(Instant::now());
-                    self.pace.answered(usize::MAX);
-                    return Ok(Arrival::Resumed);
-                }
-                () = tokio::time::sleep_until(lost_at) => {
-                    if self.link.is_connected() {
-                        return Err(LinkError::Unreachable("the leader does not answer".to_owned()));
-                    }
-                    // N5: the session survives an interruption, however long it is.
-                    self.heard.send_replace(Instant::now());
-                }
-                () = &mut self.saying => {}
-            }
-        }
-    }
-
-    /// `None`: it does not count.
-    fn message(&mut self, message: &Message) -> Option<v1::ToWorker> {
-        if message.payload.is_empty() {
-            // The leader asks whether anybody listens (N4).
-            return None;
-        }
-        let Some(said) = decoded::<v1::ToWorker>(&message.payload, MAX_MESSAGE_BYTES) else {
-            refuse(Port::Nats, Kind::Malformed, format_args!("a message to this worker's session"));
-            return None;
-        };
-        if said.leader_epoch < self.epoch {
-            tracing::debug!(epoch = said.leader_epoch, "a message of an earlier leader is dropped");
-            return None;
-        }
-        self.heard.send_replace(Instant::now());
-        self.pace.answered(said.answers.len());
-        // Leader and worker disagree about what is outstanding: something was lost, and perhaps not only that.
-        self.resumed = said.ask_outstanding && said.closing.is_none();
-        Some(said)
-    }
-}
-
-fn announced_epoch(message: &Message) -> Option<u64> {
-    message.headers.as_ref()?.get(LEADER_EPOCH)?.as_str().parse().ok()
-}
-
-/// As the earlier leader would have said it.
-fn deposed(epoch: u64) -> v1::ToWorker {
-    let closing = Some(CloseReason::NotLeader.message(String::new()));
-    v1::ToWorker { leader_epoch: epoch, closing, ..Default::default() }
-}
-
-type Next = Pin<Box<dyn Future<Output = (Incoming, Result<Arrival, LinkError>)> + Send>>;
-
-/// The stream of what [`Incoming::next`] returns; ends after an error.
-struct Arrivals {
-    next: Option<Next>,
-}
-
-impl Arrivals {
-    fn new(incoming: Incoming) -> Self {
-        Self { next: Some(after(incoming)) }
-    }
-}
-
-fn after(mut incoming: Incoming) -> Next {
-    Box::pin(async move {
-        let arrival = incoming.next().await;
-        (incoming, arrival)
-    })
-}
-
-impl Stream for Arrivals {
-    type Item = Result<Arrival, LinkError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(next) = &mut self.next else { return Poll::Ready(None) };
-        match next.as_mut().poll(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready((incoming, arrival)) => {
-                self.next = arrival.is_ok().then(|| after(incoming));
-                Poll::Ready(Some(arrival))
-            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Converts a lease's result to and from the JSON of `result.<job>.<step>.<node>`: the TaskResult of the seed, and what Grid adds to it.
 //!
 //! `status` knows success and failed only, and `duration` is in nanoseconds, for tools that read the stream; Grid reads `outcome` and the
-//! numbers. The output is a text there: bytes that are none are replaced, and the exact ones stand beside it.
+//! numbers. The output is a text there: bytes that are not text are replaced, and the exact ones are beside it.
 //! The body names its lease again, and counts only if the subject names the same.
 
 use base64::Engine;

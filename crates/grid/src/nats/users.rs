@@ -102,7 +102,7 @@ impl Users {
         std::fs::remove_file(&seed).with_context(|| format!("cannot remove {}", seed.display()))
     }
 
-    /// One name, one inbox: whoever shares it reads the other's answers.
+    /// One name, one inbox: a client that shares it reads the other's answers.
     fn check_free(&self, name: &str, is_taken: bool, by: &str) -> anyhow::Result<()> {
         if is_taken {
             bail!("there is a {by} {name:?} already; workers and clients need different names");
